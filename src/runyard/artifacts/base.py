@@ -1,0 +1,43 @@
+"""The seam `ArtifactStore`: bytes by key, plus logs that grow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+
+class ArtifactStore(ABC):
+    """Keeps immutable objects under keys such as `packs/ab12…`. Shared between threads.
+
+    An object is visible whole or not at all, and durable when `put` returns. Keys are made by us, never by a client.
+    Unknown keys raise NotFound; a full disk raises StoreUnavailable.
+    """
+
+    @abstractmethod
+    def put(self, key: str, data: bytes | list[bytes]) -> None:
+        """Store under a new key; the same key again with the same bytes is harmless."""
+
+    @abstractmethod
+    def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes: ...
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove; a missing key is not an error."""
+
+    @abstractmethod
+    def iter_keys(self, prefix: str) -> Iterator[str]: ...
+
+    # Streams: logs that grow while a run lives. `key` is made by us.
+    @abstractmethod
+    def append(self, key: str, offset: int, data: bytes) -> int:
+        """Write `data` at `offset` and return the stream's size. Bytes already there are skipped, a gap writes nothing.
+
+        Durable when it returns.
+        """
+
+    @abstractmethod
+    def stream_size(self, key: str) -> int:
+        """0 when there is none."""
+
+    @abstractmethod
+    def read_stream(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes: ...

@@ -1,0 +1,1 @@
+"""The nouns of Runyard and the rules between them. Standard library only; Python 3.8 and newer."""

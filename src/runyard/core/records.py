@@ -1,0 +1,133 @@
+"""What the store keeps and the HTTP API shows: runs, experiments, workspaces, files, metrics."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Dict, List, Optional
+
+from runyard.core.specs import RunSpec
+from runyard.core.statuses import RunStatus
+
+DEFAULT_WORKSPACE = "default"
+
+
+@dataclass(frozen=True)
+class Workspace:
+    id: str
+    name: str
+    created_at: datetime
+    subscription_id: str = ""
+    resource_group: str = ""
+    location: str = ""
+    tags: Dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    id: str
+    name: str
+    workspace: str
+    created_at: datetime
+    archived_at: Optional[datetime] = None
+    tags: Dict[str, Optional[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One step of a run's timeline."""
+
+    status: RunStatus
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Run:
+    id: str
+    number: int  # 1, 2, 3… within its experiment
+    workspace: str
+    experiment: str
+    experiment_id: str
+    status: RunStatus
+    created_at: datetime
+    type: Optional[str] = None  # "azureml.scriptrun"; None for an interactive run
+    display_name: str = ""
+    description: str = ""
+    parent_id: Optional[str] = None
+    root_id: str = ""
+    attempt: int = 0  # 0 until it was handed to a compute target
+    spec: RunSpec = field(default_factory=RunSpec)
+    snapshot_id: Optional[str] = None
+    snapshot_root: Optional[str] = None
+    tags: Dict[str, Optional[str]] = field(default_factory=dict)
+    properties: Dict[str, str] = field(default_factory=dict)
+    parameters: Dict[str, str] = field(default_factory=dict)  # `--name value` pairs of the arguments
+    started_at: Optional[datetime] = None
+    ended_at: Optional[datetime] = None
+    error: Optional[Dict[str, Any]] = None  # {"code", "message", "details": {...}}; sdk shapes it as Azure does
+    warnings: List[Dict[str, Any]] = field(default_factory=list)  # {"source", "message"}
+    waits_for: str = ""  # why it is queued, in words
+    desired: Optional[str] = None  # "cancel" or "fail", stored apart from the observed status
+    desired_error: Optional[Dict[str, Any]] = None
+    submitted_by: str = ""
+    environment: Dict[str, Any] = field(default_factory=dict)  # what was really used: interpreter, python, packages
+    timeline: List[Phase] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """A request to create a run. `key` makes a repeated request the same run."""
+
+    key: str
+    id: str
+    workspace: str
+    experiment: str
+    spec: RunSpec = field(default_factory=RunSpec)
+    type: Optional[str] = "azureml.scriptrun"
+    status: RunStatus = RunStatus.NOT_STARTED
+    display_name: str = ""
+    description: str = ""
+    parent_id: Optional[str] = None
+    snapshot_id: Optional[str] = None
+    snapshot_root: Optional[str] = None
+    tags: Dict[str, Optional[str]] = field(default_factory=dict)
+    properties: Dict[str, str] = field(default_factory=dict)
+    parameters: Dict[str, str] = field(default_factory=dict)
+    submitted_by: str = ""
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A named file of a run. `kind` "blob": `chunks` hold it; "stream": a log that grows, kept by the artifact store."""
+
+    name: str
+    size: int
+    kind: str = "blob"
+    sha256: Optional[str] = None
+    chunks: List[str] = field(default_factory=list)
+    updated_at: Optional[datetime] = None
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a journal segment has been stored: bytes [0, offset) are in the store."""
+
+    writer: str
+    segment: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """A metric of a run, without its points. `kind`: "scalar", "table" or "artifact"."""
+
+    name: str
+    kind: str
+    columns: List[str]  # [""] for a scalar
+    ranks: List[int]
+    count: int
+    last: Any = None
+    minimum: Optional[float] = None
+    maximum: Optional[float] = None
+    artifact: Optional[str] = None  # the file's name, for kind "artifact"

@@ -1,0 +1,321 @@
+"""The seam `RunStore`: everything the server remembers except bytes of files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
+from runyard.core.statuses import RunStatus
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class MetricCondition:
+    """`metrics.<name> <op> <value>` on the last value; op is one of < <= > >= = !=."""
+
+    name: str
+    op: str
+    value: float
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """Which runs, in which order. Conditions are joined by AND."""
+
+    workspace: str
+    experiment: str | None = None
+    statuses: Sequence[RunStatus] = ()
+    type: str | None = None
+    parent_id: str | None = None
+    include_children: bool = False
+    tags: Mapping[str, str | None] = field(default_factory=dict)  # None: the key is present
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    parameters: Mapping[str, str | None] = field(default_factory=dict)
+    metrics: Sequence[MetricCondition] = ()
+    order: str = "created"  # "created" or "metrics.<name>"; runs without that metric come last
+    descending: bool = True
+    limit: int = 100
+    cursor: str | None = None  # from the page before
+
+
+@dataclass(frozen=True)
+class RunPage:
+    runs: list[Run]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one series in journal order. `kind`: f8, i8, b1 (bool kept as i8) are arrays; json is a list of scalars."""
+
+    metric: str
+    kind: str
+    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
+    times: NDArray[np.int64]  # CLOCK_MONOTONIC ns of the writer
+    steps: NDArray[np.int64] | None = None  # None: number them by position
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table metric: every column has `len(times)` scalars, None where the row had no such column."""
+
+    metric: str
+    columns: Mapping[str, list[Any]]
+    times: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ArtifactMetric:
+    metric: str
+    kind: str  # image, confusion_matrix, …
+    file: str
+    time: int
+
+
+@dataclass(frozen=True)
+class SegmentPart:
+    """What bytes [start, end) of one journal segment mean. Applied whole or not at all."""
+
+    writer: str
+    segment: int
+    start: int
+    end: int
+    rank: int = 0
+    role: str = "worker"
+    wall_offset_ns: int = 0  # wall clock minus CLOCK_MONOTONIC when the segment was opened
+    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes
+    content: Sequence[Points | Rows | ArtifactMetric] = ()  # in journal order
+    tags_set: Mapping[str, str | None] = field(default_factory=dict)
+    tags_remove: Sequence[str] = ()
+    properties_add: Mapping[str, str] = field(default_factory=dict)
+    quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one (metric, column, rank), writers merged by monotonic time, attempts one after another."""
+
+    metric: str
+    column: str
+    rank: int
+    kind: str  # f8, i8, b1 or json; ints are widened to f8 once a float is among them
+    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
+    steps: NDArray[np.int64]
+    times_ns: NDArray[np.int64]  # wall clock
+
+
+@dataclass(frozen=True)
+class Chart:
+    """At most `width` buckets of a numeric series, minima and maxima exact; arrays of one length."""
+
+    first_step: NDArray[np.int64]
+    last_step: NDArray[np.int64]
+    first_time_ns: NDArray[np.int64]
+    last_time_ns: NDArray[np.int64]
+    minimum: NDArray[np.float64]
+    maximum: NDArray[np.float64]
+    last: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+class RunStore(ABC):
+    """Keeps workspaces, experiments, runs, metrics, file names and run tokens.
+
+    Shared between threads. A write is durable when it returns, and all of it or none of it happened. Names and ids are
+    checked by the caller. Unknown ids raise NotFound; what the disk or database refuses raises StoreUnavailable.
+    """
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    # Small facts of the server itself: its id, its port.
+    @abstractmethod
+    def find_value(self, key: str) -> str | None: ...
+
+    @abstractmethod
+    def set_value(self, key: str, value: str) -> None: ...
+
+    @abstractmethod
+    def put_workspace(self, workspace: Workspace) -> Workspace:
+        """Return the workspace of that name, made from `workspace` when there is none."""
+
+    @abstractmethod
+    def get_workspace(self, name: str) -> Workspace: ...
+
+    @abstractmethod
+    def list_workspaces(self) -> list[Workspace]: ...
+
+    @abstractmethod
+    def put_experiment(self, workspace: str, name: str) -> Experiment:
+        """Return the experiment of that name, made now when there is none."""
+
+    @abstractmethod
+    def get_experiment(self, workspace: str, name: str) -> Experiment: ...
+
+    @abstractmethod
+    def list_experiments(self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None) -> list[Experiment]:
+        """`view` is ActiveOnly, ArchivedOnly or All."""
+
+    @abstractmethod
+    def update_experiment(
+        self,
+        workspace: str,
+        name: str,
+        *,
+        archived: bool | None = None,
+        tags_set: Mapping[str, str | None] | None = None,
+        tags_remove: Sequence[str] = (),
+    ) -> Experiment: ...
+
+    @abstractmethod
+    def create_run(self, new: NewRun) -> tuple[Run, bool]:
+        """Create the run, or return the one made with the same key; the flag says whether it is new.
+
+        The experiment is made when there is none. `number` counts up within the experiment.
+
+        Raises:
+            Conflict: the key was used for another run, or the id is taken.
+        """
+
+    @abstractmethod
+    def get_run(self, run_id: str) -> Run: ...
+
+    @abstractmethod
+    def find_run(self, run_id: str) -> Run | None: ...
+
+    @abstractmethod
+    def list_runs(self, query: RunQuery) -> RunPage: ...
+
+    @abstractmethod
+    def list_unfinished(self) -> list[Run]:
+        """Runs of all workspaces whose status is not terminal, oldest first."""
+
+    @abstractmethod
+    def set_status(
+        self,
+        run_id: str,
+        status: RunStatus,
+        *,
+        attempt: int | None = None,
+        expected: Sequence[RunStatus] | None = None,
+        error: Mapping[str, Any] | None = None,
+        waits_for: str | None = None,
+    ) -> Run:
+        """Move the run on, stamp its times and timeline. The same status again changes nothing.
+
+        Raises:
+            InvalidTransition: not allowed from the present status, or not one of `expected`.
+            Conflict: `attempt` is not the run's present attempt.
+        """
+
+    @abstractmethod
+    def start_attempt(self, run_id: str, *, token_hash: str, waits_for: str = "") -> Run:
+        """Count the attempt up, record its token's hash, and set the status Queued. One transaction."""
+
+    @abstractmethod
+    def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
+        """Record what should become of the run ("cancel", "fail"). The first wish stays; a finished run is returned as it is."""
+
+    @abstractmethod
+    def update_run(
+        self,
+        run_id: str,
+        *,
+        tags_set: Mapping[str, str | None] | None = None,
+        tags_remove: Sequence[str] = (),
+        properties_add: Mapping[str, str] | None = None,
+        display_name: str | None = None,
+        description: str | None = None,
+        warnings_add: Sequence[Mapping[str, Any]] = (),
+        environment: Mapping[str, Any] | None = None,
+        snapshot: tuple[str, str] | None = None,
+    ) -> Run:
+        """Change what may change. `snapshot` is (id, root tree).
+
+        Raises:
+            Conflict: a property exists with another value (properties are immutable).
+        """
+
+    @abstractmethod
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None: ...
+
+    @abstractmethod
+    def find_token(self, token_hash: str) -> tuple[str, int] | None:
+        """Return (run id, attempt) of a run's token."""
+
+    @abstractmethod
+    def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
+        """Whether `run_id` is `ancestor_id` or one of its descendants."""
+
+    @abstractmethod
+    def list_marks(self, run_id: str, attempt: int) -> list[Mark]: ...
+
+    @abstractmethod
+    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
+        """Name ids defined so far in a segment."""
+
+    @abstractmethod
+    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+        """Apply parts whose `start` is the segment's mark; skip those that lie before it. One transaction.
+
+        Returns the marks of all segments named. A part that starts beyond its mark is not applied: the mark tells.
+        A second kind of metric under one name is left out and noted in the run's warnings, once.
+        A property that exists with another value keeps the old one, likewise noted.
+        """
+
+    @abstractmethod
+    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]: ...
+
+    @abstractmethod
+    def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
+        """All points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
+
+    @abstractmethod
+    def chart(
+        self,
+        run_id: str,
+        metric: str,
+        *,
+        column: str = "",
+        rank: int | None = None,
+        width: int = 1000,
+        first_step: int | None = None,
+        last_step: int | None = None,
+    ) -> Chart: ...
+
+    @abstractmethod
+    def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
+        """Raises: Conflict: the name exists with other content and `replace` is false."""
+
+    @abstractmethod
+    def find_file(self, run_id: str, name: str) -> RunFile | None: ...
+
+    @abstractmethod
+    def list_files(self, run_id: str) -> list[RunFile]:
+        """Sorted by name."""
+
+    @abstractmethod
+    def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None: ...
+
+    @abstractmethod
+    def find_snapshot(self, snapshot_id: str) -> str | None:
+        """Return the root tree's id."""
+
+    # The index of packed content; artifacts.content.ContentStore calls these (its protocol is `ChunkIndex`).
+    @abstractmethod
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
+        """Return id → (pack, offset, stored bytes, plain bytes, codec) for those that exist."""
+
+    @abstractmethod
+    def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        """Record id → (offset, stored bytes, plain bytes, codec) of a pack that is already on disk. Known ids stay."""
+
+    @abstractmethod
+    def iter_packs(self) -> Iterator[str]: ...
