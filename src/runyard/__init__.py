@@ -1,3 +1,76 @@
 """Runyard: submit training runs, track them, tune them and scale them on machines you own."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from runyard.core.errors import RunyardError, SystemFailure, UserError
+    from runyard.sdk.conda_dependencies import CondaDependencies
+    from runyard.sdk.environment import Environment
+    from runyard.sdk.experiment import Experiment
+    from runyard.sdk.run import Run, ScriptRun, get_run
+    from runyard.sdk.run_configuration import (
+        DockerConfiguration,
+        MpiConfiguration,
+        PyTorchConfiguration,
+        RunConfiguration,
+        TensorflowConfiguration,
+    )
+    from runyard.sdk.script_run_config import ScriptRunConfig
+    from runyard.sdk.workspace import Workspace
+
+_HOMES = {
+    "CondaDependencies": "runyard.sdk.conda_dependencies",
+    "DockerConfiguration": "runyard.sdk.run_configuration",
+    "Environment": "runyard.sdk.environment",
+    "Experiment": "runyard.sdk.experiment",
+    "MpiConfiguration": "runyard.sdk.run_configuration",
+    "PyTorchConfiguration": "runyard.sdk.run_configuration",
+    "Run": "runyard.sdk.run",
+    "RunConfiguration": "runyard.sdk.run_configuration",
+    "RunyardError": "runyard.core.errors",
+    "ScriptRun": "runyard.sdk.run",
+    "ScriptRunConfig": "runyard.sdk.script_run_config",
+    "SystemFailure": "runyard.core.errors",
+    "TensorflowConfiguration": "runyard.sdk.run_configuration",
+    "UserError": "runyard.core.errors",
+    "Workspace": "runyard.sdk.workspace",
+    "get_run": "runyard.sdk.run",
+}
+
+__all__ = [
+    "CondaDependencies",
+    "DockerConfiguration",
+    "Environment",
+    "Experiment",
+    "MpiConfiguration",
+    "PyTorchConfiguration",
+    "Run",
+    "RunConfiguration",
+    "RunyardError",
+    "ScriptRun",
+    "ScriptRunConfig",
+    "SystemFailure",
+    "TensorflowConfiguration",
+    "UserError",
+    "Workspace",
+    "get_run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # Loaded on first use: the supervisor and training code import this package for a few of its parts.
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
 
 
 class ArtifactStore(ABC):
@@ -41,3 +42,13 @@ class ArtifactStore(ABC):
 
     @abstractmethod
     def read_stream(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes: ...
+
+
+class ChunkIndex(Protocol):
+    """Where each chunk lies in which pack: three methods of `store.base.RunStore`, which says what they mean."""
+
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]: ...
+
+    def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None: ...
+
+    def iter_packs(self) -> Iterator[str]: ...

@@ -1,0 +1,13 @@
+"""The command `runyard`: parse, call, print. One module per noun, loaded when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and leave with its exit code (docs/reference/cli.md lists them)."""
+    from runyard.cli.app import run  # click costs 20 ms that `import runyard.cli` need not
+
+    raise SystemExit(run(arguments))

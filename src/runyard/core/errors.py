@@ -1,24 +1,24 @@
 """Every error a user can meet: what happened, why, and what to do next.
 
-    RunyardError
-    ├── UserError                 they can fix it; the CLI prints no traceback
-    │   ├── InvalidArgument       (also ValueError)
-    │   ├── NotFound              (also LookupError)
-    │   ├── Conflict
-    │   │   └── InvalidTransition
-    │   ├── MissingContent        the server lacks blobs that a snapshot or file names
-    │   ├── NotAllowed            the token may not do this
-    │   ├── NotAuthenticated
-    │   ├── SubmitRejected        found before anything ran: script, target, environment
-    │   ├── SnapshotRejected      the source folder cannot be stored as it is
-    │   ├── NotYetSupported       (also NotImplementedError) comes with a later release
-    │   ├── MissingExtra          an optional library is not installed
-    │   └── TooLarge
-    └── SystemFailure             we, the disk or the network
-        ├── ServerUnreachable     (also ConnectionError)
-        ├── ServerNotStarted
-        ├── StoreUnavailable      disk full, database locked or damaged
-        └── ProtocolError         a peer sent what we cannot read
+RunyardError
+├── UserError                 they can fix it; the CLI prints no traceback
+│   ├── InvalidArgument       (also ValueError)
+│   ├── NotFound              (also LookupError)
+│   ├── Conflict
+│   │   └── InvalidTransition
+│   ├── MissingContent        the server lacks blobs that a snapshot or file names
+│   ├── NotAllowed            the token may not do this
+│   ├── NotAuthenticated
+│   ├── SubmitRejected        found before anything ran: script, target, environment
+│   ├── SnapshotRejected      the source folder cannot be stored as it is
+│   ├── NotYetSupported       (also NotImplementedError) comes with a later release
+│   ├── MissingExtra          an optional library is not installed
+│   └── TooLarge
+└── SystemFailure             we, the disk or the network
+    ├── ServerUnreachable     (also ConnectionError)
+    ├── ServerNotStarted
+    ├── StoreUnavailable      disk full, database locked or damaged
+    └── ProtocolError         a peer sent what we cannot read
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Tuple, Union
 
 from runyard.core.errors import ProtocolError
 
@@ -12,16 +12,17 @@ _LENGTHS = struct.Struct("<II")  # head bytes, body bytes
 MAX_HEAD = 1 << 20
 
 Frame = Tuple[Dict[str, Any], memoryview]
+Bytes = Union[bytes, bytearray, memoryview]
 
 
-def pack_frame(head: Dict[str, Any], body: bytes | bytearray | memoryview = b"") -> List[bytes | bytearray | memoryview]:
+def pack_frame(head: Dict[str, Any], body: Bytes = b"") -> List[Bytes]:
     """Return the pieces of one frame; join the pieces of all frames into the request's body."""
     text = json.dumps(head, separators=(",", ":")).encode()
     return [_LENGTHS.pack(len(text), len(body)), text, body]
 
 
-def join_frames(frames: Iterable[Tuple[Dict[str, Any], bytes | bytearray | memoryview]]) -> bytes:
-    pieces: List[bytes | bytearray | memoryview] = []
+def join_frames(frames: Iterable[Tuple[Dict[str, Any], Bytes]]) -> bytes:
+    pieces: List[Bytes] = []
     for head, body in frames:
         pieces += pack_frame(head, body)
     return b"".join(pieces)
@@ -41,7 +42,9 @@ def iter_frames(data: bytes | memoryview) -> Iterator[Frame]:
         head_size, body_size = _LENGTHS.unpack_from(view, at)
         start = at + _LENGTHS.size
         if head_size > MAX_HEAD or start + head_size + body_size > len(view):
-            raise ProtocolError("A frame is cut off.", why=f"It names {head_size}+{body_size} bytes, {len(view) - start} are left.")
+            raise ProtocolError(
+                "A frame is cut off.", why=f"It names {head_size}+{body_size} bytes, {len(view) - start} are left."
+            )
         try:
             head = json.loads(bytes(view[start : start + head_size]))
         except ValueError as error:

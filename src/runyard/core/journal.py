@@ -18,7 +18,7 @@ FLOAT, INT, BOOL = 1, 2, 3
 HAS_STEP = 1  # flag of a number record
 
 # Long kinds. The payload is a JSON object; `t` is CLOCK_MONOTONIC in ns.
-HEADER = 16  # {format, run, attempt, writer, segment, rank, role, pid, boot_id, wall_ns, t}: first record of each segment
+HEADER = 16  # {format, run, attempt, writer, segment, rank, role, pid, boot_id, wall_ns, t}: first of a segment
 NAME = 17  # {id, name}: defines a metric's name id for the rest of this segment
 VALUES = 18  # {name, values: [scalar…], step, t}: scalars that are no number cell (str, None, ints beyond 64 bits)
 ROW = 19  # {name, columns: {column: scalar}, t}
@@ -26,7 +26,7 @@ TABLE = 20  # {name, columns: {column: [scalar…]}, t}
 ARTIFACT = 21  # {name, kind: image|confusion_matrix|…, file, t}: a metric that is a file of the run
 TAGS = 22  # {set: {key: str|null}, remove: [key]}
 PROPERTIES = 23  # {add: {key: str}}
-FILE = 24  # {name, path, size}: upload `path` (relative to the run folder) as the run's file `name`; the supervisor acts on it
+FILE = 24  # {name, path, size}: the supervisor uploads `path`, below the run folder, as the run's file `name`
 CHILD = 25  # {run_id, name, tags, …}: a child run, made by the client
 END = 26  # {status, error, t}: the end of a run that we did not launch
 FAIL = 27  # {error_details, error_code}: `run.fail()` inside a submitted run

@@ -81,7 +81,7 @@ def clean_file_name(value: str) -> str:
 def _file_name_fault(name: str) -> str:
     if not name:
         return "It is empty."
-    if len(name.encode("utf-8", "surrogateescape")) > MAX_FILE_NAME:
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_FILE_NAME:
         return f"It is longer than {MAX_FILE_NAME} bytes."
     if name.startswith("/") or re.match(r"[A-Za-z]:", name):
         return "It is an absolute path."
@@ -105,7 +105,9 @@ def check_metric_name(value: object) -> str:
         raise InvalidArgument(f"A metric name must be text that is not empty, found {value!r}.")
     name = unicodedata.normalize("NFC", value)
     if len(name) > MAX_METRIC_NAME:
-        raise InvalidArgument(f"The metric name {name[:40]!r}… has {len(name)} characters; {MAX_METRIC_NAME} is the most.")
+        raise InvalidArgument(
+            f"The metric name {name[:40]!r}… has {len(name)} characters; {MAX_METRIC_NAME} is the most."
+        )
     if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in name):
         raise InvalidArgument(f"The metric name {name!r} holds a control character or is not valid UTF-8.")
     return name

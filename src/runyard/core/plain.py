@@ -58,5 +58,5 @@ def _hints(cls: type) -> Dict[str, Any]:
     found = _HINTS.get(cls)
     if found is None:
         hints = get_type_hints(cls)
-        found = _HINTS[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}  # type: ignore[arg-type]  # any dataclass
+        found = _HINTS[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
     return found

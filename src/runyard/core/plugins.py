@@ -13,14 +13,15 @@ def load_plugin(seam: str, name: str, known: Mapping[str, str]) -> Any:
     Raises:
         NotFound: nobody provides that name; the known ones are listed.
     """
-    # Both are slow to import and most processes never come here.
     from importlib import import_module
-    from importlib.metadata import entry_points
 
     target = known.get(name)
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(import_module(module), attribute)
+    # Slow to import, and only who looks for somebody else's implementation comes here.
+    from importlib.metadata import entry_points
+
     found: Any = entry_points()
     group = f"runyard.{seam}"
     points = found.select(group=group) if hasattr(found, "select") else found.get(group, [])

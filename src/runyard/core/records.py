@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Dict, List, Optional
+from typing import Any, ClassVar, Dict, List, Optional
 
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
@@ -78,6 +78,8 @@ class Run:
 class NewRun:
     """A request to create a run. `key` makes a repeated request the same run."""
 
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}  # a misspelt field is named, not dropped
+
     key: str
     id: str
     workspace: str
@@ -98,7 +100,7 @@ class NewRun:
 
 @dataclass(frozen=True)
 class RunFile:
-    """A named file of a run. `kind` "blob": `chunks` hold it; "stream": a log that grows, kept by the artifact store."""
+    """A named file of a run. `kind` "blob": `chunks` hold it; "stream": a log that grows."""
 
     name: str
     size: int

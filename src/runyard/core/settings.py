@@ -26,7 +26,9 @@ class Settings:
 def read_settings(environ: Optional[Mapping[str, str]] = None) -> Settings:
     """Return the settings of this process from its `RUNYARD_…` variables."""
     env = os.environ if environ is None else environ
-    home = env.get("RUNYARD_HOME") or os.path.join(env.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "runyard")
+    home = env.get("RUNYARD_HOME") or os.path.join(
+        env.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "runyard"
+    )
     return Settings(
         home=Path(os.path.abspath(os.path.expanduser(home))),
         url=env.get("RUNYARD_URL") or None,
@@ -50,6 +52,8 @@ def _number(env: Mapping[str, str], name: str, default: float) -> float:
         value = -1.0
     if value < 0 or value != value:
         raise InvalidArgument(
-            f"The variable {name} holds {text!r}.", why="It must be a number, zero or more.", hint=f"export {name}={default:g}"
+            f"The variable {name} holds {text!r}.",
+            why="It must be a number, zero or more.",
+            hint=f"export {name}={default:g}",
         )
     return value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional
+from typing import Any, ClassVar, Dict, List, Optional
 
 DEFAULT_TIME_LIMIT_S = 2592000
 
@@ -11,6 +11,8 @@ DEFAULT_TIME_LIMIT_S = 2592000
 @dataclass(frozen=True)
 class EnvironmentSpec:
     """Which Python runs the script. `interpreter` None means the submitting interpreter."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 
     name: str = "default-environment"
     version: Optional[str] = None
@@ -28,6 +30,8 @@ class EnvironmentSpec:
 class DistributionSpec:
     """How many processes on how many nodes. `kind` is the Launcher's name: single, mpi, pytorch, tensorflow."""
 
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
     kind: str = "single"
     node_count: int = 1
     processes_per_node: int = 1
@@ -37,6 +41,8 @@ class DistributionSpec:
 @dataclass(frozen=True)
 class RunSpec:
     """One run, complete: nothing else decides what is executed."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 
     target: str = "local"
     script: Optional[str] = None

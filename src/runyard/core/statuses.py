@@ -39,7 +39,7 @@ LIVE: FrozenSet[RunStatus] = frozenset(
     {_S.PREPARING, _S.PROVISIONING, _S.STARTING, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED, _S.NOT_RESPONDING}
 )
 
-# A supervisor may be restarted and report an earlier phase's end late, so phases may be skipped but not walked backwards.
+# A restarted supervisor may report late, so phases may be skipped but never walked backwards.
 _FORWARD = [_S.NOT_STARTED, _S.QUEUED, _S.PREPARING, _S.PROVISIONING, _S.STARTING, _S.RUNNING, _S.FINALIZING]
 
 TRANSITIONS: Dict[RunStatus, FrozenSet[RunStatus]] = {

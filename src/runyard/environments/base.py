@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Mapping, Optional
 
 from runyard.core.specs import EnvironmentSpec
 
@@ -17,10 +17,16 @@ class BuiltEnvironment:
 
 
 class EnvironmentBuilder(ABC):
-    """Makes the interpreter that a run's processes use; builds are cached by content and shared."""
+    """Makes the interpreter that a run's processes use; builds are cached by content and shared.
+
+    Constructed with `cache=`, a folder for what it keeps, or None. `variables` are those that the run's processes start
+    from: names are looked up on their PATH and programs are run with them.
+    """
 
     @abstractmethod
-    def build(self, spec: EnvironmentSpec, *, say: Callable[[str], None]) -> BuiltEnvironment:
+    def build(
+        self, spec: EnvironmentSpec, *, say: Callable[[str], None], variables: Optional[Mapping[str, str]] = None
+    ) -> BuiltEnvironment:
         """Return a ready interpreter; `say` writes a line of progress into the run's build log.
 
         Raises:
@@ -28,5 +34,5 @@ class EnvironmentBuilder(ABC):
         """
 
     @abstractmethod
-    def describe(self, built: BuiltEnvironment) -> Dict[str, object]:
+    def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
         """Return {"interpreter", "python", "platform", "packages": {name: version}}; may take a while."""

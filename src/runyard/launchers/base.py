@@ -11,7 +11,7 @@ from runyard.core.specs import JobSpec
 
 @dataclass(frozen=True)
 class Process:
-    """One process that the reaper starts. `$NAME` in `argv` was expanded already; `log` is relative to the run folder."""
+    """One process that the reaper starts. `$NAME` in `argv` was expanded already; `log` is below the run folder."""
 
     rank: int
     argv: List[str]

@@ -1,0 +1,1 @@
+"""What training code touches: the current run and its journal. Standard library only; sends nothing."""

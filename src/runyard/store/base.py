@@ -52,7 +52,7 @@ class RunPage:
 
 @dataclass(frozen=True)
 class Points:
-    """Points of one series in journal order. `kind`: f8, i8, b1 (bool kept as i8) are arrays; json is a list of scalars."""
+    """Points of one series in journal order. `kind`: f8, i8, b1 (bool kept as i8) are arrays; json is a list."""
 
     metric: str
     kind: str
@@ -90,7 +90,7 @@ class SegmentPart:
     rank: int = 0
     role: str = "worker"
     wall_offset_ns: int = 0  # wall clock minus CLOCK_MONOTONIC when the segment was opened
-    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes
+    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes; -1: the segment's HEADER
     content: Sequence[Points | Rows | ArtifactMetric] = ()  # in journal order
     tags_set: Mapping[str, str | None] = field(default_factory=dict)
     tags_remove: Sequence[str] = ()
@@ -160,7 +160,9 @@ class RunStore(ABC):
     def get_experiment(self, workspace: str, name: str) -> Experiment: ...
 
     @abstractmethod
-    def list_experiments(self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None) -> list[Experiment]:
+    def list_experiments(
+        self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
+    ) -> list[Experiment]:
         """`view` is ActiveOnly, ArchivedOnly or All."""
 
     @abstractmethod
@@ -221,7 +223,7 @@ class RunStore(ABC):
 
     @abstractmethod
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
-        """Record what should become of the run ("cancel", "fail"). The first wish stays; a finished run is returned as it is."""
+        """Record what should become of the run ("cancel", "fail"). The first wish stays; a finished run stays too."""
 
     @abstractmethod
     def update_run(

@@ -1,0 +1,67 @@
+# `make` alone lists the targets. Everything lives in .venv and .runyard below this folder; no system package is needed.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+WORKERS ?= 2
+
+# Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
+unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
+
+.PHONY: help demo test test-external soak check fix bench docs lock clean
+
+help:
+	@echo "make demo           submit a real training run and watch it"
+	@echo "make test           the tests (no services needed)"
+	@echo "make check          format, lint, types, layers"
+	@echo "make test-external  tests against real components"
+	@echo "make soak           hours of kills under load"
+	@echo "make bench          every figure we promise, measured here"
+	@echo "make fix            format and repair what ruff can"
+	@echo "make docs           write the generated reference pages"
+	@echo "make lock           newest versions into the lock files"
+	@echo "make clean          stop the demo's server, remove .venv and .runyard"
+
+demo: $(VENV)/ready-demo
+	@RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) examples/first_run/submit.py
+
+test: $(VENV)/ready-dev
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile
+
+# pytest answers 5 when nothing is marked so.
+test-external: $(VENV)/ready-dev
+	$(PY) -m pytest -m external || test $$? -eq 5
+
+soak: $(VENV)/ready-dev
+	$(PY) -m pytest -m soak --timeout 0 || test $$? -eq 5
+
+check: $(VENV)/ready-dev
+	$(PY) -m ruff format --check
+	$(PY) -m ruff check
+	$(PY) -m mypy --strict
+	$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py
+
+fix: $(VENV)/ready-dev
+	$(PY) -m ruff check --fix
+	$(PY) -m ruff format
+
+bench: $(VENV)/ready-dev
+	$(PY) benchmarks/run_all.py
+
+docs: $(VENV)/ready-dev
+	$(PY) scripts/write_reference.py
+
+lock: $(VENV)/ready-demo
+	sh scripts/lock.sh
+
+clean:
+	-@test ! -x $(PY) || RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) -m runyard.cli server stop
+	rm -rf $(VENV) .runyard .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A venv knows its folder: after the checkout was moved or copied it is made anew.
+MOVED := $(if $(filter-out $(CURDIR),$(shell cat $(VENV)/made-for 2>/dev/null || echo nowhere)),moved)
+.PHONY: moved
+
+$(VENV)/ready-%: requirements-%.lock requirements-setup.lock pyproject.toml scripts/setup.sh $(MOVED)
+	@sh scripts/setup.sh requirements-$*.lock
+	@touch $@

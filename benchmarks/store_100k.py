@@ -1,0 +1,211 @@
+"""Searching 100,000 runs with 5 parameters and 5 metrics each: newest page, filter by metric with order, filter by tag.
+
+    python benchmarks/store_100k.py [RUNS]
+
+Each figure is the slowest of several calls of `RunStore.list_runs` (a page of 100 whole runs). The reference is the
+same search in bare sqlite3 on the same file, without making runs of the rows.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+SOURCE = Path(__file__).resolve().parent.parent / "src"
+sys.path.insert(0, str(SOURCE))
+
+from figures import report  # noqa: E402
+
+from runyard.core.records import NewRun, Run, Workspace  # noqa: E402
+from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
+from runyard.core.statuses import RunStatus  # noqa: E402
+from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
+from runyard.store.changes import made  # noqa: E402
+from runyard.store.database import Session  # noqa: E402
+from runyard.store.schema import run_metrics, series  # noqa: E402
+from runyard.store.sql_rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows  # noqa: E402
+from runyard.store.sqlite import SqliteStore  # noqa: E402
+from runyard.store.statements import Insert  # noqa: E402
+
+TARGET_MS = 50
+ROUNDS = 15
+BATCH = 5_000
+EXPERIMENTS = 20
+METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "seconds")
+START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+WORKSPACE = "default"
+
+QUERIES: dict[str, RunQuery] = {
+    "newest": RunQuery(WORKSPACE),
+    "newest_of_experiment": RunQuery(WORKSPACE, experiment="experiment-7"),
+    "metric_ordered": RunQuery(WORKSPACE, metrics=[MetricCondition("loss", "<", 0.5)], order="metrics.loss", descending=False),
+    "metric_rare": RunQuery(WORKSPACE, metrics=[MetricCondition("accuracy", ">", 0.9999)], order="metrics.loss"),
+    "order_only": RunQuery(WORKSPACE, order="metrics.accuracy"),
+    "experiment_ordered": RunQuery(WORKSPACE, experiment="experiment-7", order="metrics.loss", descending=False),
+    "tag_common": RunQuery(WORKSPACE, tags={"team": "vision"}),
+    "tag_rare": RunQuery(WORKSPACE, tags={"keep": "yes"}),
+    "tag_and_metric": RunQuery(WORKSPACE, tags={"team": "nlp"}, metrics=[MetricCondition("loss", "<", 0.1)], order="metrics.loss"),
+    "parameter": RunQuery(WORKSPACE, parameters={"lr": "0.017"}),
+    "failed": RunQuery(WORKSPACE, statuses=[RunStatus.FAILED]),
+    "no_match": RunQuery(WORKSPACE, tags={"team": "nobody"}),
+}  # fmt: skip
+
+BARE = {
+    "newest": "SELECT document FROM runs WHERE workspace_id = 1 AND child = 0 ORDER BY serial DESC LIMIT 101",
+    "metric_ordered": "SELECT r.document FROM run_metrics m JOIN runs r ON r.serial = m.run_serial WHERE m.workspace_id = 1 "
+    "AND m.name = 'loss' AND m.\"column\" = '' AND m.last < 0.5 AND m.child = 0 ORDER BY m.last, m.run_serial LIMIT 101",
+    "tag_common": "SELECT r.document FROM run_labels l JOIN runs r ON r.serial = l.run_serial WHERE l.kind = 'tag' "
+    "AND l.key = 'team' AND l.value = 'vision' AND r.child = 0 ORDER BY l.run_serial DESC LIMIT 101",
+}
+
+
+def main() -> int:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
+        path = Path(folder) / "runyard.db"
+        store = SqliteStore(path)
+        started = time.perf_counter()
+        fill(store, count)
+        print(f"{count} runs in {time.perf_counter() - started:.0f} s, {path.stat().st_size / 1e6:.0f} MB")
+        measure(store, sqlite3.connect(path))
+        store.close()
+    return 0
+
+
+def measure(store: SqliteStore, bare: sqlite3.Connection) -> None:
+    for name, query in QUERIES.items():
+        found = len(store.list_runs(query).runs)
+        times = rounds(lambda query=query: store.list_runs(query))
+        note = f"median {statistics.median(times):.1f} ms, {found} runs"
+        if name in BARE:
+            text = BARE[name]
+            plain = rounds(lambda text=text: bare.execute(text).fetchall())
+            note += f", bare sqlite3 median {statistics.median(plain):.1f} ms"
+        report(f"store.{name}", max(times), "ms", target=f"<= {TARGET_MS}", reference=note)
+
+
+def rounds(call: Callable[[], Any]) -> list[float]:
+    times = []
+    for _ in range(ROUNDS):
+        started = time.perf_counter()
+        call()
+        times.append((time.perf_counter() - started) * 1000)
+    return times
+
+
+def fill(store: SqliteStore, count: int) -> None:
+    """Write the runs in big transactions: rows as the store makes them, without its checks run by run."""
+    store.put_workspace(Workspace("w", WORKSPACE, START))
+    experiments = [store.put_experiment(WORKSPACE, f"experiment-{index}") for index in range(EXPERIMENTS)]
+    draw = random.Random(1)
+    for at in range(0, count, BATCH):
+        batch = [make_run(draw, index, experiments[index % EXPERIMENTS].id) for index in range(at, min(at + BATCH, count))]
+        store._database.write(lambda session, at=at, batch=batch: insert(session, draw, at + 1, batch))
+
+
+def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
+    experiment = f"experiment-{index % EXPERIMENTS}"
+    arguments = ["--lr", f"{draw.randrange(1000) / 1000}", "--batch-size", str(2 ** draw.randrange(4, 10))]
+    new = NewRun(
+        key=f"key-{index}",
+        id=f"{experiment}_{1767225600 + index}_{index:08x}",
+        workspace=WORKSPACE,
+        experiment=experiment,
+        spec=RunSpec(script="train.py", arguments=arguments, environment=EnvironmentSpec(interpreter="/usr/bin/python3")),
+        status=RunStatus.FAILED if index % 1000 == 3 else RunStatus.COMPLETED,
+        tags={"team": draw.choice(["vision", "nlp", "speech"]), **({"keep": "yes"} if index % 5000 == 7 else {})},
+        properties={"azureml.git.commit": f"{draw.getrandbits(160):040x}"},
+        parameters={
+            "lr": arguments[1],
+            "batch-size": arguments[3],
+            "seed": str(index),
+            "layers": str(draw.randrange(8)),
+            "optimizer": draw.choice(["adam", "sgd"]),
+        },
+    )
+    now = START + timedelta(seconds=index)
+    return made(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
+
+
+def insert(session: Session, draw: random.Random, first: int, batch: Sequence[Run]) -> None:
+    numbered = list(enumerate(batch, first))
+    session.many(INSERT_RUN, [run_row(serial, run) for serial, run in numbered])
+    for kind, field in LABELS.items():
+        rows = [row for serial, run in numbered for row in label_rows(serial, kind, getattr(run, field))]
+        session.many(INSERT_LABELS, rows)
+    metrics = [row for serial, _ in numbered for row in metric_rows(draw, serial)]
+    session.many(Insert(run_metrics, *metrics[0]), metrics)
+    points = [series_row(row["id"]) for row in metrics]
+    session.many(Insert(series, *points[0]), points)
+
+
+def run_row(serial: int, run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "key": f"key-{serial}",
+        "workspace_id": 1,
+        "experiment_id": (serial - 1) % EXPERIMENTS + 1,
+        "parent_serial": None,
+        "child": 0,
+        "status": run.status.value,
+        "finished": 1,
+        "type": run.type,
+        "document": document_of(run),
+    }
+
+
+def metric_rows(draw: random.Random, serial: int) -> Iterator[dict[str, Any]]:
+    for index, name in enumerate(METRICS):
+        last = draw.random()
+        yield {
+            "id": (serial - 1) * len(METRICS) + index + 1,
+            "run_serial": serial,
+            "workspace_id": 1,
+            "experiment_id": (serial - 1) % EXPERIMENTS + 1,
+            "child": 0,
+            "name": name,
+            "column": "",
+            "kind": "scalar",
+            "server": 0,
+            "rank": 0,
+            "count": 100,
+            "last": last,
+            "minimum": 0.0,
+            "maximum": 1.0,
+            "last_value": repr(last),
+            "last_attempt": 1,
+            "last_time": 0,
+            "file": None,
+        }
+
+
+def series_row(metric_id: int) -> dict[str, Any]:
+    return {
+        "metric_id": metric_id,
+        "rank": 0,
+        "server": 0,
+        "attempt": 1,
+        "writer": "r0-1-00000000",
+        "segment": 0,
+        "wall_offset_ns": 0,
+        "count": 100,
+        "kinds": 1,
+        "numbered": 1,
+        "first_time": 0,
+        "last_time": 0,
+        "chunks": 0,
+        "open_count": 0,
+        "tail": b"\0" * 800,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Write docs/reference/cli.md from the commands themselves; `--check` only compares and fails when they differ."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from runyard.cli.app import root
+
+PAGE = Path(__file__).parent.parent / "docs/reference/cli.md"
+
+INTRODUCTION = """\
+# Command line
+
+Written by `make docs` from the commands' own help.
+
+Results go to stdout, talk and errors to stderr. `--json` on a reading command prints the records that the HTTP API
+gives. On a terminal, bytes in names and logs that would act on it are written out (`\\x1b`); into a pipe or file, logs
+go byte for byte.
+
+## Exit codes
+
+| code | means |
+|---|---|
+| 0 | done; `submit` and `logs -f`: the run completed |
+| 1 | the run failed, or the command did |
+| 2 | the command line was wrong |
+| 3 | the run was canceled, by somebody or by its time limit; `server status`: it is not running |
+| 130 | Ctrl-C; a run that was being watched goes on |
+"""
+
+
+def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
+    """Yield (path, help) of every command that does something."""
+    shape = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
+    with click.Context(command, info_name=name, parent=parent, **shape) as context:
+        if isinstance(command, click.Group):
+            for child in command.list_commands(context):
+                found = command.get_command(context, child)
+                assert found is not None
+                yield from commands(found, context, child)
+        else:
+            yield context.command_path, command.get_help(context)
+
+
+def page() -> str:
+    parts = [INTRODUCTION]
+    for path, text in commands(root, None, "runyard"):
+        parts.append(f"## {path}\n\n```\n{text}\n```\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv:
+        PAGE.write_text(page())
+    elif not PAGE.exists() or PAGE.read_text() != page():
+        sys.exit("docs/reference/cli.md is not what the commands say: run `make docs`.")

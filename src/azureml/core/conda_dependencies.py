@@ -1,0 +1,7 @@
+"""`azureml.core.conda_dependencies`."""
+
+from __future__ import annotations
+
+from runyard.sdk.conda_dependencies import CondaDependencies
+
+__all__ = ["CondaDependencies"]

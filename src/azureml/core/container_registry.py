@@ -1,0 +1,7 @@
+"""`azureml.core.container_registry`."""
+
+from __future__ import annotations
+
+from runyard.sdk.environment import ContainerRegistry
+
+__all__ = ["ContainerRegistry"]

@@ -1,0 +1,15 @@
+"""`azureml.core.environment`."""
+
+from __future__ import annotations
+
+from runyard.sdk.conda_dependencies import CondaDependencies
+from runyard.sdk.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, DockerSection, Environment, PythonSection
+
+__all__ = [
+    "DEFAULT_CPU_IMAGE",
+    "DEFAULT_GPU_IMAGE",
+    "CondaDependencies",
+    "DockerSection",
+    "Environment",
+    "PythonSection",
+]

@@ -1,0 +1,7 @@
+"""`azureml.core.experiment`."""
+
+from __future__ import annotations
+
+from runyard.sdk.experiment import Experiment
+
+__all__ = ["Experiment"]

@@ -1,0 +1,7 @@
+"""`azureml.core.script_run`."""
+
+from __future__ import annotations
+
+from runyard.sdk.run import ScriptRun
+
+__all__ = ["ScriptRun"]

@@ -1,0 +1,7 @@
+"""`azureml.core.script_run_config`."""
+
+from __future__ import annotations
+
+from runyard.sdk.script_run_config import ScriptRunConfig
+
+__all__ = ["ScriptRunConfig"]

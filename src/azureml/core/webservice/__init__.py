@@ -1,0 +1,14 @@
+"""`azureml.core.webservice`: not there yet."""
+
+from __future__ import annotations
+
+from runyard.sdk.exceptions import WebserviceException
+from runyard.sdk.not_yet import placeholder
+
+AciWebservice = placeholder("azureml.core.webservice.AciWebservice")
+AksEndpoint = placeholder("azureml.core.webservice.AksEndpoint")
+AksWebservice = placeholder("azureml.core.webservice.AksWebservice")
+LocalWebservice = placeholder("azureml.core.webservice.LocalWebservice")
+Webservice = placeholder("azureml.core.webservice.Webservice")
+
+__all__ = ["AciWebservice", "AksEndpoint", "AksWebservice", "LocalWebservice", "Webservice", "WebserviceException"]

@@ -1,0 +1,45 @@
+"""`azureml.exceptions`."""
+
+from __future__ import annotations
+
+from runyard.sdk.exceptions import (
+    ActivityFailedException,
+    AuthenticationException,
+    AzureMLException,
+    ComputeTargetException,
+    DatasetTimestampMissingError,
+    DiscoveryUrlNotFoundException,
+    ExperimentExecutionException,
+    ModelNotFoundException,
+    ModelPathNotFoundException,
+    ProjectSystemException,
+    RunConfigurationException,
+    RunEnvironmentException,
+    ServiceException,
+    SnapshotException,
+    TrainingException,
+    UserErrorException,
+    WebserviceException,
+    WorkspaceException,
+)
+
+__all__ = [
+    "ActivityFailedException",
+    "AuthenticationException",
+    "AzureMLException",
+    "ComputeTargetException",
+    "DatasetTimestampMissingError",
+    "DiscoveryUrlNotFoundException",
+    "ExperimentExecutionException",
+    "ModelNotFoundException",
+    "ModelPathNotFoundException",
+    "ProjectSystemException",
+    "RunConfigurationException",
+    "RunEnvironmentException",
+    "ServiceException",
+    "SnapshotException",
+    "TrainingException",
+    "UserErrorException",
+    "WebserviceException",
+    "WorkspaceException",
+]

@@ -1,0 +1,7 @@
+"""`azureml.telemetry`: nothing is collected."""
+
+from __future__ import annotations
+
+from runyard.sdk.telemetry import set_diagnostics_collection
+
+__all__ = ["set_diagnostics_collection"]

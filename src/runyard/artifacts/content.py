@@ -1,0 +1,232 @@
+"""Content by its hash, on top of an artifact store and an index: chunks of files, and the trees that name them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from runyard.artifacts.base import ArtifactStore, ChunkIndex
+from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, new_pack_key, plan_reads, unpack
+from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
+from runyard.core.errors import InvalidArgument, MissingContent, NotFound, TooLarge
+from runyard.core.names import check_content_id
+from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, decode_tree, tree_id
+
+_COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
+MAX_CLOSURE_TREES = 1_000_000
+
+
+class ContentStore:
+    """Chunks and checked trees, each stored once. Shared between threads; a write is durable when it returns.
+
+    Trees lie in the same index under the complement of their id. Nobody can upload a chunk under such an id, because
+    that would need bytes with a given SHA-256; so a tree that is found there went through `put_trees`, and all that it
+    names was there.
+    """
+
+    def __init__(self, artifacts: ArtifactStore, index: ChunkIndex) -> None:
+        self._artifacts = artifacts
+        self._index = index
+
+    def clean(self) -> int:
+        """Delete packs that the index does not know, left by a crash; return how many. Only before the first write."""
+        known = set(self._index.iter_packs())
+        unknown = [key for key in self._artifacts.iter_keys(PREFIX) if key not in known]
+        for key in unknown:
+            self._artifacts.delete(key)
+        return len(unknown)
+
+    def missing(self, ids: Sequence[str]) -> list[str]:
+        """Return those of `ids` that are not stored, in their order, each once."""
+        wanted = list(dict.fromkeys(check_content_id(name) for name in ids))
+        known = self._index.find_chunks(wanted)
+        return [name for name in wanted if name not in known]
+
+    def put_chunks(self, chunks: Iterable[tuple[str, bytes]]) -> int:
+        """Store chunks in one new pack; known ones are not stored again. Returns how many were new.
+
+        Raises:
+            InvalidArgument: bytes do not have the SHA-256 they came under, or are empty.
+            TooLarge: a chunk is over 4 MiB.
+        """
+        items = {check_content_id(name): bytes(data) for name, data in chunks}
+        for name, data in items.items():
+            _check_chunk(name, data)
+        return self._store(items)
+
+    def get_chunk(self, name: str) -> bytes:
+        """Raises: NotFound; StoreUnavailable when the stored bytes are damaged."""
+        return next(self.iter_chunks([name]))[1]
+
+    def iter_chunks(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, bytes) in the order asked for; about 8 MiB are in memory at a time.
+
+        Raises:
+            NotFound: one is not stored; said before the first is yielded.
+            StoreUnavailable: the stored bytes are damaged.
+        """
+        places = self._places(ids)
+        window: list[str] = []
+        size = 0
+        for name in ids:
+            window.append(name)
+            size += places[name].plain
+            if size >= BATCH_BYTES:
+                yield from self._read_window(window, places)
+                window, size = [], 0
+        yield from self._read_window(window, places)
+
+    def read_file(self, chunks: Sequence[str], *, offset: int = 0, limit: int | None = None) -> Iterator[bytes]:
+        """Yield the bytes [offset, offset + limit) of the file that `chunks` make up."""
+        places = self._places(chunks)
+        start, end = 0, None if limit is None else offset + limit
+        for name in chunks:
+            stop = start + places[name].plain
+            if stop > offset and (end is None or start < end):
+                data = self._read_window([name], places)
+                yield next(data)[1][max(0, offset - start) : None if end is None else end - start]
+            start = stop
+
+    def file_size(self, chunks: Sequence[str]) -> int:
+        """Return the size of the file that `chunks` make up.
+
+        Raises:
+            MissingContent: chunks are not stored; `details["missing"]` lists them.
+        """
+        places = self._index.find_chunks(list(dict.fromkeys(chunks)))
+        _need([name for name in chunks if name not in places])
+        return sum(places[name][3] for name in chunks)
+
+    def put_trees(self, trees: Sequence[tuple[str, bytes]]) -> int:
+        """Store tree objects, children first; all or none of them. Returns how many were new.
+
+        Raises:
+            InvalidArgument: one cannot be read, or its sizes are not those of the chunks it names.
+            MissingContent: one names what is not there; `details["missing"]` lists chunk and tree ids.
+        """
+        items: dict[str, bytes] = {}
+        files: list[FileEntry] = []
+        outside: list[str] = []
+        for name, data in trees:
+            whole = bytes(data)
+            if tree_id(whole) != check_content_id(name):
+                raise _wrong_hash("tree", name)
+            for entry in decode_tree(whole):
+                if isinstance(entry, FileEntry):
+                    files.append(entry)
+                elif isinstance(entry, FolderEntry) and _tree_key(entry.tree) not in items:
+                    outside.append(entry.tree)
+            items[_tree_key(name)] = whole
+        self._check_named(files, outside)
+        return self._store(items)
+
+    def has_tree(self, name: str) -> bool:
+        """Whether the tree, and with it everything below it, is stored."""
+        key = _tree_key(check_content_id(name))
+        return key in self._index.find_chunks([key])
+
+    def get_tree_closure(self, root: str) -> list[tuple[str, bytes]]:
+        """Return the tree `root` and all trees below it, root first, each once.
+
+        Raises:
+            NotFound: there is no such tree.
+        """
+        found: dict[str, bytes] = {}
+        level = [check_content_id(root)]
+        for _ in range(MAX_DEPTH + 1):
+            found.update(self._read_trees(level))
+            if len(found) > MAX_CLOSURE_TREES:
+                raise TooLarge(f"The snapshot {root} has more than {MAX_CLOSURE_TREES} folders.")
+            below = (entry for name in level for entry in decode_tree(found[name]))
+            level = list(dict.fromkeys(e.tree for e in below if isinstance(e, FolderEntry) and e.tree not in found))
+            if not level:
+                return list(found.items())
+        raise TooLarge(f"The folders of the snapshot {root} lie more than {MAX_DEPTH} levels deep.")
+
+    def iter_content_ids(self, root: str) -> Iterator[str]:
+        """Yield the ids of all chunks and trees of a snapshot: what a token for it may read."""
+        for name, data in self.get_tree_closure(root):
+            yield name
+            for entry in decode_tree(data):
+                if isinstance(entry, FileEntry):
+                    yield from entry.chunks
+
+    def _store(self, items: Mapping[str, bytes]) -> int:
+        known = self._index.find_chunks(list(items))
+        new = {name: data for name, data in items.items() if name not in known}
+        if new:
+            pieces, places = build_pack(new)
+            key = new_pack_key()
+            self._artifacts.put(key, pieces)
+            self._index.add_chunks(key, places)
+        return len(new)
+
+    def _places(self, ids: Sequence[str]) -> dict[str, Found]:
+        rows = self._index.find_chunks(list(dict.fromkeys(check_content_id(name) for name in ids)))
+        for name in ids:
+            if name not in rows:
+                raise NotFound(f"There is no stored content with the id {name}.")
+        return {name: Found(*row) for name, row in rows.items()}
+
+    def _read_window(self, ids: Sequence[str], places: Mapping[str, Found]) -> Iterator[tuple[str, bytes]]:
+        if not ids:
+            return
+        spans = plan_reads([places[name] for name in ids])
+        views = [memoryview(self._artifacts.get(span.pack, offset=span.offset, length=span.length)) for span in spans]
+        for name in ids:
+            place = places[name]
+            at = bisect_right(spans, Span(place.pack, place.offset, MAX_SPAN)) - 1
+            start = place.offset - spans[at].offset
+            yield name, unpack(views[at][start : start + place.stored], place, name)
+
+    def _read_trees(self, ids: Sequence[str]) -> dict[str, bytes]:
+        rows = self._index.find_chunks([_tree_key(name) for name in ids])
+        for name in ids:
+            if _tree_key(name) not in rows:
+                raise NotFound(f"There is no snapshot folder (tree) with the id {name}.")
+        places = {name: Found(*rows[_tree_key(name)]) for name in ids}
+        return dict(self._read_window(ids, places))
+
+    def _check_named(self, files: Sequence[FileEntry], trees: Sequence[str]) -> None:
+        chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
+        keys = {_tree_key(name): name for name in trees}
+        known = self._index.find_chunks([*chunks, *keys])
+        _need(
+            [*(name for name in chunks if name not in known), *(name for key, name in keys.items() if key not in known)]
+        )
+        for entry in files:
+            held = sum(known[chunk][3] for chunk in entry.chunks)
+            if held != entry.size:
+                raise InvalidArgument(
+                    f"A tree says that {entry.name!r} has {entry.size} bytes, its chunks have {held}.",
+                    hint="Take the snapshot again.",
+                )
+
+
+def _tree_key(name: str) -> str:
+    return name.translate(_COMPLEMENT)
+
+
+def _check_chunk(name: str, data: bytes) -> None:
+    if len(data) > CHUNK_SIZE:
+        raise TooLarge(f"The chunk {name} has {len(data)} bytes; {CHUNK_SIZE} is the most.")
+    if not data or chunk_id(data) != name:
+        raise _wrong_hash("chunk", name)
+
+
+def _need(missing: Sequence[str]) -> None:
+    if missing:
+        raise MissingContent(
+            f"{len(missing)} parts of the content are not on the server.",
+            why=f"The first is {missing[0]}.",
+            hint="Send them with `POST /api/v1/chunks` (files) or `POST /api/v1/trees` (folders), then try again.",
+            details={"missing": list(missing)},
+        )
+
+
+def _wrong_hash(noun: str, name: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"The bytes sent as {noun} {name} are not that {noun}.",
+        why="Their SHA-256 differs, or there are none.",
+        hint="They changed on the way or while they were read. Send them again.",
+    )

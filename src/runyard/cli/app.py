@@ -1,0 +1,56 @@
+"""The root command, and the one place where exceptions become messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from runyard import __version__
+from runyard.cli.exits import COMPLETED, FAILED, INTERRUPTED, USAGE
+from runyard.cli.failures import print_error, print_message
+from runyard.cli.lazy import LazyGroup
+
+COMMANDS = {
+    "submit": ("runyard.cli.submit:submit", "Run a script and stream its output."),
+    "runs": ("runyard.cli.runs:runs", "List, show, follow and cancel runs."),
+    "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="runyard", message="%(prog)s %(version)s")
+def root() -> None:
+    """Submit training runs and look at them.
+
+    \b
+      runyard submit train.py -- --alpha 0.5
+      runyard runs list
+    """
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Return the exit code of one command line."""
+    try:
+        # click hands back what ctx.exit was given, and a command's own answer otherwise.
+        answer = root.main(args=arguments, prog_name="runyard", standalone_mode=False)
+        sys.stdout.flush()
+        return answer if isinstance(answer, int) else COMPLETED
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "runyard"
+        print_message(error.format_message(), hint=f"`{path} --help` shows how it is used.")
+        return USAGE
+    except click.ClickException as error:
+        print_message(error.format_message())
+        return FAILED
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # `runyard runs list | head`: whoever read has enough. Python would complain at exit about the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        print_error(error)
+        return FAILED

@@ -1,0 +1,90 @@
+"""What `runyard runs show` says about a run, and the short form at the end of a submit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from runyard.cli.tables import duration, moment, number, print_fields, size
+from runyard.cli.text import plain, plain_block
+from runyard.core.records import MetricInfo, Run, RunFile
+from runyard.core.statuses import RunStatus
+
+LAST_LINES = "\n\nLast lines of"  # where a run's error message begins to quote its log
+
+
+def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile], *, page: str) -> None:
+    print_fields(
+        [
+            ("run", run.id),
+            ("experiment", f"{run.experiment} #{run.number}"),
+            ("status", run.status),
+            ("waits for", run.waits_for if not run.status.is_terminal else ""),
+            ("created", moment(run.created_at)),
+            ("started", moment(run.started_at)),
+            ("ended", moment(run.ended_at)),
+            ("duration", duration(run)),
+            ("target", run.spec.target),
+            ("command", command_of(run)),
+            ("python", run.environment.get("interpreter") or run.spec.environment.interpreter),
+            ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in run.tags.items())),
+            ("parent", run.parent_id),
+            ("page", page),
+        ]
+    )
+    _print_section("metrics", [(metric.name, _metric_text(metric)) for metric in metrics])
+    _print_section("files", [(file.name, size(file.size)) for file in files])
+    _print_section("warnings", [(str(item.get("source", "")), str(item.get("message", ""))) for item in run.warnings])
+    if run.error:
+        click.echo(f"\nerror: {plain_block(error_text(run))}")
+
+
+def print_end(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile]) -> None:
+    """Say on stderr how a run ended and what it left."""
+    lasted = duration(run)
+    click.echo(f"\nRun {plain(run.id)}: {run.status}{f' after {lasted}' if lasted else ''}.", err=True)
+    shown = [f"{plain(metric.name)} {plain(number(metric.last))}" for metric in metrics if metric.kind == "scalar"]
+    kept = [plain(file.name) for file in files if file.name.startswith("outputs/")]
+    for title, items in (("metrics", shown), ("files", kept)):
+        if items:
+            more = f" and {len(items) - 6} more" if len(items) > 6 else ""
+            click.echo(f"{title}: {', '.join(items[:6])}{more}", err=True)
+    if run.status is not RunStatus.COMPLETED and run.error:
+        # Its last lines have just been streamed.
+        click.echo(f"error: {plain_block(error_text(run).partition(LAST_LINES)[0])}", err=True)
+    click.echo(f"more: runyard runs show {plain(run.id)}", err=True)
+
+
+def command_of(run: Run) -> str:
+    if run.spec.command:
+        return run.spec.command
+    return " ".join(filter(None, [run.spec.script, *run.spec.arguments]))
+
+
+def error_text(run: Run) -> str:
+    error = run.error or {}
+    return str(error.get("message") or error.get("code") or "The run failed and left no message.")
+
+
+def _metric_text(metric: MetricInfo) -> str:
+    if metric.kind == "artifact":
+        return str(metric.artifact or "")
+    if metric.kind == "table":
+        return f"{metric.count} row(s) of {', '.join(metric.columns)}"
+    text = number(metric.last)
+    if metric.count > 1:
+        text += f"  (last of {metric.count}"
+        if metric.minimum is not None and metric.maximum is not None:
+            text += f", from {number(metric.minimum)} to {number(metric.maximum)}"
+        text += ")"
+    return text
+
+
+def _print_section(title: str, rows: Sequence[tuple[str, str]]) -> None:
+    if not rows:
+        return
+    click.echo(f"\n{title}")
+    width = min(max(len(plain(name)) for name, _ in rows), 60)
+    for name, text in rows:
+        click.echo(f"  {plain(name).ljust(width)}  {plain(text)}".rstrip())

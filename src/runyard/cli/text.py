@@ -1,0 +1,58 @@
+"""What may go to a terminal: names and logs come from others, and must not move its cursor or retitle its window."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import sys
+from typing import TextIO
+
+# C0 (less tab and newline), DEL, C1, and the characters that turn the direction of text or hide it.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+# Progress bars return to the line's start and logs may be coloured: neither reaches beyond its own line.
+_HARMLESS_IN_LOGS = re.compile("\x1b\\[[0-9;]{0,32}m|\r")
+_CUT_OFF = re.compile("\x1b(?:\\[[0-9;]{0,32})?\\Z")
+
+
+def plain(value: object) -> str:
+    """Return one line of text in which everything a terminal would act on is written out, `\\x1b`."""
+    return _UNSAFE.sub(_written_out, str(value)).replace("\n", "\\n").replace("\t", " ")
+
+
+def plain_block(value: object) -> str:
+    """The same for text of several lines."""
+    return _UNSAFE.sub(_written_out, str(value).replace("\r\n", "\n"))
+
+
+class LogPrinter:
+    """Writes a run's log: byte for byte into a pipe or file, made harmless on a terminal."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self._is_terminal = self._stream.isatty()
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._rest = ""
+
+    def write(self, data: bytes) -> None:
+        if not self._is_terminal:
+            self._stream.flush()
+            self._stream.buffer.write(data)
+        else:
+            self._stream.write(self._harmless(self._decode(data)))
+        self._stream.flush()
+
+    def _harmless(self, text: str) -> str:
+        text = self._rest + text
+        cut = _CUT_OFF.search(text)
+        self._rest = text[cut.start() :] if cut else ""
+        text = text[: cut.start()] if cut else text
+        pieces, end = [], 0
+        for match in _HARMLESS_IN_LOGS.finditer(text):
+            pieces += [_UNSAFE.sub(_written_out, text[end : match.start()]), match.group()]
+            end = match.end()
+        return "".join([*pieces, _UNSAFE.sub(_written_out, text[end:])])
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -1,0 +1,254 @@
+"""Find the server to talk to: the one that RUNYARD_URL names, else the user's private one, started when needed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Iterator, Optional, Tuple
+
+from runyard import __version__
+from runyard.client import processes
+from runyard.client.address import Address, parse_url
+from runyard.client.client import Client
+from runyard.client.transport import Transport
+from runyard.core import runtime_folder as runtime
+from runyard.core.errors import MissingExtra, NotAuthenticated, ServerNotStarted, ServerUnreachable
+from runyard.core.folders import server_folder, token_file
+from runyard.core.settings import Settings, read_settings
+
+API = 1
+_LOCK_PATIENCE_S = 90.0
+_LEAVE_PATIENCE_S = 20.0
+_POLL_S = 0.005
+
+# Servers that this process has spoken to: one handshake is enough.
+_known: Dict[str, Client] = {}
+
+
+def connect(settings: Settings) -> Client:
+    """Return a client of the server that the settings name, or of the private one, which is started when needed.
+
+    Raises:
+        ServerNotStarted: it could not be started.
+        NotAuthenticated: RUNYARD_URL is set and RUNYARD_TOKEN is not, or is wrong.
+        ServerUnreachable: nobody answers at RUNYARD_URL.
+    """
+    if settings.url:
+        return _connect_to(settings.url, settings.token)
+    key = os.path.realpath(str(settings.home))
+    client = _known.get(key)
+    if client is None:
+        client = _known[key] = _client(ensure(settings))
+    return client
+
+
+def find(settings: Settings) -> Optional[Client]:
+    """Return a client of the server if one is running; start nothing."""
+    if settings.url:
+        return _connect_to(settings.url, settings.token)
+    found = _running(settings)
+    return None if found is None else Client(Transport(found[0]))
+
+
+def client_for(address: Address) -> Client:
+    """Return a client for an address out of job.json; a private server that does not answer is started again."""
+    return _client(address) if address.home else Client(Transport(address))
+
+
+def runtime_folder(settings: Settings) -> Path:
+    """Return the private folder of socket and start.lock."""
+    return runtime.runtime_folder(settings.home)
+
+
+def start_server(settings: Settings) -> None:
+    """Have a private server running, whatever there was before."""
+    ensure(settings)
+
+
+def ensure(settings: Settings) -> Address:
+    """Return the address of a running private server that is not older than this client."""
+    found = _running(settings)
+    if found is not None and not _is_older(found[1]):
+        return found[0]
+    with _start_lock(settings):
+        # Somebody else may have started it while we waited.
+        found = _running(settings)
+        if found is not None and _is_older(found[1]):
+            found = _replace(settings, found[0])
+        if found is None:
+            processes.start(settings)
+            found = _running(settings)
+    if found is None:
+        raise ServerNotStarted(
+            "The private server started and left again.",
+            why=f"The last lines of its log:\n{processes.last_lines(processes.log_file(settings.home))}",
+            hint="Try again; `runyard server status` shows what it is doing.",
+        )
+    return found[0]
+
+
+def _running(settings: Settings) -> Optional[Tuple[Address, str]]:
+    """Return (address, version) of the home's server when it answers."""
+    token = _read_token(settings.home)
+    if token is None:
+        return None
+    tried = set()
+    for path in (runtime.socket_path(runtime_folder(settings)), _recorded_socket(settings.home)):
+        if path is None or path in tried:
+            continue
+        tried.add(path)
+        found = _handshake(Address("unix", path=path, token=token, home=str(settings.home)))
+        if found is not None:
+            return found
+    return None
+
+
+def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
+    try:
+        info = Client(Transport(address)).server.info()
+    except ServerUnreachable:
+        return None
+    except NotAuthenticated as error:
+        raise NotAuthenticated(
+            f"The private server of {address.home} does not know its own token.",
+            why="The file `server/token` was changed after the server started.",
+            hint=f"Stop the server's process and try again, or restore {token_file(Path(str(address.home)))}.",
+        ) from error
+    if info.api != API:
+        raise ServerNotStarted(
+            f"The private server speaks version {info.api} of the API, this client version {API}.",
+            why=f"The server is Runyard {info.version}, this is {__version__}.",
+            hint="Upgrade the older one: `pip install --upgrade runyard`.",
+        )
+    return replace(address, web_url=info.url or None), info.version
+
+
+def _replace(settings: Settings, address: Address) -> Optional[Tuple[Address, str]]:
+    """Stop an older server so that ours can take over; keep it when this interpreter could not start another."""
+    try:
+        processes.check_installed()
+    except MissingExtra:
+        return _running(settings)
+    Client(Transport(address)).server.stop()
+    deadline = time.monotonic() + _LEAVE_PATIENCE_S
+    while True:
+        found = _running(settings)
+        if found is None or not _is_older(found[1]):
+            return found
+        if time.monotonic() > deadline:
+            return found  # it does not leave; an old server is better than none
+        time.sleep(_POLL_S)
+
+
+def _client(address: Address) -> Client:
+    return Client(Transport(address, revive=_revive))
+
+
+def _revive(address: Address) -> Address:
+    """Start the private server again, or wait for whoever can; the caller keeps its own token."""
+    settings = replace(read_settings(), home=Path(str(address.home)), url=None)
+    try:
+        found = ensure(settings)
+    except MissingExtra:
+        found = _wait_for_other(settings)
+    own = _read_token(settings.home) if address.token.startswith("ryt_") else None
+    return replace(found, token=own or address.token)
+
+
+def _wait_for_other(settings: Settings) -> Address:
+    """A run's own interpreter has no server packages; its supervisor has, and needs the server as well."""
+    deadline = time.monotonic() + _LEAVE_PATIENCE_S
+    while True:
+        found = _running(settings)
+        if found is not None:
+            return found[0]
+        if time.monotonic() > deadline:
+            raise ServerUnreachable(
+                f"The private server of {settings.home} does not answer, and this Python cannot start it.",
+                why="Nobody else started it either.",
+                hint="Type `runyard server start` where Runyard is installed.",
+            )
+        time.sleep(_POLL_S * 10)
+
+
+def _connect_to(url: str, token: Optional[str]) -> Client:
+    if not token:
+        raise NotAuthenticated(
+            f"RUNYARD_URL is {url}, but RUNYARD_TOKEN is not set.",
+            why="A server answers only to who has its token.",
+            hint="export RUNYARD_TOKEN=… (on the server's machine it is in `<home>/server/token`)",
+        )
+    client = _known.get(url + "\n" + token)
+    if client is None:
+        client = Client(Transport(parse_url(url, token)))
+        client.server.info()
+        _known[url + "\n" + token] = client
+    return client
+
+
+def _read_token(home: Path) -> Optional[str]:
+    try:
+        return token_file(home).read_text("ascii").strip() or None
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ServerNotStarted(
+            f"The token of the private server in `{home}` cannot be read.",
+            why=str(error),
+            hint="Set RUNYARD_HOME to a folder of your own.",
+        ) from error
+
+
+def _recorded_socket(home: Path) -> Optional[str]:
+    """Return where the running server says its socket is: another login session may have another XDG_RUNTIME_DIR."""
+    try:
+        plain: Any = json.loads((server_folder(home) / "lock").read_bytes())
+        return str(plain["socket"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _is_older(version: str) -> bool:
+    return _numbers(version) < _numbers(__version__)
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    """Return 1.2.0rc1 as (1, 2, 0): a pre-release of a version does not replace it, nor the reverse."""
+    numbers = []
+    for part in version.split(".")[:3]:
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        numbers.append(int(digits or 0))
+    return tuple(numbers)
+
+
+@contextmanager
+def _start_lock(settings: Settings) -> Iterator[None]:
+    """Of ten processes that find no server, one starts it and nine wait."""
+    path = os.path.join(str(runtime_folder(settings)), "start.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, path: str) -> None:
+    deadline = time.monotonic() + _LOCK_PATIENCE_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass
+        if time.monotonic() > deadline:
+            raise ServerNotStarted(
+                "Another process has been starting the private server for too long.",
+                why=f"It holds {path}.",
+                hint=f"`fuser {path}` names it; end it and try again.",
+            )
+        time.sleep(_POLL_S)

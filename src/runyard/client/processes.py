@@ -1,0 +1,197 @@
+"""Start the private server's process: detached, with a clean environment, its first words over a pipe."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import site
+import sys
+import time
+from pathlib import Path
+from typing import Dict, List, Mapping, Optional
+
+from runyard.core.errors import MissingExtra, RunyardError, ServerNotStarted, error_from_plain
+from runyard.core.folders import server_folder
+from runyard.core.settings import Settings
+
+# What a server and the supervisors it starts may know of who happened to start it. The rest (LD_PRELOAD, BASH_ENV,
+# PYTHONSTARTUP, GIT_…, secrets) stays behind; a run's own variables travel with its submit.
+_KEPT_VARIABLES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "XDG_RUNTIME_DIR",
+        "XDG_CACHE_HOME",
+    }
+    | {"LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
+)
+_PATIENCE_S = 60.0
+_SPEAK_AFTER_S = 1.0
+_LOG_LINES = 15
+
+
+def start(settings: Settings) -> None:
+    """Start a server for `settings.home` and return when it answers.
+
+    Raises:
+        MissingExtra: this interpreter has only the client part of Runyard.
+        ServerNotStarted: it did not come up; the end of its log is in the message.
+        RunyardError: what the server itself found wrong, as the same class.
+    """
+    check_installed()
+    log = _open_log(settings.home)
+    reader, writer = os.pipe()
+    try:
+        os.set_inheritable(writer, True)
+        try:
+            _spawn(server_command(settings, writer), server_variables(settings, os.environ), log, writer)
+        finally:
+            os.close(writer)
+            os.close(log)
+        _wait_for_word(reader, settings)
+    finally:
+        os.close(reader)
+
+
+def server_command(settings: Settings, ready_fd: int) -> List[str]:
+    return [sys.executable, "-m", "runyard.server", "--home", str(settings.home), "--ready-fd", str(ready_fd)]
+
+
+def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str, str]:
+    """Return the server's whole environment: an allow list, our settings, and where our package is."""
+    kept = {name: environ[name] for name in _KEPT_VARIABLES if name in environ}
+    kept.update({name: value for name, value in environ.items() if name.startswith("LC_")})
+    kept.update(
+        RUNYARD_HOME=str(settings.home),
+        RUNYARD_IDLE_STOP=repr(settings.idle_stop_s),
+        RUNYARD_PORT=str(settings.port),
+        RUNYARD_LOCAL_RUNS=str(settings.local_runs),
+        RUNYARD_GRACE=repr(settings.grace_s),
+        RUNYARD_KEEP_RUN_FOLDERS="1" if settings.keep_run_folders else "",
+        RUNYARD_LOG_LEVEL=settings.log_level,
+        MALLOC_ARENA_MAX="2",  # glibc's arena per thread costs tens of MB in a process that is mostly idle
+    )
+    root = _package_root()
+    if root is not None:
+        kept["PYTHONPATH"] = root
+    return kept
+
+
+def check_installed() -> None:
+    """Raise MissingExtra unless this interpreter can run the server."""
+    # Only who is about to start a server comes here.
+    from importlib.util import find_spec
+
+    names = ("runyard.server", "fastapi", "uvicorn", "httptools", "sqlalchemy", "alembic", "numpy", "zstandard")
+    missing = [name for name in names if find_spec(name) is None]
+    if sys.version_info < (3, 10):
+        missing.append("Python 3.10 or newer")
+    if missing:
+        raise MissingExtra(
+            "No server is running, and this Python cannot start one.",
+            why=f"{sys.executable} lacks {', '.join(missing)}: it holds only the client part of Runyard.",
+            hint="`pip install runyard` here, or set RUNYARD_URL and RUNYARD_TOKEN to use a server elsewhere.",
+        )
+
+
+def last_lines(path: Path, count: int = _LOG_LINES) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 8192))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError as error:
+        return str(error)
+    return "\n".join(lines[-count:])
+
+
+def log_file(home: Path) -> Path:
+    return server_folder(home) / "server.log"
+
+
+def _open_log(home: Path) -> int:
+    try:
+        os.makedirs(str(home), 0o700, exist_ok=True)
+        os.makedirs(str(server_folder(home)), 0o700, exist_ok=True)
+        return os.open(str(log_file(home)), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ServerNotStarted(
+            f"The home `{home}` cannot be used.",
+            why=str(error),
+            hint="Set RUNYARD_HOME to a folder of your own.",
+        ) from error
+
+
+def _spawn(command: List[str], variables: Mapping[str, str], log: int, ready_fd: int) -> None:
+    """Start `command` in a session of its own. It forks once more, so it is never a child of this process."""
+    # Only who starts a server needs it.
+    import subprocess
+
+    process = subprocess.Popen(
+        command,
+        env=dict(variables),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        pass_fds=(ready_fd,),
+        start_new_session=True,
+    )
+    process.wait()
+
+
+def _wait_for_word(reader: int, settings: Settings) -> None:
+    """Wait for `{"ok": true}` or an error; the pipe's end without either means that the process died."""
+    deadline = time.monotonic() + _PATIENCE_S
+    speak_at: Optional[float] = time.monotonic() + _SPEAK_AFTER_S
+    said = b""
+    while True:
+        now = time.monotonic()
+        if speak_at is not None and now >= speak_at:
+            print(f"runyard: waiting for the private server of {settings.home} to start…", file=sys.stderr)
+            speak_at = None
+        if now >= deadline:
+            raise _not_started(settings, f"It did not answer within {_PATIENCE_S:g} s.")
+        ready, _, _ = select.select([reader], [], [], min(deadline, speak_at or deadline) - now)
+        if not ready:
+            continue
+        piece = os.read(reader, 65536)
+        said += piece
+        if not piece or said.endswith(b"\n"):
+            break
+    _take_word(said, settings)
+
+
+def _take_word(said: bytes, settings: Settings) -> None:
+    try:
+        word = json.loads(said)
+        error: Optional[RunyardError] = None if word.get("ok") else error_from_plain(word["error"])
+    except (ValueError, KeyError, AttributeError):
+        raise _not_started(settings, "It ended while it was starting.") from None
+    if error is not None:
+        raise error
+
+
+def _not_started(settings: Settings, why: str) -> ServerNotStarted:
+    path = log_file(settings.home)
+    return ServerNotStarted(
+        "The private server could not be started.",
+        why=f"{why} The last lines of {path}:\n{last_lines(path)}",
+        hint=f"Start it by hand to see more: {sys.executable} -m runyard.server --home {settings.home}",
+    )
+
+
+def _package_root() -> Optional[str]:
+    """Return the folder to put on the server's path when `runyard` is not installed in this interpreter."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    installed = os.path.realpath(root).startswith(os.path.realpath(sys.prefix) + os.sep)
+    return None if installed or root == getattr(site, "USER_SITE", None) else root

@@ -1,0 +1,181 @@
+"""Calls about runs: creation, reading, and what their supervisors report."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from runyard.client.answers import (
+    CreatedRun,
+    RunPage,
+    RunWish,
+    SeriesValues,
+    ShipAnswer,
+    read_record,
+    read_records,
+)
+from runyard.client.files import FileCalls
+from runyard.client.http1 import Buffer, quote
+from runyard.client.series import SeriesPoints, read_chart, read_points, read_values
+from runyard.core.frames import pack_frame
+from runyard.core.plain import to_plain
+from runyard.core.records import Mark, MetricInfo, NewRun, Run
+from runyard.core.statuses import RunStatus
+
+# A page asks for what one request can carry; `iter` goes on from there.
+_REPEATED = ("status", "tag", "property", "parameter", "metric")
+
+
+class RunCalls(FileCalls):
+    def create(
+        self,
+        new: NewRun,
+        submitter: Optional[Mapping[str, str]] = None,
+        launch: bool = True,
+        interactive: Optional[Mapping[str, int]] = None,
+    ) -> CreatedRun:
+        """Create the run, or return the one made with the same key.
+
+        Args:
+            submitter: the submitting process's variables for target `local`; never stored.
+            launch: false for a run that some other process is: it is Running at once.
+            interactive: `{pid, start_ticks}` of that process.
+        """
+        body: Dict[str, Any] = {"run": to_plain(new), "launch": launch}
+        if submitter is not None:
+            body["submitter"] = dict(submitter)
+        if interactive is not None:
+            body["interactive"] = dict(interactive)
+        return read_record(CreatedRun, self._transport.request("POST", "/runs", json=body))
+
+    def get(self, run_id: str) -> Run:
+        return read_record(Run, self._transport.request("GET", _path(run_id)))
+
+    def list(self, workspace: str, **query: Any) -> RunPage:
+        """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
+        path = f"/workspaces/{quote(workspace)}/runs"
+        return read_record(RunPage, self._transport.request("GET", path, query=_query_pairs(query)))
+
+    def iter(self, workspace: str, **query: Any) -> Iterator[Run]:
+        """Yield all runs that match, page by page."""
+        while True:
+            page = self.list(workspace, **query)
+            yield from page.runs
+            if page.next is None or page.next == query.get("cursor"):
+                return
+            query["cursor"] = page.next
+
+    def update(
+        self,
+        run_id: str,
+        *,
+        tags_set: Optional[Mapping[str, Optional[str]]] = None,
+        tags_remove: Sequence[str] = (),
+        properties_add: Optional[Mapping[str, str]] = None,
+        display_name: Optional[str] = None,
+        description: Optional[str] = None,
+    ) -> Run:
+        body = {
+            "tags_set": dict(tags_set) if tags_set else None,
+            "tags_remove": [*tags_remove] or None,
+            "properties_add": dict(properties_add) if properties_add else None,
+            "display_name": display_name,
+            "description": description,
+        }
+        return read_record(Run, self._transport.request("PATCH", _path(run_id), json=_present(body)))
+
+    def cancel(self, run_id: str) -> Run:
+        return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/cancel"))
+
+    def fail(self, run_id: str, *, code: str = "UserError", message: str = "") -> Run:
+        """End the run as failed; its processes are stopped."""
+        body = {"error": {"code": code, "message": message}}
+        return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/fail", json=body))
+
+    def metrics(self, run_id: str, *, name: Optional[str] = None) -> List[MetricInfo]:
+        return read_records(
+            MetricInfo, self._transport.request("GET", f"{_path(run_id)}/metrics", query={"name": name})
+        )
+
+    def metric_values(self, run_id: str, name: Optional[str] = None, rank: Optional[int] = None) -> List[SeriesValues]:
+        """Return all values of all series, or of one metric, in the order the metrics were first logged."""
+        path = f"{_path(run_id)}/metrics/values"
+        return read_values(self._transport.request("GET", path, query={"name": name, "rank": rank}, timeout_s=120.0))
+
+    def metric_series(self, run_id: str, name: str, *, column: str = "", rank: Optional[int] = None) -> SeriesPoints:
+        """Return steps, wall-clock times (ns) and values of one series."""
+        query = {"name": name, "column": column, "rank": rank}
+        path = f"{_path(run_id)}/metrics/series"
+        return read_points(self._transport.request("GET", path, query=query, timeout_s=120.0))
+
+    def chart(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        column: str = "",
+        rank: Optional[int] = None,
+        width: int = 1000,
+        first: Optional[int] = None,
+        last: Optional[int] = None,
+    ) -> Dict[str, List[Any]]:
+        """Return at most `width` buckets as columns: first_step, last_step, minimum, maximum, last, count…"""
+        query = {"name": name, "column": column, "rank": rank, "width": width, "first": first, "last": last}
+        return read_chart(self._transport.request("GET", f"{_path(run_id)}/metrics/chart", query=query))
+
+    def ship(self, run_id: str, frames: Iterable[Tuple[Dict[str, Any], Buffer]]) -> ShipAnswer:
+        """Send journal, side and log frames. The answer's marks say from where to go on."""
+        body: List[Buffer] = []
+        for head, data in frames:
+            body += pack_frame(head, data)
+        return read_record(ShipAnswer, self._transport.request("POST", f"{_path(run_id)}/ship", body=body))
+
+    def heartbeat(self, run_id: str, attempt: int) -> RunWish:
+        return read_record(
+            RunWish, self._transport.request("POST", f"{_path(run_id)}/heartbeat", json={"attempt": attempt})
+        )
+
+    def state(
+        self,
+        run_id: str,
+        attempt: int,
+        status: Union[RunStatus, str],
+        *,
+        error: Optional[Mapping[str, Any]] = None,
+        warnings: Sequence[Mapping[str, Any]] = (),
+        environment: Optional[Mapping[str, Any]] = None,
+        marks: Optional[Sequence[Mark]] = None,
+        logs: Optional[Mapping[str, int]] = None,
+    ) -> RunWish:
+        """Report a status of this attempt. A final one names all marks and log sizes that the server must hold.
+
+        Raises:
+            MissingContent: the server lacks some of them; its details say how far it has got.
+        """
+        body = {
+            "attempt": attempt,
+            "status": str(status),
+            "error": dict(error) if error is not None else None,
+            "warnings": [dict(warning) for warning in warnings] or None,
+            "environment": dict(environment) if environment is not None else None,
+            "marks": to_plain([*marks]) if marks is not None else None,
+            "logs": dict(logs) if logs is not None else None,
+        }
+        return read_record(RunWish, self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)))
+
+
+def _path(run_id: str) -> str:
+    return f"/runs/{quote(run_id)}"
+
+
+def _present(fields: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _query_pairs(query: Mapping[str, Any]) -> List[Tuple[str, Any]]:
+    pairs: List[Tuple[str, Any]] = []
+    for name, value in query.items():
+        if name in _REPEATED and value is not None and not isinstance(value, str):
+            pairs += [(name, str(item)) for item in value]
+        else:
+            pairs.append((name, value))
+    return pairs

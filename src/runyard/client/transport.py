@@ -1,0 +1,334 @@
+"""Requests and answers over one address: a connection per thread and process, errors as classes of `core.errors`."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+
+from runyard import __version__
+from runyard.client.address import Address
+from runyard.client.http1 import Buffer, Dropped, Head, Wire, quote, set_timeouts
+from runyard.core.errors import (
+    NotAllowed,
+    NotAuthenticated,
+    NotFound,
+    ProtocolError,
+    RunyardError,
+    ServerUnreachable,
+    SystemFailure,
+    TooLarge,
+    error_from_plain,
+)
+
+BASE = "/api/v1"
+JSON_TYPE = "application/json"
+FRAMES_TYPE = "application/x-runyard-frames"
+
+Query = Union[Mapping[str, Any], Sequence[Tuple[str, Any]]]
+Body = Union[Buffer, Sequence[Buffer]]
+Revive = Callable[[Address], Address]
+
+_MOST_TRIES = 3
+_BY_STATUS = {401: NotAuthenticated, 403: NotAllowed, 404: NotFound, 413: TooLarge}
+
+
+class Response:
+    """An answer. `read` and `json` may be called once the body is there; a stream is read by `iter_bytes`."""
+
+    def __init__(self, head: Head, body: Union[bytes, Iterator[bytes]]) -> None:
+        self.status = head.status
+        self.headers: Mapping[str, str] = head.headers  # names in small letters
+        self._body = body
+
+    def read(self) -> bytes:
+        if not isinstance(self._body, bytes):
+            self._body = b"".join(self._body)
+        return self._body
+
+    def iter_bytes(self) -> Iterator[bytes]:
+        if isinstance(self._body, bytes):
+            return iter((self._body,))
+        return self._body
+
+    def json(self) -> Any:
+        """Return the body's value.
+
+        Raises:
+            ProtocolError: it is not JSON.
+        """
+        try:
+            return jsonlib.loads(self.read())
+        except (ValueError, RecursionError) as error:
+            raise ProtocolError(
+                "The server's answer is not JSON.", why=f"It starts with {self.read()[:80]!r}."
+            ) from error
+
+
+class Transport:
+    """One long-lived object for all threads and forked children; opens connections when needed and keeps them.
+
+    Every route of ours may be repeated, so a request whose answer got lost is sent again: at once on a new connection,
+    and once more after `revive` (which starts a private server again) gave the address to go on with.
+    """
+
+    def __init__(self, address: Address, *, timeout_s: float = 30.0, revive: Optional[Revive] = None) -> None:
+        _check_token(address.token)
+        self.address = address
+        self.timeout_s = timeout_s
+        self._revive = revive
+        self._local = threading.local()
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Query] = None,
+        json: Any = None,
+        body: Optional[Body] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        timeout_s: Optional[float] = None,
+        retry: bool = True,
+    ) -> Response:
+        """Send and return the whole answer; `path` is below /api/v1.
+
+        Raises:
+            ServerUnreachable: nobody answers, or not in time.
+            RunyardError: what the server answered, as the same class.
+        """
+        request = _Request(method, path, query, json, body, headers)
+        wire, head, data = self._repeat(lambda wire: _read_whole(wire, request, self.address), timeout_s, retry)
+        self._keep(wire, head)
+        response = Response(head, data)
+        _raise_for_status(response)
+        return response
+
+    @contextmanager
+    def stream(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Optional[Query] = None,
+        json: Any = None,
+        body: Optional[Body] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        timeout_s: Optional[float] = None,
+        retry: bool = True,
+    ) -> Iterator[Response]:
+        """Like `request`, but the body is read while it comes; leaving early closes the connection."""
+        request = _Request(method, path, query, json, body, headers)
+        wire, head, data = self._repeat(lambda wire: _read_start(wire, request, self.address), timeout_s, retry)
+        done: List[bool] = []
+        try:
+            response = Response(head, data if data is not None else _guarded(wire, head, done, self.address))
+            _raise_for_status(response)
+            yield response
+        finally:
+            if data is not None or done:
+                self._keep(wire, head)
+            else:
+                wire.close()
+
+    def close(self) -> None:
+        """Close this thread's connection; a later request opens another."""
+        wire = self._take_kept()
+        if wire is not None:
+            wire.close()
+
+    def _repeat(
+        self, exchange: Callable[[Wire], Tuple[Head, Any]], timeout_s: Optional[float], retry: bool
+    ) -> Tuple[Wire, Head, Any]:
+        """Run `exchange` on a connection until it gets an answer; return the connection with it."""
+        limit_s = self.timeout_s if timeout_s is None else timeout_s
+        revive = self._revive if retry else None
+        for left in range(_MOST_TRIES - 1, -1, -1):
+            try:
+                # A kept connection may have been closed meanwhile, which only shows after sending.
+                wire = (self._take_kept() if retry else None) or open_wire(self.address, timeout_s=limit_s)
+            except ServerUnreachable:
+                if revive is None:
+                    raise
+                self.address, revive = revive(self.address), None
+                continue
+            try:
+                wire.set_timeout(limit_s)
+                head, data = exchange(wire)
+                return wire, head, data
+            except Dropped as error:
+                wire.close()
+                if not left or not retry:
+                    raise _unreachable(self.address, error) from error
+            except BaseException:
+                wire.close()
+                raise
+        raise _unreachable(self.address, None)
+
+    def _take_kept(self) -> Optional[Wire]:
+        kept = getattr(self._local, "kept", None)
+        self._local.kept = None
+        if kept is None:
+            return None
+        pid, address, wire = kept
+        if pid == os.getpid() and address is self.address:
+            return wire  # type: ignore[no-any-return]  # threading.local has no types
+        wire.close()  # a forked child's copy, or one to where the server was before
+        return None
+
+    def _keep(self, wire: Wire, head: Head) -> None:
+        if not head.keep_alive or getattr(self._local, "kept", None) is not None:
+            wire.close()
+            return
+        self._local.kept = (os.getpid(), self.address, wire)
+
+
+def open_wire(address: Address, *, timeout_s: float) -> Wire:
+    """Connect.
+
+    Raises:
+        ServerUnreachable: nobody listens there.
+    """
+    try:
+        if address.kind == "unix":
+            sock = _connect_unix(str(address.path), timeout_s)
+        else:
+            sock = socket.create_connection((str(address.host).strip("[]"), int(address.port or 0)), timeout_s)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except OSError as error:
+        raise _unreachable(address, error) from error
+    return Wire(sock, timeout_s=timeout_s)
+
+
+def _connect_unix(path: str, timeout_s: float) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # A non-blocking connect fails at once when the server's backlog is full; a blocking one waits for its turn.
+        set_timeouts(sock, timeout_s)
+        sock.connect(path)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+class _Request(NamedTuple):
+    method: str
+    path: str
+    query: Optional[Query]
+    json: Any
+    body: Optional[Body]
+    headers: Optional[Mapping[str, str]]
+
+    def pieces(self, address: Address) -> List[Buffer]:
+        payload, content_type = self._payload()
+        fields = {
+            "Host": address.authority,
+            "User-Agent": f"runyard/{__version__}",
+            "Authorization": f"Bearer {address.token}",
+            **content_type,
+        }
+        if payload or self.method not in ("GET", "HEAD"):
+            fields["Content-Length"] = str(sum(len(piece) for piece in payload))
+        fields.update(self.headers or {})
+        start = f"{self.method} {BASE}{self.path}{_query_text(self.query)} HTTP/1.1"
+        lines = [start, *(f"{name}: {value}" for name, value in fields.items())]
+        if any("\n" in line or "\r" in line for line in lines):
+            raise ProtocolError("A request's head holds a line break.", why="A path or header value was not encoded.")
+        return [("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), *payload]
+
+    def _payload(self) -> Tuple[List[Buffer], Dict[str, str]]:
+        if self.json is not None:
+            return [jsonlib.dumps(self.json, separators=(",", ":")).encode()], {"Content-Type": JSON_TYPE}
+        if self.body is None:
+            return [], {}
+        if isinstance(self.body, (bytes, bytearray, memoryview)):
+            return [self.body], {"Content-Type": FRAMES_TYPE}
+        return list(self.body), {"Content-Type": FRAMES_TYPE}
+
+
+def _read_whole(wire: Wire, request: _Request, address: Address) -> Tuple[Head, bytes]:
+    head = _ask(wire, request, address)
+    return head, wire.read_body(head)
+
+
+def _read_start(wire: Wire, request: _Request, address: Address) -> Tuple[Head, Optional[bytes]]:
+    head = _ask(wire, request, address)
+    return head, wire.read_body(head) if head.status >= 300 else None
+
+
+def _ask(wire: Wire, request: _Request, address: Address) -> Head:
+    try:
+        wire.send(request.pieces(address))
+    except Dropped as error:
+        # A server that refuses a body answers and closes without reading it to the end.
+        try:
+            return wire.read_head(request.method)
+        except Dropped:
+            raise error from None
+    return wire.read_head(request.method)
+
+
+def _guarded(wire: Wire, head: Head, done: List[bool], address: Address) -> Iterator[bytes]:
+    try:
+        yield from wire.iter_body(head)
+    except Dropped as error:
+        raise _unreachable(address, error) from error
+    done.append(True)
+
+
+def _query_text(query: Optional[Query]) -> str:
+    if not query:
+        return ""
+    pairs = query.items() if isinstance(query, Mapping) else query
+    parts = [f"{quote(name)}={quote(_query_value(value))}" for name, value in pairs if value is not None]
+    return "?" + "&".join(parts) if parts else ""
+
+
+def _query_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _raise_for_status(response: Response) -> None:
+    if response.status < 300:
+        return
+    if response.status < 400:
+        raise ProtocolError(
+            "The server wants to send this request elsewhere.",
+            why=f"It answered {response.status}; a redirect is never followed, since the token would go along.",
+            hint="Set RUNYARD_URL to the server's own address.",
+        )
+    raise _error_of(response)
+
+
+def _error_of(response: Response) -> RunyardError:
+    try:
+        plain = response.json()["error"]
+        return error_from_plain(plain)
+    except (ProtocolError, KeyError, TypeError, AttributeError, ValueError):
+        cls = _BY_STATUS.get(response.status, SystemFailure)
+        text = response.read()[:200].decode("utf-8", "replace").strip()
+        return cls(f"The server answered with status {response.status}.", why=text)
+
+
+def _check_token(token: str) -> None:
+    if not token or not all(33 <= ord(char) <= 126 for char in token):
+        raise NotAuthenticated(
+            "The token for the server is missing or not a token.",
+            why="A token is one word of letters and digits.",
+            hint="Set RUNYARD_TOKEN to the content of `<home>/server/token` on the server's machine.",
+        )
+
+
+def _unreachable(address: Address, error: Optional[BaseException]) -> ServerUnreachable:
+    reason = str(error).rstrip(".") if error else "It closed each connection"
+    return ServerUnreachable(
+        f"The server at {address} does not answer.",
+        why=f"{reason}.",
+        hint="`runyard server status` says more." if address.home else "Check RUNYARD_URL and that the server is up.",
+    )

@@ -1,0 +1,17 @@
+"""Numbers of attempts. A run's own count 1, 2, 3…; processes that log on it from outside get numbers far above."""
+
+from __future__ import annotations
+
+import zlib
+
+FIRST_WRITER = 1 << 20
+
+
+def writer_attempt(pid: int, start_ticks: int) -> int:
+    """Return the attempt number under which that process writes: the same for the same process."""
+    return FIRST_WRITER + zlib.crc32(f"{pid} {start_ticks}".encode()) % (1 << 30)
+
+
+def is_writer(attempt: int) -> bool:
+    """Whether it is a process that only adds to a run and never decides about it."""
+    return attempt >= FIRST_WRITER

@@ -1,0 +1,88 @@
+"""Cancel and fail: a wish that is stored first, delivered at once where possible, and may be repeated."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.compute.base import JobHandle, JobState
+from runyard.core.errors import Conflict
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.board import Stage
+from runyard.engine.handover import end_unstarted
+from runyard.engine.texts import storable_value
+from runyard.engine.yard import Yard, is_launched
+
+logger = logging.getLogger(__name__)
+
+
+def cancel(yard: Yard, run_id: str) -> Run:
+    """Ask for the run's end. A finished run is returned as it is; twice is the same as once."""
+    return _wish(yard, run_id, "cancel", None)
+
+
+def fail(yard: Yard, run_id: str, error: Mapping[str, Any]) -> Run:
+    """End the run as failed with `error` and stop its processes."""
+    message = str(error.get("message") or "The run was marked as failed.")
+    plain = {"code": str(error.get("code") or "UserError"), "message": message, "details": error.get("details") or {}}
+    return _wish(yard, run_id, "fail", storable_value(plain))
+
+
+def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:
+    with yard.locks(run_id):
+        run = yard.store.set_desired(run_id, desired, error)
+        if run.status.is_terminal:
+            return run
+        if _nothing_runs(yard, run):
+            return end_unstarted(yard, run)
+        if run.attempt == 0:
+            return _end_unwatched(yard, run)
+        run = _show_wish(yard, run)
+    _tell(yard, run)
+    yard.on_change(run_id)
+    return run
+
+
+def _nothing_runs(yard: Yard, run: Run) -> bool:
+    """Whether the run was never handed over, so that no process can exist."""
+    if run.status not in (RunStatus.NOT_STARTED, RunStatus.QUEUED):
+        return False
+    if run.attempt == 0:
+        return True
+    job = yard.board.find(run.id)
+    if job is None or job.stage is not Stage.WAITING:
+        return False
+    handle = JobHandle(run.id, run.attempt)
+    return yard.backend(run.spec.target).poll([handle]).get(handle) is JobState.GONE
+
+
+def _end_unwatched(yard: Yard, run: Run) -> Run:
+    """End a run that nobody supervises (a child run made by a script): there is nothing to stop."""
+    assert not is_launched(run)
+    status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
+    error = run.desired_error if status is RunStatus.FAILED else None
+    ended = yard.store.set_status(run.id, status, attempt=0, error=error)
+    yard.ended(ended)
+    return ended
+
+
+def _show_wish(yard: Yard, run: Run) -> Run:
+    if run.desired != "cancel" or run.status is RunStatus.CANCEL_REQUESTED:
+        return run
+    try:
+        return yard.store.set_status(run.id, RunStatus.CANCEL_REQUESTED, attempt=run.attempt, expected=[run.status])
+    except Conflict:
+        # The supervisor reported something in between; whatever it was, the wish is stored and it will hear of it.
+        return yard.store.get_run(run.id)
+
+
+def _tell(yard: Yard, run: Run) -> None:
+    if run.status.is_terminal:
+        return
+    try:
+        yard.backend(run.spec.target).cancel(JobHandle(run.id, run.attempt))
+    except Exception:
+        # The wish is durable; the supervisor learns it with its next heartbeat.
+        logger.warning("run %s: its supervisor could not be told to stop at once", run.id, exc_info=True)

@@ -1,0 +1,115 @@
+"""The engine: decides what happens next to every run. Synchronous; shared between the server's threads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from runyard.artifacts.base import ArtifactStore
+from runyard.core.errors import Conflict
+from runyard.core.folders import server_folder
+from runyard.core.frames import Frame
+from runyard.core.records import NewRun, Run
+from runyard.core.settings import Settings
+from runyard.engine import control, ends, schedule, watch
+from runyard.engine.attempts import is_writer
+from runyard.engine.backends import Backends, open_backends
+from runyard.engine.clock import Clock, SystemClock
+from runyard.engine.ends import StateReport
+from runyard.engine.loop import Loop
+from runyard.engine.ship import ShipAnswer, Shipping
+from runyard.engine.spool import Spool
+from runyard.engine.submit import Submitted, Watched, submit, watch_run
+from runyard.engine.writers import Writer, add_writer
+from runyard.engine.yard import Yard, nobody
+from runyard.store.base import RunStore
+
+logger = logging.getLogger(__name__)
+
+
+class Engine:
+    """Submit, schedule, watch, cancel, ship and end. `start` before the first call, `stop` once at the end."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        store: RunStore,
+        artifacts: ArtifactStore,
+        address: Mapping[str, Any],
+        backends: Backends | None = None,
+        clock: Clock | None = None,
+        on_change: Callable[[str], None] = nobody,
+    ) -> None:
+        self.yard = Yard(
+            settings=settings,
+            store=store,
+            artifacts=artifacts,
+            backends=backends if backends is not None else open_backends(settings),
+            address=address,
+            spool=Spool(server_folder(settings.home) / "spool"),
+            clock=clock or SystemClock(),
+            on_change=on_change,
+        )
+        self.loop = Loop(self.yard)
+        self._shipping = Shipping(self.yard)
+
+    def start(self, *, thread: bool = True) -> None:
+        """Take up where the last server left: unfinished runs are on the board before this returns."""
+        schedule.recover(self.yard)
+        if thread:
+            self.loop.start()
+
+    def stop(self) -> None:
+        """Stop deciding. Started runs go on; spare processes of the targets are let go."""
+        self.loop.stop()
+        for backend in self.yard.backends.values():
+            backend.close()
+
+    def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+        return submit(self.yard, new, submitter=submitter)
+
+    def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
+        return watch_run(self.yard, new, watched)
+
+    def add_writer(self, run_id: str, process: Watched) -> Writer:
+        return add_writer(self.yard, run_id, process)
+
+    def cancel(self, run_id: str) -> Run:
+        return control.cancel(self.yard, run_id)
+
+    def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
+        return control.fail(self.yard, run_id, error)
+
+    def heartbeat(self, run_id: str, attempt: int) -> Run:
+        """Note that the run's supervisor lives.
+
+        Raises:
+            Conflict: the run is at another attempt.
+        """
+        run = self.yard.store.get_run(run_id)
+        if is_writer(attempt):
+            return replace(run, desired=None, desired_error=None)
+        if run.attempt != attempt:
+            raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
+        return watch.hear(self.yard, run, attempt)
+
+    def report(self, run_id: str, said: StateReport) -> Run:
+        return ends.report(self.yard, run_id, said)
+
+    def ship(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
+        return self._shipping.take(run_id, attempt, frames)
+
+    def explained(self, run: Run) -> Run:
+        """Return the run with what it waits for right now."""
+        text = schedule.explain_run(self.yard, run)
+        return run if text == run.waits_for else replace(run, waits_for=text)
+
+    def live_runs(self) -> int:
+        return len(self.yard.board)
+
+    def is_idle(self) -> bool:
+        """Whether no run waits or lives."""
+        return len(self.yard.board) == 0

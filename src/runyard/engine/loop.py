@@ -1,0 +1,64 @@
+"""The background thread: starts who waits, looks after who runs. It sleeps while there is nothing to look after."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from runyard.engine.board import Stage
+from runyard.engine.schedule import start_waiting
+from runyard.engine.watch import look
+from runyard.engine.yard import Yard
+
+logger = logging.getLogger(__name__)
+
+TICK_S = 1.0
+PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that everybody else was silent
+
+
+class Loop:
+    def __init__(self, yard: Yard) -> None:
+        self._yard = yard
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._last_tick: float | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="engine-loop", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Return when the thread has ended; a second call does nothing."""
+        self._stopping.set()
+        self._yard.wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+            self._thread = None
+
+    def tick(self) -> None:
+        """One round. Leases are renewed when this process was paused, so that nobody is blamed for our silence."""
+        now = self._yard.clock.monotonic()
+        if self._last_tick is not None and now - self._last_tick > PAUSED_AFTER_S:
+            logger.warning("the server was paused for %.0f s; all leases begin anew", now - self._last_tick)
+            self._yard.board.renew(now)
+        self._last_tick = now
+        start_waiting(self._yard)
+        look(self._yard)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.tick()
+            except Exception:
+                # The edge of a thread: the store may be full or locked now and well in a second.
+                logger.exception("a round of the engine failed")
+            if self._has_work():
+                self._yard.wake.wait(TICK_S)
+            else:
+                self._last_tick = None
+                self._yard.wake.wait()
+            self._yard.wake.clear()
+
+    def _has_work(self) -> bool:
+        """Whether anything can happen without an event: a job to poll, or one to try again."""
+        return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._yard.board.jobs())

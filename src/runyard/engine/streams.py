@@ -1,0 +1,47 @@
+"""Logs that grow: which stream of the artifact store holds which file of a run."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from dataclasses import replace
+
+from runyard.core.errors import Conflict
+from runyard.core.records import Run, RunFile
+from runyard.engine.yard import Yard
+
+logger = logging.getLogger(__name__)
+
+
+def stream_key(run_id: str, attempt: int, name: str) -> str:
+    """Return the stream's key: made of checked ids and a digest, so a file's name never becomes a path."""
+    digest = hashlib.sha256(f"{run_id}\0{attempt}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"streams/{run_id[:255]}/{digest}"
+
+
+def stream_size(yard: Yard, run_id: str, attempt: int, name: str) -> int:
+    return yard.artifacts.stream_size(stream_key(run_id, attempt, name))
+
+
+def register_stream(yard: Yard, run: Run, attempt: int, name: str) -> None:
+    """Make the stream a file of the run; a newer attempt's log takes the name over."""
+    key = stream_key(run.id, attempt, name)
+    found = yard.store.find_file(run.id, name)
+    if found is not None and (found.kind != "stream" or found.chunks == [key] or attempt != run.attempt):
+        return
+    try:
+        yard.store.put_file(run.id, RunFile(name=name, size=0, kind="stream", chunks=[key], complete=False))
+    except Conflict:
+        logger.warning("run %s: %s is another file already", run.id, name)
+
+
+def close_streams(yard: Yard, run: Run) -> None:
+    """Write the final sizes of a run's logs down; they grow no more."""
+    for file in yard.store.list_files(run.id):
+        if file.kind == "stream" and not file.complete:
+            size = yard.artifacts.stream_size(key_of(run, file))
+            yard.store.put_file(run.id, replace(file, chunks=[key_of(run, file)], size=size, complete=True))
+
+
+def key_of(run: Run, file: RunFile) -> str:
+    return file.chunks[0] if file.chunks else stream_key(run.id, run.attempt, file.name)

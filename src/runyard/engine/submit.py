@@ -1,0 +1,149 @@
+"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
+from runyard.core.folders import run_folder
+from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
+from runyard.core.records import NewRun, Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.board import Job
+from runyard.engine.handover import draft_job, hand_over, mint_token
+from runyard.engine.parameters import parse_parameters
+from runyard.engine.schedule import launch_now
+from runyard.engine.spool import Spooled
+from runyard.engine.yard import Yard, is_launched
+
+MAX_KEY = 200
+_BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The process behind a run that we did not launch."""
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True)
+class Submitted:
+    run: Run
+    is_new: bool
+    token: str | None = None
+    folder: str | None = None
+
+
+def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+    """Create a run and start it as soon as its target has a place. The same key again is the same run.
+
+    Raises:
+        SubmitRejected, InvalidArgument, NotFound: the request cannot become a run; nothing was stored.
+        Conflict: the key or the id belongs to another run.
+    """
+    prepared = check(yard, new)
+    if not (prepared.spec.script or prepared.spec.command):
+        raise SubmitRejected(
+            f"Run `{new.id}` names neither a script nor a command.",
+            why="There would be nothing to run.",
+            hint="ScriptRunConfig(source_directory='.', script='train.py')",
+        )
+    yard.backend(prepared.spec.target).plan(draft_job(yard, prepared))
+    run, is_new = _create(yard, prepared, Spooled(submitter=dict(submitter or {})))
+    launch_now(yard, run)
+    return Submitted(yard.store.get_run(run.id), is_new)
+
+
+def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submitted:
+    """Create a run that we did not launch: it is Running at once, and `watched` gets a supervisor that ships for it."""
+    prepared = check(yard, new)
+    if prepared.spec.script or prepared.spec.command:
+        raise InvalidArgument(f"Run `{new.id}` names a script, so it cannot be one that somebody else launched.")
+    if watched is None:
+        return _unwatched(yard, prepared)
+    spooled = Spooled(interactive_pid=watched.pid, interactive_start_ticks=watched.start_ticks)
+    run, is_new = _create(yard, prepared, spooled)
+    token = None
+    if run.status in _BEFORE_START:
+        token = hand_over(yard, run.id)
+    run = yard.store.get_run(run.id)
+    folder = str(run_folder(yard.settings.home, run.id, run.attempt))
+    return Submitted(run, is_new, token or mint_token(yard, run), folder)
+
+
+def check(yard: Yard, new: NewRun) -> NewRun:
+    """Return the request with its parameters and snapshot filled in; raise for what cannot become a run."""
+    check_run_id(new.id)
+    check_workspace_name(new.workspace)
+    check_experiment_name(new.experiment)
+    if not new.key or len(new.key) > MAX_KEY:
+        raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(new.key)}.")
+    if new.status is not RunStatus.NOT_STARTED:
+        raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
+    yard.backend(new.spec.target)
+    _check_script(new)
+    yard.store.get_workspace(new.workspace)
+    _check_parent(yard, new)
+    parameters = {**parse_parameters(new.spec.arguments), **new.parameters}
+    return replace(_with_snapshot(yard, new), parameters=parameters)
+
+
+def _check_script(new: NewRun) -> None:
+    if new.spec.script is None:
+        return
+    try:
+        clean_file_name(new.spec.script)
+    except InvalidArgument as error:
+        raise SubmitRejected(
+            f"The script {new.spec.script[:200]!r} cannot be run.",
+            why=error.why or error.what,
+            hint="Name the script relative to source_directory, such as `train.py` or `src/train.py`.",
+        ) from error
+
+
+def _check_parent(yard: Yard, new: NewRun) -> None:
+    if new.parent_id is None:
+        return
+    parent = yard.store.find_run(check_run_id(new.parent_id))
+    if parent is None or parent.workspace != new.workspace:
+        raise NotFound(f"There is no run `{new.parent_id}` in workspace `{new.workspace}` to be the parent.")
+
+
+def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
+    if new.snapshot_id is None:
+        return replace(new, snapshot_root=None)
+    root = yard.store.find_snapshot(new.snapshot_id)
+    if root is None:
+        raise NotFound(
+            f"There is no snapshot `{new.snapshot_id[:64]}`.",
+            why="The source must be stored before a run can name it.",
+            hint="Submit again: the SDK stores the source folder first.",
+        )
+    return replace(new, snapshot_root=root)
+
+
+def _create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
+    """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
+    with yard.locks(new.id):
+        known = yard.store.find_run(new.id)
+        if known is None:
+            yard.spool.write(new.id, spooled)
+        try:
+            run, is_new = yard.store.create_run(new)
+        except BaseException:
+            if known is None:
+                yard.spool.remove(new.id)
+            raise
+        if run.id != new.id:
+            yard.spool.remove(new.id)
+        if run.status in _BEFORE_START:
+            yard.board.add(Job(run.id, run.spec.target, launched=is_launched(run), attempt=run.attempt))
+        return run, is_new
+
+
+def _unwatched(yard: Yard, new: NewRun) -> Submitted:
+    run, is_new = yard.store.create_run(replace(new, status=RunStatus.RUNNING))
+    return Submitted(run, is_new, mint_token(yard, run), str(run_folder(yard.settings.home, run.id, run.attempt)))

@@ -1,0 +1,69 @@
+"""What all parts of the engine work with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from runyard.artifacts.base import ArtifactStore
+from runyard.compute.base import ComputeBackend, JobHandle
+from runyard.core.records import Run
+from runyard.core.settings import Settings
+from runyard.engine.backends import Backends, backend_for
+from runyard.engine.board import Board, Job
+from runyard.engine.clock import Clock, SystemClock
+from runyard.engine.spool import Spool
+from runyard.store.base import RunStore
+
+_STRIPES = 64
+
+
+class RunLocks:
+    """A lock per run, from a fixed set: who hands a run over, ends it or ships for it does so alone."""
+
+    def __init__(self) -> None:
+        self._locks = [threading.RLock() for _ in range(_STRIPES)]
+
+    def __call__(self, run_id: str) -> threading.RLock:
+        return self._locks[hash(run_id) % _STRIPES]
+
+
+def nobody(run_id: str) -> None:
+    """Nobody listens for changes."""
+
+
+@dataclass(frozen=True)
+class Yard:
+    settings: Settings
+    store: RunStore
+    artifacts: ArtifactStore
+    backends: Backends
+    address: Mapping[str, Any]
+    spool: Spool
+    board: Board = field(default_factory=Board)
+    locks: RunLocks = field(default_factory=RunLocks)
+    shipping: RunLocks = field(default_factory=RunLocks)
+    clock: Clock = field(default_factory=SystemClock)
+    on_change: Callable[[str], None] = nobody  # a run's log grew or its status moved
+    wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
+
+    def backend(self, target: str) -> ComputeBackend:
+        return backend_for(self.backends, target)
+
+    def ended(self, run: Run) -> None:
+        """Take a finished run off the board; whoever waited behind it may start."""
+        self.board.remove(run.id)
+        self.spool.remove(run.id)
+        self.on_change(run.id)
+        self.wake.set()
+
+
+def handle_of(job: Job) -> JobHandle:
+    return JobHandle(job.run_id, job.attempt)
+
+
+def is_launched(run: Run) -> bool:
+    """Whether we start the run's processes; otherwise somebody else's process reports about itself."""
+    return bool(run.spec.script or run.spec.command)

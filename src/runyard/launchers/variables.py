@@ -1,0 +1,129 @@
+"""The variables that every process of a run starts from. Pure: nothing is read from this process."""
+
+from __future__ import annotations
+
+import os
+from typing import Dict, Mapping, Optional
+
+from runyard.core.specs import JobSpec
+
+NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+NO_RESOURCE_GROUP = "runyard"
+TOKEN_EXPIRY = "253402300799"  # the last second of 9999: a run's token is good for as long as its run
+
+# What a scheduler or launcher told the submitting process about itself; it would be wrong about ours. RUNYARD_ and
+# AZUREML_ are set anew below.
+_FOREIGN_PREFIXES = (
+    "SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_",
+    "OMPI_", "PMI_", "PMIX_", "PRTE_", "ORTE_", "MPIR_", "MV2_COMM_WORLD_", "HYDRA_", "HYDI_", "PALS_", "ALPS_",
+    "PBS_", "LSB_", "FLUX_", "TORCHELASTIC_", "AZ_BATCH_", "AZ_BATCHAI_",
+    "RUNYARD_", "AZUREML_",
+)  # fmt: skip
+_FOREIGN = frozenset(
+    {
+        "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "NODE_RANK", "ROLE_NAME", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+        "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG",
+        "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "INVOCATION_ID",
+        "PYTHONDONTWRITEBYTECODE", "PWD", "OLDPWD", "_",
+    }
+)  # fmt: skip
+
+
+def base_variables(
+    job: JobSpec,
+    *,
+    run_folder: str,
+    injection: str,
+    interpreter: str,
+    built: Optional[Mapping[str, str]] = None,
+) -> Dict[str, str]:
+    """Return the submitter's variables (on `local`), the environment's, run_config's and ours, merged in that order.
+
+    Args:
+        injection: the folder of `runtime.injection.injection_folder`.
+        interpreter: its folder comes first in PATH, so that `python` in a command is this one.
+        built: variables of the BuiltEnvironment.
+    """
+    variables = inherited(job.submitter)
+    variables.update(built or {})
+    variables.update(job.spec.environment.variables)
+    variables.update(job.spec.variables)
+    variables.setdefault("PYTHONUNBUFFERED", "1")  # the log is read while the script runs
+    variables["PATH"] = _first(os.path.dirname(interpreter), variables.get("PATH", os.defpath))
+    variables["PYTHONPATH"] = _python_path(injection, variables.get("PYTHONPATH", ""))
+    variables.update(run_variables(job, run_folder=run_folder))
+    return variables
+
+
+def inherited(submitter: Mapping[str, str]) -> Dict[str, str]:
+    """Return what a process of the run takes over from the submitting process."""
+    return {name: value for name, value in submitter.items() if not _is_foreign(name, value)}
+
+
+def run_variables(job: JobSpec, *, run_folder: str) -> Dict[str, str]:
+    """Return ours (docs/internals/run-folder.md) and Azure's that name the run."""
+    ours = {
+        "RUNYARD_RUN_FOLDER": run_folder,
+        "RUNYARD_RUN_ID": job.run_id,
+        "RUNYARD_ATTEMPT": str(job.attempt),
+        "RUNYARD_COOKIE": job.cookie,
+        "RUNYARD_HOME": job.home,
+    }
+    return {**ours, **_azure_variables(job, run_folder)}
+
+
+def _azure_variables(job: JobSpec, run_folder: str) -> Dict[str, str]:
+    subscription = job.subscription_id or NO_SUBSCRIPTION
+    group = job.resource_group or NO_RESOURCE_GROUP
+    workspace_scope = (
+        f"/subscriptions/{subscription}/resourceGroups/{group}/providers/Microsoft.MachineLearningServices"
+        f"/workspaces/{job.workspace}"
+    )
+    return {
+        "AZUREML_RUN_ID": job.run_id,
+        "AZUREML_ARM_SUBSCRIPTION": subscription,
+        "AZUREML_ARM_RESOURCEGROUP": group,
+        "AZUREML_ARM_WORKSPACE_NAME": job.workspace,
+        "AZUREML_ARM_PROJECT_NAME": job.experiment,
+        "AZUREML_SERVICE_ENDPOINT": _endpoint(job.server),
+        "AZUREML_DISCOVERY_SERVICE_ENDPOINT": _endpoint(job.server),
+        "AZUREML_RUN_TOKEN": job.token,
+        "AZUREML_RUN_TOKEN_EXPIRY": TOKEN_EXPIRY,
+        "AZUREML_EXPERIMENT_ID": job.experiment_id,
+        "AZUREML_WORKSPACE_ID": job.workspace_id,
+        "AZUREML_OUTPUT_DIRECTORY": "./outputs",
+        "AZUREML_FRAMEWORK": job.spec.framework,
+        "AZUREML_COMMUNICATOR": job.spec.communicator,
+        "AZUREML_TARGET_TYPE": job.spec.target,
+        "AZUREML_LOGDIRECTORY_PATH": "azureml-logs",
+        "AZUREML_WORKSPACE_SCOPE": workspace_scope,
+        "AZUREML_EXPERIMENT_SCOPE": f"{workspace_scope}/experiments/{job.experiment}",
+        "AZUREML_SCRIPT_DIRECTORY_NAME": f"{run_folder}/work",
+    }
+
+
+def _endpoint(server: Mapping[str, object]) -> str:
+    if server.get("web_url"):
+        return str(server["web_url"])
+    if server.get("host"):
+        return f"http://{server['host']}:{server.get('port')}"
+    return "http://127.0.0.1"
+
+
+def _is_foreign(name: str, value: str) -> bool:
+    if name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES) or not name or "=" in name or "\0" in name + value:
+        return True
+    # A notebook's own drawing back end, which only notebooks can load.
+    return name == "MPLBACKEND" and value.startswith("module://")
+
+
+def _first(folder: str, path: str) -> str:
+    folders = path.split(os.pathsep) if path else []
+    return path if not folder or folders[:1] == [folder] else os.pathsep.join([folder, *folders])
+
+
+def _python_path(injection: str, path: str) -> str:
+    """Put our folder first; one of another run, which a run's own submit inherits, goes."""
+    siblings = os.path.dirname(injection)
+    kept = [entry for entry in path.split(os.pathsep) if os.path.dirname(entry) != siblings] if path else []
+    return os.pathsep.join([injection, *kept])

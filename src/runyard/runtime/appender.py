@@ -1,0 +1,273 @@
+"""Puts records into a run's journal, whatever the disk, threads, signals and forks do.
+
+There is no lock: a lock held by another thread at a fork, or by the code that a signal handler interrupts, would stop
+training. Instead every step may happen twice or beside another: two segments or two ids for one name are harmless, and
+a name id never leaves the segment that defined it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import errno
+import os
+import sys
+import time
+import zlib
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional
+
+from runyard.core import journal
+from runyard.runtime.backlog import LIMIT_BYTES, Backlog
+from runyard.runtime.foreign import raise_foreign
+from runyard.runtime.records import Cell, Record, Side
+from runyard.runtime.segment import Entry, Segment, Write
+
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_EXIT_S = 5.0
+_BATCH_BYTES = 1 << 20
+_BATCH_RECORDS = 4096
+_KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
+
+UseNames = Callable[[Dict[str, Entry]], None]
+
+
+class Appender:
+    """Appends to segments of one writer. `use_names` is told which name ids the fast path may use now.
+
+    No method raises for what the disk does. After a fork the child calls `forget` and is a new writer.
+    """
+
+    def __init__(self, run_folder: str, header: Dict[str, Any], *, use_names: UseNames, write: Write) -> None:
+        self.run_folder = run_folder
+        self.folder = f"{run_folder}/journal"
+        self.segments: List[Segment] = []
+        self.backlog = Backlog()
+        self.closed = False
+        self._header = header
+        self._use_names = use_names
+        self._write = write
+        self._writer = _new_writer(header)
+        self._current: Optional[Segment] = None
+        self._inherited: List[Segment] = []
+        self._unbegun: Deque[Segment] = deque()  # files whose first record the disk refused
+        self._retries_at_exit = False
+        self._is_full = False
+        self._said: Dict[str, bool] = {}
+
+    def append(self, *records: Record) -> None:
+        """Write the records, or keep them in memory until the disk takes them."""
+        if self.closed:
+            self._say("closed", "a value was logged after the run had ended; it is not recorded.")
+            return
+        waiting = deque(records)
+        if not self.backlog or self.drain():
+            try:
+                self._write_records(waiting)
+            except OSError as error:
+                raise_foreign(error)
+                self._degrade(error)
+        for record in waiting:
+            if not self.backlog.add(record):
+                self._say("lost", f"{LIMIT_BYTES >> 20} MiB of records wait for the disk; newer ones are lost.")
+
+    def drain(self) -> bool:
+        """Try to write what waits in memory; return whether nothing is left."""
+        count = 1  # while the disk is full, a try costs little
+        while self.backlog:
+            taken = self.backlog.take(count)
+            count = _BATCH_RECORDS
+            try:
+                self._write_records(taken)
+            except OSError as error:
+                raise_foreign(error)
+                return False
+            finally:
+                self.backlog.put_back(taken)
+        if self._current is not None and not self.closed:
+            self._use_names(self._current.names)
+            if self.backlog:  # another thread came between
+                self._use_names({})
+        return not self.backlog
+
+    def end_segment(self, fd: int) -> None:
+        """Use the segment of this descriptor no more: a write to it was short."""
+        if self._current is not None and self._current.fd == fd:
+            self._use_names({})
+            self._current = None
+
+    def names(self) -> Dict[str, Entry]:
+        """Return the name ids of the current segment."""
+        return {} if self._current is None else self._current.names
+
+    def forget(self) -> None:
+        """In a forked child: become another writer.
+
+        The parent's descriptor is closed with our own first record, so that code which the fork interrupted between
+        name id and write still hits the file that it meant.
+        """
+        self._use_names({})
+        self._inherited = [] if self._current is None else [self._current]
+        for segment in self.segments:
+            if segment is not self._current:
+                segment.close()
+        self._current = None
+        self.segments = []
+        self.backlog = Backlog()
+        self._unbegun = deque()
+        self._retries_at_exit = False
+        self._writer = _new_writer(self._header)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        if not self.drain() and not self._is_full:
+            self._give_up()
+        self._use_names({})
+        self.closed = True
+        self._current = None
+        for segment in self.segments + self._inherited:
+            segment.close()
+
+    def drain_at_exit(self) -> None:
+        """Wait a while for space to write what still waits, and say what is lost."""
+        deadline = time.monotonic() + _EXIT_S
+        while not self.drain() and self._is_full and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self._give_up()
+
+    def _write_records(self, records: Deque[Record]) -> None:
+        """Write from the left and remove what is written. A failed or short write is tried once in the next segment."""
+        failures = 0
+        while records:
+            segment = self._current
+            try:
+                segment = self._open() if segment is None else segment
+                pieces = self._encode(segment, records)
+                written = segment.write(b"".join(pieces))
+            except OSError as error:
+                raise_foreign(error)
+                failures += 1
+                if error.errno in _NO_SPACE or failures > 1:
+                    raise
+                self._leave(segment)
+                continue
+            for piece in pieces:
+                written -= len(piece)
+                if written < 0:
+                    self._leave(segment)
+                    break
+                records.popleft()
+
+    def _encode(self, segment: Segment, records: Deque[Record]) -> List[bytes]:
+        pieces: List[bytes] = []
+        size = 0
+        for record in records:
+            if isinstance(record, Cell):
+                _fd, name_id = segment.entry(record.name)
+                kind, pack = record.packer
+                piece = pack(kind, record.flags, 0, name_id, record.step, record.time, record.value)
+            elif isinstance(record, Side):
+                piece = _write_side(segment.side_path(), record)
+            else:
+                piece = record
+            pieces.append(piece)
+            size += len(piece)
+            if size >= _BATCH_BYTES:
+                break
+        return pieces
+
+    def _open(self) -> Segment:
+        segment = self._next_segment()
+        now = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
+        header = {**self._header, **now, "writer": segment.writer, "segment": segment.number, "pid": os.getpid()}
+        try:
+            segment.begin(header)
+        except OSError:
+            if not segment.torn:
+                self._unbegun.append(segment)
+            raise
+        self._current = segment
+        inherited, self._inherited = self._inherited, []
+        for parent in inherited:
+            parent.close()
+        if not self.backlog:
+            self._use_names(segment.names)
+        return segment
+
+    def _next_segment(self) -> Segment:
+        try:
+            return self._unbegun.pop()
+        except IndexError:
+            segment = self._create()
+        self.segments.append(segment)
+        for old in self.segments[:-_KEPT_OPEN]:
+            old.close()
+        return segment
+
+    def _create(self) -> Segment:
+        number = len(self.segments)
+        while True:
+            try:
+                return Segment(self.folder, self._writer, number, write=self._write)
+            except FileExistsError:
+                number += 1
+            except FileNotFoundError:
+                if os.path.isdir(self.folder):
+                    raise
+                os.mkdir(self.folder, 0o700)  # raises when the run folder itself is gone
+
+    def _leave(self, segment: Optional[Segment]) -> None:
+        if segment is not None and segment is self._current:
+            self._use_names({})
+            self._current = None
+
+    def _degrade(self, error: OSError) -> None:
+        self._use_names({})
+        self._retry_at_exit()
+        run = self._header["run"]
+        self._is_full = error.errno in _NO_SPACE
+        if self._is_full:
+            what = f"the disk is full, so records of run {run} wait in memory"
+            self._say("space", f"{what}; they would not survive a kill. Free space below {self.folder}.")
+        else:
+            what = f"the journal of run {run} cannot be written ({error.strerror or error})"
+            self._say("disk", f"{what}; records wait in memory. Look at {self.folder}.")
+
+    def _give_up(self) -> None:
+        lost = len(self.backlog) + self.backlog.lost
+        self.backlog = Backlog()
+        if lost:
+            self._say("end", f"{lost} records of run {self._header['run']} could not be written and are lost.")
+
+    def _retry_at_exit(self) -> None:
+        if self._retries_at_exit:
+            return
+        self._retries_at_exit = True
+        atexit.register(self.drain_at_exit)
+        workers: Any = sys.modules.get("multiprocessing.util")  # its processes leave without atexit
+        if workers is not None:
+            workers.Finalize(None, self.drain_at_exit, exitpriority=0)
+
+    def _say(self, key: str, text: str) -> None:
+        """One line on stderr, once; a closed stderr is no reason to end a training run."""
+        if self._said.setdefault(key, False):
+            return
+        self._said[key] = True
+        try:
+            sys.stderr.write(f"runyard: warning: {text}\n")
+        except (AttributeError, OSError, ValueError):
+            pass
+
+
+def _new_writer(header: Dict[str, Any]) -> str:
+    return f"r{header['rank']}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
+def _write_side(path: str, side: Side) -> bytes:
+    """Write the payload's file and return the record that names it."""
+    beside = f"{path}.tmp"
+    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(side.body)
+    os.rename(beside, path)
+    named = {"kind": side.kind, "file": os.path.basename(path), "length": len(side.body), "crc": zlib.crc32(side.body)}
+    return journal.pack_long(journal.SIDE, named)

@@ -1,0 +1,83 @@
+"""Which run this process belongs to, and the one writer it shares for each run."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+
+from runyard.runtime.writer import JournalWriter, Translate
+
+_writers: Dict[Tuple[str, str], JournalWriter] = {}
+
+
+class RunContext(NamedTuple):
+    """The run that started this process; docs/internals/run-folder.md lists the variables it is read from."""
+
+    run_folder: str
+    run_id: str
+    attempt: int = 1
+    rank: int = 0
+    role: str = "worker"
+    home: str = ""
+
+    def read_job(self) -> Dict[str, Any]:
+        """Return `job.json`: how to reach the server, the run's token, its experiment and workspace. Raises OSError."""
+        with open(f"{self.run_folder}/job.json", encoding="utf-8") as file:
+            job: Dict[str, Any] = json.load(file)
+        return job
+
+    def writer(self, *, translate: Optional[Translate] = None) -> JournalWriter:
+        """Return this process's writer for the run."""
+        return get_writer(
+            self.run_folder,
+            self.run_id,
+            attempt=self.attempt,
+            rank=self.rank,
+            role=self.role,
+            translate=translate,
+        )
+
+
+def find_context(environ: Optional[Mapping[str, str]] = None) -> Optional[RunContext]:
+    """Return the run that this process belongs to, or None outside of one."""
+    env = os.environ if environ is None else environ
+    folder, run_id = env.get("RUNYARD_RUN_FOLDER", ""), env.get("RUNYARD_RUN_ID", "")
+    if not folder or not run_id or not os.path.isdir(folder):
+        return None
+    return RunContext(
+        run_folder=folder,
+        run_id=run_id,
+        attempt=_whole(env.get("RUNYARD_ATTEMPT"), 1),
+        rank=_whole(env.get("RUNYARD_RANK"), 0),
+        role=env.get("RUNYARD_ROLE") or "worker",
+        home=env.get("RUNYARD_HOME", ""),
+    )
+
+
+def get_writer(
+    run_folder: str,
+    run_id: str,
+    *,
+    attempt: int = 1,
+    rank: int = 0,
+    role: str = "worker",
+    translate: Optional[Translate] = None,
+) -> JournalWriter:
+    """Return this process's writer for `run_id` in `run_folder`, made at the first call and again after it was closed.
+
+    The run may be another than the one that started this process: a child of it, or one that we did not launch.
+    """
+    key = (os.path.abspath(run_folder), run_id)
+    found = _writers.get(key)
+    if found is None or found.closed:
+        found = JournalWriter(key[0], run_id, attempt=attempt, rank=rank, role=role, translate=translate)
+        _writers[key] = found
+    return found
+
+
+def _whole(text: Optional[str], default: int) -> int:
+    try:
+        return int(text or default)
+    except ValueError:
+        return default

@@ -1,0 +1,49 @@
+"""Becomes `sitecustomize.py` of the injection folder, first on the path of every process of a run.
+
+It first runs the `sitecustomize` that it hides. It never raises, and outside of a run it does nothing else.
+"""
+
+import os
+import sys
+
+
+def _run_hidden() -> None:
+    from _frozen_importlib import module_from_spec  # importlib.util costs a millisecond of every start
+    from _frozen_importlib_external import PathFinder
+
+    here = os.path.dirname(os.path.abspath(__file__))
+    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if os.path.abspath(entry) != here])
+    if spec is None or spec.loader is None:
+        return
+    module = module_from_spec(spec)
+    ours = sys.modules["sitecustomize"]
+    sys.modules["sitecustomize"] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules["sitecustomize"] = ours
+        raise
+
+
+def _say(error: Exception) -> None:
+    try:
+        sys.stderr.write(f"Error in sitecustomize: {type(error).__name__}: {error}\n")
+    except (AttributeError, OSError, ValueError):  # there is no stderr
+        pass
+
+
+try:
+    _run_hidden()
+except ImportError as error:
+    if error.name != "sitecustomize":
+        _say(error)
+except Exception as error:  # as `site` itself does: said, not raised
+    _say(error)
+
+if os.environ.get("RUNYARD_RUN_FOLDER"):
+    try:
+        from runyard.runtime.sitecustomize_hook import install
+
+        install(os.environ["RUNYARD_RUN_FOLDER"])
+    except Exception:  # a run without our hooks is better than no run
+        pass

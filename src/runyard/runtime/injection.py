@@ -1,0 +1,124 @@
+"""The folder that goes first on a run's PYTHONPATH: copies of what runs need of us, and our sitecustomize."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Dict, Iterator, List, Tuple
+
+import runyard
+from runyard.core.folders import cache_folder
+
+# Packages that keep to the standard library and Python 3.8; those that are not there yet are left out.
+INJECTED = (
+    "core", "runtime", "client", "snapshots", "launchers", "environments", "supervisor", "sdk", "data",
+)  # fmt: skip
+_SITECUSTOMIZE = "runyard/runtime/injected_sitecustomize.py"
+
+_found: Dict[str, Path] = {}
+
+
+def injection_folder(home: Path) -> Path:
+    """Return the folder for the code that runs here, made when it is not there. Concurrent callers get the same one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    parent = cache_folder(home) / "injection"
+    known = _found.get(str(parent))
+    if known is None or not (known / "sitecustomize.py").exists():
+        known = _find_or_make(parent)
+        _found[str(parent)] = known
+    return known
+
+
+def _find_or_make(parent: Path) -> Path:
+    source = os.path.dirname(os.path.dirname(os.path.abspath(runyard.__file__)))
+    if os.path.dirname(source) == str(parent):
+        return Path(source)  # this process itself runs from it
+    files = dict(_iter_files(source))
+    target = parent / f"{runyard.__version__}-{_key(source, files)}"
+    if not _is_whole(target, files):
+        _publish(source, files, target)
+    return target
+
+
+def _iter_files(source: str) -> Iterator[Tuple[str, os.stat_result]]:
+    """Yield (relative path, stat) of each file to copy."""
+    yield from _stat(source, ["runyard/__init__.py"])
+    for package in INJECTED:
+        yield from _walk(source, f"runyard/{package}")
+    recorded = _recorded_facade(source)
+    if recorded:
+        yield from _stat(source, recorded)
+    else:
+        yield from _walk(source, "azureml")
+
+
+def _walk(source: str, folder: str) -> Iterator[Tuple[str, os.stat_result]]:
+    try:
+        entries = sorted(os.scandir(f"{source}/{folder}"), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                yield from _walk(source, f"{folder}/{entry.name}")
+        elif not entry.name.endswith((".pyc", ".pyo")):
+            yield f"{folder}/{entry.name}", entry.stat()
+
+
+def _stat(source: str, names: List[str]) -> Iterator[Tuple[str, os.stat_result]]:
+    for name in names:
+        yield name, os.stat(f"{source}/{name}")
+
+
+def _recorded_facade(source: str) -> List[str]:
+    """Return our own files of `azureml` as our wheel's RECORD lists them: others install parts of that package too."""
+    records = sorted(Path(source).glob("runyard-*.dist-info/RECORD"))
+    if not records or not os.path.isdir(f"{source}/azureml"):
+        return []
+    paths = (line.split(",", 1)[0] for line in records[-1].read_text(encoding="utf-8").splitlines())
+    return [path for path in paths if path.startswith("azureml/") and not path.endswith(".pyc")]
+
+
+def _key(source: str, files: Dict[str, os.stat_result]) -> str:
+    facts = [(name, found.st_size, found.st_mtime_ns) for name, found in files.items()]
+    return hashlib.sha256(repr((source, facts)).encode("utf-8", "surrogateescape")).hexdigest()[:20]
+
+
+def _is_whole(target: Path, files: Dict[str, os.stat_result]) -> bool:
+    """Whether every file is there with its size: a cleaner of caches or a power loss may have taken some."""
+    try:
+        if os.stat(target / "sitecustomize.py").st_size != files[_SITECUSTOMIZE].st_size:
+            return False
+        return all(os.stat(f"{target}/{name}").st_size == found.st_size for name, found in files.items())
+    except OSError:
+        return False
+
+
+def _publish(source: str, files: Dict[str, os.stat_result], target: Path) -> None:
+    beside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    try:
+        _copy(source, files, beside)
+        if target.exists():
+            damaged = target.with_name(f".damaged.{os.urandom(4).hex()}")
+            os.rename(target, damaged)
+            shutil.rmtree(damaged, ignore_errors=True)
+        os.rename(beside, target)
+    except OSError:
+        if not _is_whole(target, files):  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _copy(source: str, files: Dict[str, os.stat_result], folder: Path) -> None:
+    os.makedirs(folder, mode=0o700)
+    for name in files:
+        copy = f"{folder}/{name}"
+        os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+        shutil.copyfile(f"{source}/{name}", copy)
+    shutil.copyfile(f"{source}/{_SITECUSTOMIZE}", folder / "sitecustomize.py")

@@ -1,0 +1,149 @@
+"""What every Python process of a run does beside the user's code: it leaves facts about its end in the run folder.
+
+`exceptions/<pid>.json` tells of an uncaught exception. `ends/<pid>.json` `{pid, ok, code}` tells how the rank process
+itself ended, for a supervisor that finds the reaper, its parent, gone. A rank process leads its own session, or is
+named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given in the main thread, 1 after an
+uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)` leaves no file at all.
+
+This module is loaded at every interpreter start: what it needs later is imported later.
+"""
+
+from __future__ import annotations
+
+import _thread
+import atexit
+import builtins
+import os
+import sys
+from typing import Any, Optional
+
+_MOST_MESSAGE = 3000
+_MOST_TRACEBACK = 16000
+
+
+class _Ending:
+    """What is known about the end of this process."""
+
+    def __init__(self, run_folder: str) -> None:
+        self.run_folder = run_folder
+        self.pid = os.getpid()
+        self.main_thread = _thread.get_ident()
+        self.code = 0
+        self.reported: Optional[BaseException] = None
+
+
+def install(run_folder: str) -> None:
+    """Hook in; does nothing when the run folder is not there."""
+    if not os.path.isdir(run_folder):
+        return
+    ending = _Ending(run_folder)
+    _chain_excepthook(ending)
+    _enable_faulthandler()
+    if _is_rank_process():
+        _watch_exit_codes(ending)
+        atexit.register(_write_end, ending)
+
+
+def _is_rank_process() -> bool:
+    named = os.environ.get("RUNYARD_RANK_PID")
+    return named == str(os.getpid()) if named else os.getsid(0) == os.getpid()
+
+
+def _chain_excepthook(ending: _Ending) -> None:
+    previous = sys.excepthook
+
+    def excepthook(kind: Any, value: Any, trace: Any) -> None:
+        _report(ending, value, trace)
+        previous(kind, value, trace)
+
+    sys.excepthook = excepthook
+
+
+def _enable_faulthandler() -> None:
+    import faulthandler
+
+    try:
+        if not faulthandler.is_enabled():
+            faulthandler.enable()
+    except (AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
+        pass
+
+
+def _watch_exit_codes(ending: _Ending) -> None:
+    quitter: Any = type(builtins.exit)
+    leave, leave_by_quitter = sys.exit, quitter.__call__
+
+    def noted_exit(status: Any = None) -> None:
+        _note(ending, status)
+        leave(status)
+
+    def noted_quit(self: Any, code: Any = None) -> None:
+        _note(ending, code)
+        leave_by_quitter(self, code)
+
+    noted_exit.__name__ = noted_exit.__qualname__ = "exit"
+    noted_exit.__doc__ = leave.__doc__
+    sys.exit = noted_exit  # type: ignore[assignment]  # it returns as little as the real one
+    quitter.__call__ = noted_quit
+
+
+def _note(ending: _Ending, status: Any) -> None:
+    if _thread.get_ident() == ending.main_thread and os.getpid() == ending.pid:
+        ending.code = _exit_code(status)
+
+
+def _exit_code(status: Any) -> int:
+    """Return the exit code that Python makes of SystemExit(status)."""
+    if status is None:
+        return 0
+    return status & 0xFF if isinstance(status, int) else 1
+
+
+def _report(ending: _Ending, value: Any, trace: Any) -> None:
+    """Write exceptions/<pid>.json; whatever goes wrong here, the user's own traceback still appears."""
+    try:
+        ending.reported = value
+        import json
+        import traceback
+
+        kind = type(value)
+        lines = "".join(traceback.format_exception(kind, value, trace))
+        missing = getattr(value, "name", None) if isinstance(value, ModuleNotFoundError) else None
+        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        facts = {
+            "pid": os.getpid(),
+            "type": name,
+            "message": str(value)[:_MOST_MESSAGE],
+            "traceback": lines[-_MOST_TRACEBACK:],
+            "missing_module": missing,
+        }
+        _write(ending.run_folder, "exceptions", json.dumps(facts))
+    except Exception:
+        pass
+
+
+def _write_end(ending: _Ending) -> None:
+    if os.getpid() != ending.pid:
+        return
+    try:
+        # Python sets this also where the program put in an excepthook of its own that does not call ours.
+        uncaught = getattr(sys, "last_value", None)
+        if uncaught is not None and ending.reported is None:
+            _report(ending, uncaught, uncaught.__traceback__)
+        code = 1 if ending.reported is not None else ending.code
+        facts = f'{{"pid": {ending.pid}, "ok": {str(not code).lower()}, "code": {code}}}'
+        _write(ending.run_folder, "ends", facts)
+    except Exception:
+        pass
+
+
+def _write(run_folder: str, folder: str, text: str) -> None:
+    """Write `<folder>/<pid>.json` beside and rename it into place."""
+    os.makedirs(f"{run_folder}/{folder}", mode=0o700, exist_ok=True)
+    path = f"{run_folder}/{folder}/{os.getpid()}.json"
+    fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode("utf-8", "backslashreplace"))
+    finally:
+        os.close(fd)
+    os.rename(f"{path}.tmp", path)

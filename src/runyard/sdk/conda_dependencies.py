@@ -1,0 +1,210 @@
+"""`CondaDependencies`: the packages an environment asks for. Kept as data; who builds it reads `as_dict()`."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import Any, Dict, Iterable, List, Optional
+
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.not_yet import refuse
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*")
+_DEFAULT_PIP = "azureml-defaults"
+_HEADER = "# Conda environment specification: used for runs with userManagedDependencies=False.\n"
+
+
+class CondaDependencies:
+    """Conda and pip packages, channels and the Python version of an environment."""
+
+    def __init__(self, conda_dependencies_file_path: Optional[str] = None, _underlying_structure: Any = None) -> None:
+        if conda_dependencies_file_path is not None:
+            refuse(
+                "Reading a conda file",
+                hint="Write the packages in Python: CondaDependencies.create(pip_packages=[…], conda_packages=[…]).",
+            )
+        self._python: str = "{}.{}".format(*sys.version_info[:2])
+        self._python_given = False
+        self._conda: List[str] = []
+        self._pip: List[str] = [_DEFAULT_PIP]
+        self._channels: List[str] = ["anaconda", "conda-forge"]
+        self._index_url: Optional[str] = None
+
+    @staticmethod
+    def create(
+        pip_indexurl: Optional[str] = None,
+        pip_packages: Optional[Iterable[str]] = None,
+        conda_packages: Optional[Iterable[str]] = None,
+        python_version: Optional[str] = None,
+        pin_sdk_version: bool = True,
+    ) -> CondaDependencies:
+        """Return the dependencies made of these lists; a given `pip_packages` replaces azureml-defaults."""
+        made = CondaDependencies()
+        if pip_packages is not None:
+            made.set_pip_requirements(_list_of(pip_packages, "pip_packages"))
+        for package in _list_of(conda_packages or [], "conda_packages"):
+            made.add_conda_package(package)
+        if python_version is not None:
+            made.set_python_version(python_version)
+        if pip_indexurl is not None:
+            made.set_pip_index_url(pip_indexurl)
+        return made
+
+    @property
+    def conda_packages(self) -> List[str]:
+        return [f"python={self._python}", *self._conda]
+
+    @property
+    def pip_packages(self) -> List[str]:
+        return [line for line in self._pip if not line.startswith("-")]
+
+    @property
+    def pip_options(self) -> List[str]:
+        return [line for line in self._pip_lines() if line.startswith("-")]
+
+    @property
+    def conda_channels(self) -> List[str]:
+        return list(self._channels)
+
+    def add_pip_package(self, pip_package: str) -> None:
+        """Add a package; another version of the same package is replaced."""
+        package = _checked(pip_package)
+        self.remove_pip_package(package)
+        self._pip.append(package)
+
+    def remove_pip_package(self, pip_package: str) -> None:
+        name = package_name(pip_package)
+        self._pip = [line for line in self._pip if line.startswith("-") or package_name(line) != name]
+
+    def add_conda_package(self, conda_package: str) -> None:
+        """Add a package; `python=3.10` sets the Python version."""
+        package = _checked(conda_package)
+        if package_name(package) == "python":
+            self.set_python_version(package[len("python") :].lstrip("=<>! ") or self._python)
+        elif package not in self._conda:
+            self._conda.append(package)
+
+    def remove_conda_package(self, conda_package: str) -> None:
+        if package_name(conda_package) == "python":
+            raise UserErrorException("The python package cannot be removed. Use set_python_version() to change it.")
+        self._conda = [package for package in self._conda if package != conda_package]
+
+    def add_channel(self, channel: str) -> None:
+        if channel not in self._channels:
+            self._channels.append(channel)
+
+    def remove_channel(self, channel: str) -> None:
+        self._channels = [known for known in self._channels if known != channel]
+
+    def set_python_version(self, version: str) -> None:
+        self._python = _checked(version)
+        self._python_given = True
+
+    def get_python_version(self) -> str:
+        return self._python
+
+    def set_pip_requirements(self, pip_requirements: Iterable[str]) -> None:
+        self._pip = [_checked(line) for line in pip_requirements]
+
+    def set_pip_option(self, pip_option: str) -> None:
+        if pip_option not in self._pip:
+            self._pip.append(_checked(pip_option))
+
+    def remove_pip_option(self, pip_option: str) -> None:
+        self._pip = [line for line in self._pip if line.split(" ")[0] != pip_option.split(" ")[0]]
+
+    def set_pip_index_url(self, index_url: str) -> None:
+        self._index_url = index_url
+
+    def add_tensorflow_pip_package(self, core_type: str = "cpu", version: Optional[str] = None) -> None:
+        self.add_pip_package(_tensorflow(core_type) + (f"=={version}" if version else ""))
+
+    def add_tensorflow_conda_package(self, core_type: str = "cpu", version: Optional[str] = None) -> None:
+        self.add_conda_package(_tensorflow(core_type) + (f"={version}" if version else ""))
+
+    def add_cntk_package(self, core_type: str = "cpu") -> None:
+        self.add_pip_package("cntk" if core_type == "cpu" else "cntk-gpu")
+
+    @staticmethod
+    def merge_requirements(requirements: Iterable[str]) -> List[str]:
+        """Return one line per package, its version limits joined with commas."""
+        limits: Dict[str, List[str]] = {}
+        for line in requirements:
+            match = re.match(r"([A-Za-z0-9][A-Za-z0-9._\-]*(?:\[[^\]]*\])?)\s*(.*)", line)
+            name, limit = match.groups() if match else (line, "")
+            limits.setdefault(name, []).extend([limit] if limit else [])
+        return [name + ",".join(limit) for name, limit in limits.items()]
+
+    def as_dict(self) -> Dict[str, Any]:
+        dependencies: List[Any] = [f"python={self._python}"]
+        if self._pip_lines():
+            dependencies.append({"pip": self._pip_lines()})
+        return {
+            "name": "project_environment",
+            "dependencies": dependencies + self._conda,
+            "channels": list(self._channels),
+        }
+
+    def serialize_to_string(self) -> str:
+        """Return the conda environment file's text."""
+        lines = ["name: project_environment", "dependencies:", f"- python={self._python}"]
+        if self._pip_lines():
+            lines += ["- pip:"] + [f"  - {_scalar(line)}" for line in self._pip_lines()]
+        lines += [f"- {_scalar(package)}" for package in self._conda]
+        lines += ["channels:"] + [f"- {_scalar(channel)}" for channel in self._channels]
+        return _HEADER + "\n".join(lines) + "\n"
+
+    def save_to_file(self, base_directory: str, conda_file_path: Optional[str] = None) -> str:
+        """Write the file below `base_directory`; return its path relative to that."""
+        name = conda_file_path or os.path.join(".azureml", "auto_conda_dependencies.yml")
+        _write(os.path.join(base_directory, name), self.serialize_to_string())
+        return name
+
+    def save(self, path: Optional[str] = None) -> str:
+        target = path or os.path.join(".azureml", "conda_dependencies.yml")
+        _write(target, self.serialize_to_string())
+        return target
+
+    @property
+    def _wanted_python(self) -> Optional[str]:
+        """The Python version that the user named, None when it is only the default."""
+        return self._python if self._python_given else None
+
+    def _pip_lines(self) -> List[str]:
+        return ([f"--index-url {self._index_url}"] if self._index_url else []) + self._pip
+
+
+def package_name(requirement: str) -> str:
+    """Return the package's name in the one form of PEP 503, without version, extras and markers."""
+    match = _NAME.match(requirement.strip())
+    return re.sub(r"[-_.]+", "-", match.group().rstrip("-_.")).lower() if match else requirement.strip()
+
+
+def _tensorflow(core_type: str) -> str:
+    if core_type not in ("cpu", "gpu"):
+        raise UserErrorException(f"core_type must be 'cpu' or 'gpu', found {core_type!r}.")
+    return "tensorflow" if core_type == "cpu" else "tensorflow-gpu"
+
+
+def _list_of(value: Iterable[str], what: str) -> List[str]:
+    if isinstance(value, str):
+        raise UserErrorException(f"{what} must be a list of texts, found the text {value!r}. Write [{value!r}].")
+    return list(value)
+
+
+def _checked(line: str) -> str:
+    if not isinstance(line, str) or not line.strip() or "\n" in line:
+        raise UserErrorException(f"A package must be one line of text, found {line!r}.")
+    return line.strip()
+
+
+def _scalar(text: str) -> str:
+    return (
+        text if re.fullmatch(r"[A-Za-z0-9._/=<>!~\-][^:#'\"&*?|{}%@`]*", text) else "'" + text.replace("'", "''") + "'"
+    )
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)

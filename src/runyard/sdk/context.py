@@ -1,0 +1,62 @@
+"""`Run.get_context()`: the one object of this process for the run that it is part of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Union
+
+from runyard.runtime.current import RunContext, find_context
+from runyard.sdk.connection import get_run_client
+from runyard.sdk.edge import azure_error
+from runyard.sdk.exceptions import RunEnvironmentException
+from runyard.sdk.experiment import Experiment
+from runyard.sdk.offline import _OfflineRun
+from runyard.sdk.run import Run, ScriptRun
+from runyard.sdk.workspace import Workspace
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+
+_RUNS: Dict[str, SubmittedRun] = {}
+
+
+def get_context(*, allow_offline: bool = True) -> Union[Run, _OfflineRun]:
+    """Return the run of this process, the same object each time; outside a run an offline run.
+
+    Raises:
+        RunEnvironmentException: outside a run with `allow_offline` false.
+    """
+    context = find_context()
+    if context is None:
+        if allow_offline:
+            return _OfflineRun()
+        raise RunEnvironmentException()
+    found = _RUNS.get(context.run_folder)
+    if found is None:
+        found = _RUNS[context.run_folder] = SubmittedRun(context)
+    return found
+
+
+class SubmittedRun(ScriptRun):
+    """The run that this process is part of. Logging touches only its journal; the server is asked when it is read."""
+
+    def __init__(self, context: RunContext) -> None:
+        self._context = context
+        self._run_id = context.run_id
+        self._record = None
+        self._own = True
+        self._interactive = False
+        self._writer = context.writer(translate=azure_error)
+        # The closure itself: one call, one write. A method around it would cost a tenth of the whole.
+        self.log = self._writer.log  # type: ignore[method-assign]
+
+    def _lazy(self, name: str) -> Any:
+        """Read job.json when the server is first needed, and make what stands between it and this run."""
+        job = self._context.read_job()
+        self._client: Client = get_run_client(job)
+        self._experiment = Experiment._known(Workspace._inside_run(self._client, job["workspace"]), job["experiment"])
+        return self.__dict__[name]
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_client", "_experiment"):
+            return self._lazy(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -1,0 +1,104 @@
+"""Where errors leave the SDK: what the rest of Runyard raises becomes Azure's class too, so that both can be caught.
+
+`except UserErrorException` and `except runyard.core.errors.NotFound` catch the same object: it inherits from both.
+"""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, Callable, Dict, Iterator, Tuple, Type, TypeVar, cast
+
+from runyard.core import errors
+from runyard.sdk import exceptions as azure
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+_GENERATOR = 0x20  # inspect.CO_GENERATOR
+
+# The first class that fits, most special first.
+_AZURE: Tuple[Tuple[Type[errors.RunyardError], Type[azure.AzureMLException]], ...] = (
+    (errors.NotAuthenticated, azure.AuthenticationException),
+    (errors.SubmitRejected, azure.ExperimentExecutionException),
+    (errors.SnapshotRejected, azure.SnapshotException),
+    (errors.UserError, azure.UserErrorException),
+    (errors.SystemFailure, azure.ServiceException),
+    (errors.RunyardError, azure.AzureMLException),
+)
+_BOTH: Dict[Tuple[type, type], type] = {}
+
+
+def azure_error(error: errors.RunyardError, cls: Type[azure.AzureMLException] | None = None) -> azure.AzureMLException:
+    """Return `error` as an exception that is also Azure's `cls` (by default, the one that fits its family)."""
+    if isinstance(error, azure.AzureMLException):
+        return error
+    both = _class_of_both(cls or _azure_class(error), type(error))
+    made = both.__new__(both)
+    errors.RunyardError.__init__(made, error.what, why=error.why, hint=error.hint, details=error.details)
+    made._exception_message = str(error)
+    made._inner_exception = None
+    made._target = None
+    made._details = error.details
+    made._kwargs = {}
+    made.args = (error.what,)
+    return cast(azure.AzureMLException, made)
+
+
+def translates(function: F) -> F:
+    """Let `function` raise Azure's exceptions for ours."""
+    if function.__code__.co_flags & _GENERATOR:
+
+        @wraps(function)
+        def iterate(*args: Any, **kwargs: Any) -> Iterator[Any]:
+            try:
+                yield from function(*args, **kwargs)
+            except errors.RunyardError as error:
+                _raise(error)
+
+        return cast(F, iterate)
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except errors.RunyardError as error:
+            _raise(error)
+
+    return cast(F, call)
+
+
+def translates_errors(cls: C) -> C:
+    """Class decorator: every public method and property of `cls` raises Azure's exceptions for ours."""
+    for name, member in list(vars(cls).items()):
+        if name.startswith("_") and name not in ("__init__", "__enter__", "__exit__"):
+            continue
+        if isinstance(member, (staticmethod, classmethod)):
+            setattr(cls, name, type(member)(translates(member.__func__)))
+        elif isinstance(member, property):
+            setattr(cls, name, _translated_property(member))
+        elif hasattr(member, "__code__"):
+            setattr(cls, name, translates(member))
+    return cls
+
+
+def _translated_property(member: property) -> property:
+    getter = translates(member.fget) if member.fget else None
+    setter = translates(member.fset) if member.fset else None
+    return property(getter, setter, member.fdel, member.__doc__)
+
+
+def _raise(error: errors.RunyardError) -> None:
+    if isinstance(error, azure.AzureMLException):
+        raise error
+    raise azure_error(error) from error
+
+
+def _azure_class(error: errors.RunyardError) -> Type[azure.AzureMLException]:
+    return next(theirs for ours, theirs in _AZURE if isinstance(error, ours))
+
+
+def _class_of_both(theirs: type, ours: type) -> Any:
+    both = _BOTH.get((theirs, ours))
+    if both is None:
+        both = _BOTH[theirs, ours] = type(theirs.__name__, (theirs, ours), {"__module__": theirs.__module__})
+    return both

@@ -1,0 +1,179 @@
+"""`Experiment`: a named series of runs; `submit` starts one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, Union
+
+from runyard.core.names import check_experiment_name
+from runyard.sdk.edge import translates_errors
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.not_yet import refuse
+from runyard.sdk.tags import tag_texts
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from runyard.core import records
+    from runyard.sdk.run import Run
+    from runyard.sdk.workspace import Workspace
+
+VIEWS = ("ActiveOnly", "All", "ArchivedOnly")
+
+
+@translates_errors
+class Experiment:
+    """An experiment of `workspace`; it is made when there is none of that name.
+
+    Raises:
+        UserErrorException: the name is not letters, digits, `_` and `-` (a letter or digit first, at most 255).
+    """
+
+    def __init__(self, workspace: Workspace, name: str, **_kwargs: Any) -> None:
+        self._workspace = workspace
+        self._name = check_experiment_name(name)
+        self._client = workspace._client
+        self._record: Optional[records.Experiment] = self._client.experiments.put(workspace.name, name)
+
+    @classmethod
+    def _known(cls, workspace: Workspace, name: str, record: Optional[records.Experiment] = None) -> Experiment:
+        """An experiment that is known to exist; its facts are fetched when somebody asks for them."""
+        made = cls.__new__(cls)
+        made._workspace, made._name, made._client, made._record = workspace, name, workspace._client, record
+        return made
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._workspace
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def archived_time(self) -> Optional[datetime]:
+        return self._facts.archived_at
+
+    @property
+    def tags(self) -> Dict[str, Optional[str]]:
+        return dict(self._facts.tags)
+
+    def submit(self, config: Any, tags: Optional[Mapping[str, Any]] = None, **kwargs: Any) -> Run:
+        """Check `config`, store its source folder, create the run and return it at once; the run goes on by itself.
+
+        Raises:
+            ExperimentExecutionException: found before anything was copied: script, source folder, target, interpreter.
+            UserErrorException: an argument, limit or variable of a type that cannot be used.
+        """
+        from runyard.sdk.submission import submit  # loads the client and the snapshot code, which most reads never need
+
+        return submit(self, config, tags=tags, options=kwargs)
+
+    def start_logging(
+        self,
+        *_args: Any,
+        name: Optional[str] = None,
+        run_id: Optional[str] = None,
+        outputs: Any = None,
+        snapshot_directory: Optional[str] = ".",
+        display_name: Optional[str] = None,
+        description: Optional[str] = None,
+        **_kwargs: Any,
+    ) -> Run:
+        """Return a run that this process itself is: status Running at once; complete(), fail() or its exit end it."""
+        from runyard.sdk.interactive import start_logging  # as above
+
+        return start_logging(
+            self,
+            run_id=run_id,
+            outputs=outputs,
+            snapshot_directory=snapshot_directory,
+            display_name=display_name or name or "",
+            description=description or "",
+        )
+
+    def get_runs(
+        self,
+        type: Optional[str] = None,
+        tags: Union[str, Mapping[str, Any], None] = None,
+        properties: Union[str, Mapping[str, Any], None] = None,
+        include_children: bool = False,
+    ) -> Iterator[Run]:
+        """Yield the runs, newest first. `tags` and `properties`: a text is "has this key", a dict is "all equal"."""
+        from runyard.sdk.run import Run  # run.py is about experiments, so it cannot load first
+
+        return Run.list(self, type=type, tags=tags, properties=properties, include_children=include_children)
+
+    def archive(self) -> None:
+        """Take the experiment out of lists; its runs stay."""
+        self._update(archived=True)
+
+    def reactivate(self, new_name: Optional[str] = None) -> None:
+        """Bring an archived experiment back."""
+        if new_name is not None:
+            raise UserErrorException("An experiment keeps its name. Call reactivate() without new_name.")
+        self._update(archived=False)
+
+    def tag(self, key: str, value: Optional[str] = None) -> None:
+        self._update(tags_set=tag_texts({key: value}))
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        self._update(tags_set=tag_texts(tags))
+
+    def remove_tags(self, tags: Sequence[str]) -> None:
+        self._update(tags_remove=[tags] if isinstance(tags, str) else [*tags])
+
+    def refresh(self) -> None:
+        self._record = self._client.experiments.get(self._workspace.name, self._name)
+
+    @staticmethod
+    def list(
+        workspace: Workspace,
+        experiment_name: Optional[str] = None,
+        view_type: str = "ActiveOnly",
+        tags: Union[str, Mapping[str, Any], None] = None,
+    ) -> List[Experiment]:
+        """Return the experiments of a workspace. `view_type`: ActiveOnly, All or ArchivedOnly."""
+        if view_type not in VIEWS:
+            raise UserErrorException(f"view_type must be one of {', '.join(VIEWS)}, found {view_type!r}.")
+        found = workspace._client.experiments.list(workspace.name, view=view_type, name=experiment_name)
+        return [Experiment._known(workspace, one.name, one) for one in found if _has_tags(one.tags, tags)]
+
+    @staticmethod
+    def delete(workspace: Workspace, experiment_id: str) -> NoReturn:
+        refuse("`Experiment.delete`", hint="experiment.archive() takes it out of lists.")
+
+    def get_portal_url(self) -> str:
+        """Return the address of the page that lists runs, which signs the browser in."""
+        from runyard.sdk.portal import portal_url  # loads the client's types only when asked
+
+        return portal_url(self._client, "/")
+
+    def __repr__(self) -> str:
+        return f"Experiment(Name: {self._name},\nWorkspace: {self._workspace.name})"
+
+    def _repr_html_(self) -> str:
+        from runyard.sdk.html_table import html_table  # notebooks only
+
+        return html_table({"Name": self._name, "Workspace": self._workspace.name}, link=self.get_portal_url())
+
+    @property
+    def _facts(self) -> records.Experiment:
+        if self._record is None:
+            self.refresh()
+        assert self._record is not None
+        return self._record
+
+    def _update(self, **changes: Any) -> None:
+        self._record = self._client.experiments.update(self._workspace.name, self._name, **changes)
+
+
+def _has_tags(found: Mapping[str, Optional[str]], wanted: Union[str, Mapping[str, Any], None]) -> bool:
+    if wanted is None:
+        return True
+    if isinstance(wanted, str):
+        return wanted in found
+    return all(found.get(key, ...) == value for key, value in tag_texts(wanted).items())

@@ -1,0 +1,115 @@
+"""Status and details of a run, in Azure's words and shapes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from runyard.sdk.edge import translates_errors
+from runyard.sdk.portal import portal_url
+from runyard.sdk.run_handle import RunHandle
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from runyard.core import records
+
+_LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/azureml/")
+_LOG_ENDINGS = (".txt", ".log")
+
+
+@translates_errors
+class RunDetails(RunHandle):
+    @property
+    def status(self) -> str:
+        """The status as last seen; `get_status()` asks again."""
+        return str(self._facts.status)
+
+    def get_status(self) -> str:
+        """Return the status now: NotStarted, Queued, Preparing, Starting, Running, Finalizing, Completed, Failed …"""
+        if self._record is None or not self._record.status.is_terminal:
+            self._refresh()
+        return self.status
+
+    def get_detailed_status(self) -> Dict[str, Any]:
+        """Return {'status', 'details'}; the details say what a queued run waits for."""
+        run = self._refresh()
+        return {"status": str(run.status), "details": run.waits_for or None}
+
+    def get_details(self) -> Dict[str, Any]:
+        """Return what is known of the run: status, times, error, properties, definition, and where its logs are."""
+        run = self._refresh()
+        logs = {name: self._file_url(name) for name in self._log_names()}
+        return details_of(run, logs)
+
+    def get_details_with_logs(self) -> Dict[str, Any]:
+        """Return `get_details()` with the text of each log instead of its address."""
+        details = self.get_details()
+        details["logFiles"] = {name: self._log_text(name) for name in details["logFiles"]}
+        return details
+
+    def get_portal_url(self) -> str:
+        """Return the address of the run's page, which signs the browser in."""
+        return portal_url(self._client, f"/runs/{self._run_id}")
+
+    def _log_names(self) -> List[str]:
+        return [file.name for file in self._client.runs.files(self._run_id) if is_log(file.name)]
+
+    def _log_text(self, name: str) -> str:
+        return self._client.runs.read_file(self._run_id, name).data.decode("utf-8", "replace")
+
+    def _file_url(self, name: str) -> str:
+        from urllib.parse import quote  # most runs are never asked for it
+
+        base = (self._client.address.web_url or "").rstrip("/")
+        return f"{base}/api/v1/runs/{quote(self._run_id)}/files/{quote(name)}"
+
+
+def is_log(name: str) -> bool:
+    return name.startswith(_LOG_FOLDERS) or (name.startswith("logs/") and name.endswith(_LOG_ENDINGS))
+
+
+def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
+    """Return Azure's details of `run`; what is not known (an end, an error) has no key."""
+    details: Dict[str, Any] = {
+        "runId": run.id,
+        "target": run.spec.target if run.type else "local",
+        "status": str(run.status),
+        "startTimeUtc": utc_text(run.started_at),
+        "endTimeUtc": utc_text(run.ended_at),
+        "services": {},
+        "error": error_of(run),
+        "warnings": [dict(warning) for warning in run.warnings] or None,
+        "properties": dict(run.properties),
+        "inputDatasets": [],
+        "outputDatasets": [],
+        "runDefinition": dict(run.spec.definition),
+        "logFiles": logs,
+        "submittedBy": run.submitted_by,
+    }
+    return {key: value for key, value in details.items() if value is not None}
+
+
+def error_of(run: records.Run) -> Optional[Dict[str, Any]]:
+    """Return the error as {'error': {'code', 'message', 'debug_type', …}}."""
+    if not run.error:
+        return None
+    found = dict(run.error)
+    extra = found.pop("details", None) or {}
+    error: Dict[str, Any] = {"code": found.pop("code", "UserError"), "message": found.pop("message", "")}
+    error["details_uri"] = extra.get("details_uri")
+    error["debug_type"] = extra.get("type")
+    error["debug_message"] = extra.get("message")
+    error["debug_stack_trace"] = extra.get("traceback")
+    error["details"] = [{"code": key, "message": value} for key, value in extra.items() if key not in _DEBUG]
+    return {
+        "error": {key: value for key, value in error.items() if value not in (None, [])},
+        "time": utc_text(run.ended_at),
+    }
+
+
+_DEBUG = frozenset({"type", "message", "traceback", "details_uri"})
+
+
+def utc_text(moment: Optional[datetime]) -> Optional[str]:
+    """Return a time as Azure prints it: 2020-06-23T22:42:21.133448Z."""
+    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

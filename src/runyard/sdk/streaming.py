@@ -1,0 +1,96 @@
+"""Print a run's log while it grows: lines show when the server has them, and at the end all of them were shown."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import time
+from typing import TYPE_CHECKING, Callable, Iterable, Optional, TextIO
+
+from runyard.core.errors import NotFound
+from runyard.sdk.pace import Pace
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+    from runyard.core import records
+
+# The first process's log, in the names of the newer and the older runtime.
+_FIRST = re.compile(r"user_logs/std_log\D*0*(_ps)?\.txt|azureml-logs/\d\d.*\.txt")
+_PREFERRED = re.compile(r"rank_0|worker_0")
+PART_BYTES = 1 << 20
+WAIT_S = 5.0
+
+
+def pick_log(names: Iterable[str]) -> Optional[str]:
+    """Return the log to show: the last in sort order of those that belong to the first process."""
+    found = sorted(name for name in names if _FIRST.fullmatch(name))
+    preferred = [name for name in found if _PREFERRED.search(name)]
+    chosen = preferred or found
+    return chosen[-1] if chosen else None
+
+
+class LogStream:
+    """Writes to `out`; bytes that are no UTF-8 show as replacement characters."""
+
+    def __init__(self, client: Client, run_id: str, out: TextIO, *, wait_s: float = WAIT_S) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._out = out
+        self._wait_s = wait_s
+        self._name: Optional[str] = None
+        self._offset = 0
+        self._complete = False
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._at_line_start = True
+
+    def follow(self, has_ended: Callable[[records.Run], bool]) -> records.Run:
+        """Show the log until the run has ended; return the run as it then was."""
+        pace = Pace()
+        while True:
+            run = self._client.runs.get(self._run_id)
+            # The status is read before the log: a final one means that every byte is there.
+            ended = has_ended(run)
+            if self._name is None:
+                self._find()
+            grown = self._show_growth(wait_s=None if ended or self._complete else self._wait_s)
+            if ended:
+                self._show_rest()
+                return run
+            if not grown and (self._name is None or self._complete):
+                time.sleep(pace.next())
+
+    def say(self, text: str) -> None:
+        """Write text of ours."""
+        encoding = getattr(self._out, "encoding", None) or "utf-8"
+        self._out.write(text.encode(encoding, "replace").decode(encoding))
+        self._out.flush()
+
+    def _find(self) -> None:
+        self._name = pick_log(file.name for file in self._client.runs.files(self._run_id))
+        if self._name is not None:
+            title = f"Streaming {self._name}"
+            self.say(f"\n{title}\n{'=' * len(title)}\n\n")
+
+    def _show_growth(self, *, wait_s: Optional[float]) -> bool:
+        if self._name is None:
+            return False
+        try:
+            part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
+        except NotFound:
+            return False
+        self._offset += len(part.data)
+        self._complete = part.complete and self._offset >= part.size
+        self._show_text(self._decoder.decode(part.data))
+        return bool(part.data)
+
+    def _show_rest(self) -> None:
+        while self._show_growth(wait_s=None):
+            pass
+        self._show_text(self._decoder.decode(b"", final=True))
+        if not self._at_line_start:
+            self.say("\n")
+
+    def _show_text(self, text: str) -> None:
+        if text:
+            self._at_line_start = text.endswith("\n")
+            self.say(text)

@@ -1,0 +1,88 @@
+"""`python -m runyard.server --home FOLDER`: the private server's process.
+
+With `--ready-fd` (how the SDK starts it) it goes into the background and says over that pipe that it is ready, or why
+not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    os.umask(0o077)
+    # Read by glibc at the start of this process; the runs that we start should choose for themselves.
+    os.environ.pop("MALLOC_ARENA_MAX", None)
+    home, ready_fd = _parse(arguments)
+    if ready_fd is not None:
+        _detach()
+    word = _Word(ready_fd)
+
+    from runyard.core.errors import RunyardError
+
+    try:
+        return _serve(home, word, in_background=ready_fd is not None)
+    except RunyardError as error:
+        print(f"error: {error}", file=sys.stderr)
+        word.say({"error": error.to_plain()})
+        return 1
+
+
+class _Word:
+    """What whoever started us waits for: one JSON object, once."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+        if descriptor is not None:
+            os.set_inheritable(descriptor, False)  # or the runs that we start keep it open
+
+    def say(self, plain: dict[str, object]) -> None:
+        if self._descriptor is None:
+            return
+        try:
+            os.write(self._descriptor, json.dumps(plain).encode() + b"\n")
+        except OSError:
+            pass  # it did not wait for us
+        os.close(self._descriptor)
+        self._descriptor = None
+
+
+def _serve(home: Path | None, word: _Word, *, in_background: bool) -> int:
+    # After the fork: the one who waits for its exit should not wait for these.
+    from runyard.core.folders import server_folder
+    from runyard.core.settings import read_settings
+    from runyard.server.lifecycle import serve
+    from runyard.server.locks import prepare_home
+    from runyard.server.logs import set_up_logs
+
+    settings = read_settings()
+    settings = replace(settings, home=home or settings.home, url=None, token=None)
+    prepare_home(settings.home)
+    set_up_logs(server_folder(settings.home) / "server.log" if in_background else None, settings.log_level)
+    return serve(settings, on_ready=lambda: word.say({"ok": True}))
+
+
+def _parse(arguments: list[str]) -> tuple[Path | None, int | None]:
+    # Only for this, before the fork; argparse's own import is quick.
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="python -m runyard.server", description="Runyard's private server.")
+    parser.add_argument("--home", help="the folder of its database, artifacts and runs (default: RUNYARD_HOME)")
+    parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    found = parser.parse_args(arguments)
+    home = Path(os.path.abspath(os.path.expanduser(found.home))) if found.home else None
+    return home, found.ready_fd
+
+
+def _detach() -> None:
+    """Let the process that was started end at once: nobody has us as a child, and nobody has to collect us."""
+    if os.fork():
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""The HTTP API as one ASGI app. Who asks is decided before it, by `auth`; what is answered, in `routes/`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+import runyard
+from runyard.server import errors
+from runyard.server.openapi import describe_bodies
+from runyard.server.routes import (
+    chunks,
+    experiments,
+    files,
+    metrics,
+    pages,
+    reports,
+    runs,
+    server,
+    snapshots,
+    workspaces,
+)
+from runyard.server.services import Services
+
+API = "/api/v1"
+
+
+def create_app(services: Services) -> FastAPI:
+    """Return the app. `request.state.principal` must be set by the layer around it."""
+    app = FastAPI(
+        title="Runyard",
+        version=runyard.__version__,
+        openapi_url=f"{API}/openapi.json",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.services = services
+    for module in (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots):
+        app.include_router(module.router, prefix=API)
+    app.include_router(pages.router)
+    errors.add_handlers(app)
+    app.add_middleware(errors.LastResort)
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
+            app.openapi_schema = describe_bodies(schema, app.routes)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document
+    return app

@@ -1,0 +1,239 @@
+"""The one layer around everything that the server serves: nobody unknown gets past it.
+
+Pages, mounts, static files, documents, streams and WebSockets are all behind it. What is public is matched exactly, on
+the raw path; everything else needs a principal, and a path that nobody serves needs one too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from html import escape
+from typing import Any
+from urllib.parse import parse_qs
+
+from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError
+from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, Receive, fault_of, limit_of, limited, too_large
+from runyard.server.hosts import Names, came_from_elsewhere, foreign_page, is_unix, values_of
+from runyard.server.idle import Activity
+from runyard.server.permissions import Owner, Principal, RunPrincipal
+from runyard.server.security_headers import Send, answer, refuse, secured, securing
+from runyard.server.signin import SIGNIN_PREFIX, Signin, clean_next
+from runyard.store.base import RunStore
+
+Scope = MutableMapping[str, Any]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+HEALTH = b"/api/v1/health"
+_SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
+_ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
+_MOST_CACHED = 4096
+
+
+class Credentials:
+    """Tells who a request is from. Only hashes of tokens are kept."""
+
+    def __init__(self, *, token: str, store: RunStore, signin: Signin) -> None:
+        self.signin = signin
+        self._owner_hash = _hash(token.encode())
+        self._store = store
+        self._runs: dict[str, RunPrincipal] = {}
+
+    async def find_principal(self, scope: Scope) -> tuple[Principal, bool] | None:
+        """Return who it is, and whether a cookie said so."""
+        authorization = values_of(scope["headers"], b"authorization")
+        if len(authorization) > 1:
+            return None
+        if authorization:
+            principal = await self._by_bearer(authorization[0])
+            return None if principal is None else (principal, False)
+        if is_unix(scope) or not self.has_session(scope):
+            return None
+        return Owner(), True
+
+    def has_session(self, scope: Scope) -> bool:
+        prefix = self.signin.cookie_name.encode() + b"="
+        pairs = [pair.strip() for value in values_of(scope["headers"], b"cookie") for pair in value.split(b";")]
+        found = [pair[len(prefix) :] for pair in pairs if pair.startswith(prefix)]
+        return len(found) == 1 and self.signin.is_session(found[0].decode("latin-1"))
+
+    async def _by_bearer(self, value: bytes) -> Principal | None:
+        scheme, _, token = value.partition(b" ")
+        if scheme.lower() != b"bearer" or not token or len(token) > 256:
+            return None
+        digest = _hash(token)
+        if hmac.compare_digest(digest, self._owner_hash):
+            return Owner()
+        return self._runs.get(digest) or await self._find_run(digest)
+
+    async def _find_run(self, digest: str) -> RunPrincipal | None:
+        found = await asyncio.to_thread(self._store.find_token, digest)
+        if found is None:
+            return None
+        if len(self._runs) >= _MOST_CACHED:
+            self._runs.clear()
+        principal = self._runs[digest] = RunPrincipal(*found)
+        return principal
+
+
+def guard(app: App, *, names: Names, credentials: Credentials, activity: Activity) -> App:
+    """Return `app` behind the checks: Host, origin, principal, path, body, in this order."""
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await app(scope, receive, send)
+            return
+        if scope["type"] not in ("http", "websocket"):
+            return
+        refusal = await _check(scope, names, credentials)
+        if refusal is None:
+            await _let_in(app, scope, receive, send, activity)
+        elif scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+        elif refusal == _SHOW_SIGNIN:
+            await _sign_in(scope, send, credentials)
+        else:
+            await _refuse(scope, send, *refusal)
+
+    return guarded
+
+
+_Refusal = tuple[int, RunyardError]
+_SHOW_SIGNIN: _Refusal = (0, RunyardError("sign in"))
+
+
+async def _check(scope: Scope, names: Names, credentials: Credentials) -> _Refusal | None:
+    """Return why the request is not let in; None lets it in, with its principal in scope["state"]."""
+    host = names.find_host(scope)
+    if host is None:
+        return 421, InvalidArgument(
+            "This server does not answer to that name.", hint="Use the address that it printed."
+        )
+    why = foreign_page(scope, host)
+    if why:
+        return 403, NotAllowed("The request was refused.", why=why)
+    raw_path = scope.get("raw_path", b"")
+    is_get = scope["type"] == "http" and scope["method"] == "GET"
+    if is_get and raw_path == HEALTH:
+        return None
+    if is_get and _SIGNIN.fullmatch(raw_path) and not is_unix(scope):
+        return _SHOW_SIGNIN
+    found = await credentials.find_principal(scope)
+    if found is None:
+        return 401, _not_authenticated()
+    principal, by_cookie = found
+    if by_cookie and not _has_origin_if_needed(scope):
+        return 403, NotAllowed("The request was refused.", why="A browser's change must say which page it is from.")
+    if _ODD_PATH.search(scope["path"]):
+        return 400, InvalidArgument(
+            f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
+        )
+    scope.setdefault("state", {})["principal"] = principal
+    return fault_of(scope) if scope["type"] == "http" else None
+
+
+def _has_origin_if_needed(scope: Scope) -> bool:
+    is_safe = scope["type"] == "http" and scope["method"] in SAFE_METHODS
+    return is_safe or bool(values_of(scope["headers"], b"origin"))
+
+
+async def _let_in(app: App, scope: Scope, receive: Receive, send: Send, activity: Activity) -> None:
+    if scope["type"] == "websocket":
+        with activity.open():
+            await app(scope, receive, securing(send))
+        return
+    limit = limit_of(scope["path"])
+    gate = _Gate(send, limit)
+    limited_receive = limited(receive, limit, gate.close)
+    try:
+        if scope.get("raw_path") == HEALTH:
+            await app(scope, limited_receive, gate.send)
+        else:
+            with activity.open():
+                await app(scope, limited_receive, gate.send)
+    except BodyTooLarge:
+        await gate.finish()
+
+
+class _Gate:
+    """Passes the app's answer on; once the body was too large, answers 413 instead."""
+
+    def __init__(self, send: Send, limit: int) -> None:
+        self._send = send
+        self._limit = limit
+        self._closed = False
+        self._started = False
+        self._refused = False
+
+    def close(self) -> None:
+        self._closed = True
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        if self._closed and not self._started:
+            await self.finish()
+            return
+        if message["type"] == "http.response.start":
+            self._started = True
+            message["headers"] = secured(message.get("headers", ()))
+        await self._send(message)
+
+    async def finish(self) -> None:
+        if self._started or self._refused:
+            return
+        self._refused = True
+        await refuse(self._send, 413, too_large(self._limit))
+
+
+async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) -> None:
+    accepts = b" ".join(values_of(scope["headers"], b"accept"))
+    if status == 401 and scope["method"] == "GET" and b"text/html" in accepts:
+        await answer(send, status, _signin_help(), b"text/html; charset=utf-8", close=True)
+        return
+    await refuse(send, status, error)
+
+
+async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
+    code = scope["raw_path"][len(SIGNIN_PREFIX) :].decode("ascii")
+    try:
+        wanted = parse_qs(scope["query_string"].decode("latin-1")).get("next", ["/"])
+        target = clean_next(wanted[0])
+    except (InvalidArgument, ValueError):
+        target = "/"
+    has_session = credentials.has_session(scope)
+    if not has_session and not credentials.signin.take(code):
+        await _refuse(scope, send, 401, _not_authenticated())
+        return
+    headers = [] if has_session else [(b"set-cookie", credentials.signin.make_cookie().encode("ascii"))]
+    await _lead_to(scope, send, target, headers)
+
+
+async def _lead_to(scope: Scope, send: Send, target: str, headers: list[tuple[bytes, bytes]]) -> None:
+    if not came_from_elsewhere(scope):
+        await answer(send, 303, b"", b"text/plain", headers=[*headers, (b"location", target.encode("ascii"))])
+        return
+    # Followed from another site's page, a redirect would leave the strict cookie out; our own page's refresh does not.
+    page = f'<!doctype html><title>Runyard</title><meta http-equiv="refresh" content="0;url={escape(target)}">'
+    await answer(send, 200, page.encode(), b"text/html; charset=utf-8", headers=headers)
+
+
+def _signin_help() -> bytes:
+    return (
+        b"<!doctype html><title>Runyard: sign in</title><h1>This browser is not signed in</h1>"
+        b"<p>Type <code>runyard server status</code> on this machine and open the link that it prints. "
+        b"A link works once, for ten minutes.</p>"
+    )
+
+
+def _not_authenticated() -> NotAuthenticated:
+    return NotAuthenticated(
+        "The request has no valid token.",
+        why="This server answers only to who has its token.",
+        hint="Send `Authorization: Bearer …` with the content of `<home>/server/token`, or set RUNYARD_TOKEN.",
+    )
+
+
+def _hash(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()

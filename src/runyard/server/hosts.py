@@ -1,0 +1,68 @@
+"""Which names this server answers to: compared exactly, before anything else is looked at.
+
+A web page anywhere can make a browser send requests to a loopback port, under any name that resolves there. The name it
+used is in `Host`, the page it came from in `Origin` and `Sec-Fetch-Site`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+UNIX_HOST = b"runyard"
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True)
+class Names:
+    """The server's names on its loopback port and on its unix socket."""
+
+    port: int
+
+    def find_host(self, scope: Any) -> bytes | None:
+        """Return the request's `Host` when it is one of ours."""
+        hosts = values_of(scope["headers"], b"host")
+        if len(hosts) != 1:
+            return None
+        return hosts[0] if hosts[0] in self._hosts(scope) else None
+
+    def _hosts(self, scope: Any) -> tuple[bytes, ...]:
+        if is_unix(scope):
+            return (UNIX_HOST,)
+        return (b"127.0.0.1:%d" % self.port, b"localhost:%d" % self.port)
+
+
+def is_unix(scope: Any) -> bool:
+    server = scope.get("server")
+    return server is not None and server[1] is None
+
+
+def values_of(headers: Headers, name: bytes) -> list[bytes]:
+    return [value for key, value in headers if key == name]
+
+
+def foreign_page(scope: Any, host: bytes) -> str:
+    """Return why the request comes from a page that is not ours; "" when it does not."""
+    origins = values_of(scope["headers"], b"origin")
+    if any(origin != b"http://" + host for origin in origins):
+        return f"It comes from a page of {origins[0][:100].decode('latin-1')!r}."
+    sites = values_of(scope["headers"], b"sec-fetch-site")
+    if any(site not in (b"same-origin", b"none") for site in sites) and not is_navigation(scope):
+        return "The browser says that another site's page sent it."
+    return ""
+
+
+def is_navigation(scope: Any) -> bool:
+    """Whether a person follows a link: the answer is shown to them, and never to the page the link was on."""
+    headers = scope["headers"]
+    return (
+        scope.get("method") == "GET"
+        and values_of(headers, b"sec-fetch-mode") == [b"navigate"]
+        and values_of(headers, b"sec-fetch-dest") == [b"document"]
+    )
+
+
+def came_from_elsewhere(scope: Any) -> bool:
+    """Whether a `SameSite=Strict` cookie would be left out of a redirect's next request."""
+    return any(site not in (b"same-origin", b"none") for site in values_of(scope["headers"], b"sec-fetch-site"))

@@ -1,0 +1,40 @@
+"""The server's log: one file that starts anew when it is large, and everything that is printed goes there too."""
+
+from __future__ import annotations
+
+import logging
+import os
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+MAX_BYTES = 8 << 20
+_KEPT = 3
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def set_up_logs(path: Path | None, level: str) -> None:
+    """Log to `path`, or to standard error when it is None (a server in the foreground)."""
+    handler = _FollowedFile(path) if path is not None else logging.StreamHandler()
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    root = logging.getLogger()
+    root.handlers = [handler]
+    root.setLevel(level.upper() if level.upper() in logging.getLevelNamesMapping() else "INFO")
+    # Its lines say nothing that ours do not.
+    logging.getLogger("uvicorn").setLevel("ERROR")
+
+
+class _FollowedFile(RotatingFileHandler):
+    """Standard output and error are this file as well, and follow it to its next one."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=_KEPT, encoding="utf-8")
+        self._redirect()
+
+    def doRollover(self) -> None:
+        super().doRollover()
+        self._redirect()
+
+    def _redirect(self) -> None:
+        if self.stream is not None:
+            os.dup2(self.stream.fileno(), 1)
+            os.dup2(self.stream.fileno(), 2)

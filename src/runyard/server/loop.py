@@ -1,0 +1,107 @@
+"""The event loop: uvicorn on sockets that we opened, with our protocol, our signals and our reasons to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.server import Server
+
+from runyard.server.protocol import LimitedProtocol
+
+logger = logging.getLogger(__name__)
+
+_KEEP_ALIVE_S = 75  # longer than any pause of a supervisor between two requests
+_FINISH_S = 5
+_TICK_S = 1.0
+
+
+class PrivateServer(Server):
+    """Serves until `leave` is called, a signal comes, or `is_idle` says so. Requests under way are finished first."""
+
+    def __init__(self, app: Any, *, on_ready: Callable[[], None], is_idle: Callable[[], bool]) -> None:
+        super().__init__(
+            Config(
+                app,
+                http=LimitedProtocol,
+                ws="none",
+                loop="asyncio",
+                interface="asgi3",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+                timeout_graceful_shutdown=_FINISH_S,
+            )
+        )
+        self.reason = ""
+        self._on_ready = on_ready
+        self._is_idle = is_idle
+        self._stop: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def run(self, sockets: list[socket.socket] | None = None) -> None:
+        _raise_file_limit()
+        asyncio.run(self.serve(sockets))
+
+    def leave(self, reason: str) -> None:
+        """Stop soon; may be called from any thread, and twice."""
+        self.reason = self.reason or reason
+        self.should_exit = True
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop = asyncio.Event()
+        await super().startup(sockets)
+        await self.on_tick(0)
+        self._on_ready()
+
+    async def main_loop(self) -> None:
+        """Tick once a second rather than uvicorn's ten times: an idle server should cost nothing."""
+        assert self._stop is not None
+        while not self.should_exit:
+            await self.on_tick(0)
+            now = time.monotonic()
+            for connection in list(self.server_state.connections):
+                connection.sweep(now)  # type: ignore[union-attr]  # all are LimitedProtocol
+            if await asyncio.to_thread(self._is_idle):
+                self.leave("nothing to do")
+            try:
+                await asyncio.wait_for(self._stop.wait(), _TICK_S)
+            except asyncio.TimeoutError:
+                pass
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave on SIGTERM and SIGINT; uvicorn's own would raise the signal again and skip our clean-up."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # only the main thread hears of signals
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.leave, f"signal {number.name}")
+        try:
+            yield
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def _raise_file_limit() -> None:
+    """Each of a thousand runs keeps a connection; the usual soft limit is 1024 files in all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 8192 if hard == resource.RLIM_INFINITY else min(8192, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,98 @@
+"""uvicorn's HTTP protocol with limits on what a connection may cost before anybody has looked at its token."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+MAX_HEAD_BYTES = 64 << 10
+HEAD_S = 10.0  # from a connection's first byte, or its opening, to the end of a request's head
+BODY_S = 30.0  # without one more byte of a body
+ANSWER_S = 60.0  # of a peer that does not take its answer
+MOST_TCP = 512  # anybody on this machine can open these
+MOST_UNIX = 4096
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection. `sweep` is called once a second and closes it when its peer is too slow."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        self.is_refused = False
+        self._head_since: float | None = time.monotonic()
+        self._head_bytes = 0
+        self._data_at = time.monotonic()
+        self._unread_since: float | None = None
+        self.is_unix = transport.get_extra_info("socket").family == socket.AF_UNIX
+        super().connection_made(transport)
+        most = MOST_UNIX if self.is_unix else MOST_TCP
+        if sum(peer.is_unix == self.is_unix for peer in self.connections) > most:  # type: ignore[union-attr]  # all are ours
+            self._refuse(503, b"Too many connections.")
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_refused:
+            return
+        self._data_at = time.monotonic()
+        super().data_received(data)
+        if self._head_since is None or self.is_refused:
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > MAX_HEAD_BYTES:
+            self._refuse(431, b"The request's head is too large.")
+
+    def on_message_begin(self) -> None:
+        self._head_since = self._data_at
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head_since = None
+        if self.is_refused:
+            return
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > MAX_HEAD_BYTES:
+            self._refuse(431, b"The request's head is too large.")
+        elif not self.url.startswith(b"/"):
+            self._refuse(400, b"The request's target must be a path.")
+        else:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.is_refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if not self.is_refused:
+            super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        self._unread_since = time.monotonic()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        self._unread_since = None
+        super().resume_writing()
+
+    def sweep(self, now: float) -> None:
+        """Close the connection when its peer has been silent for too long in the middle of something."""
+        if self.transport.is_closing():
+            return
+        if self._unread_since is not None and now - self._unread_since > ANSWER_S:
+            self.transport.abort()
+        elif self._head_since is not None and now - self._head_since > HEAD_S:
+            self._refuse(408, b"The request's head took too long.")
+        elif self._waits_for_body() and now - self._data_at > BODY_S:
+            self.transport.abort()
+
+    def _waits_for_body(self) -> bool:
+        cycle: Any = self.cycle
+        return cycle is not None and cycle.more_body and not cycle.response_complete and not self.flow.read_paused
+
+    def _refuse(self, status: int, text: bytes) -> None:
+        self.is_refused = True
+        head = b"content-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(text)
+        self.transport.write(STATUS_LINE[status] + head + text)
+        self.transport.close()

@@ -1,0 +1,80 @@
+"""Experiments of a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_experiment_name, check_workspace_name
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+
+router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
+VIEWS = ("ActiveOnly", "ArchivedOnly", "All")
+
+
+@dataclass(frozen=True)
+class ExperimentChange:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    archived: Optional[bool] = None
+    tags_set: Optional[dict[str, Optional[str]]] = None
+    tags_remove: list[str] = field(default_factory=list)
+
+
+@router.get("")
+def list_experiments(
+    workspace: str, request: Request, view: str = "ActiveOnly", name: Optional[str] = None
+) -> Response:
+    """List experiments; `view` is ActiveOnly, ArchivedOnly or All."""
+    call = call_of(request)
+    call.may("read_workspace")
+    if view not in VIEWS:
+        raise InvalidArgument(f"There is no view {view[:40]!r}.", hint=f"Known: {', '.join(VIEWS)}.")
+    wanted = None if name is None else check_experiment_name(name)
+    return json_answer(call.services.store.list_experiments(check_workspace_name(workspace), view=view, name=wanted))
+
+
+@router.get("/{experiment}")
+def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Return one experiment."""
+    call = call_of(request)
+    call.may("read_workspace")
+    return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
+
+
+@router.put("/{experiment}")
+def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Return the experiment of that name, made when there is none."""
+    call = call_of(request)
+    call.may("put_experiment")
+    return json_answer(call.services.store.put_experiment(*_checked(workspace, experiment)))
+
+
+@router.patch("/{experiment}")
+@takes(ExperimentChange)
+async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Archive or reactivate an experiment, change its tags."""
+    return await with_json(request, lambda body: _update(call_of(request), workspace, experiment, body))
+
+
+def _update(call: Call, workspace: str, experiment: str, body: bytes) -> Response:
+    call.may("update_experiment")
+    change = parse(ExperimentChange, body)
+    return json_answer(
+        call.services.store.update_experiment(
+            *_checked(workspace, experiment),
+            archived=change.archived,
+            tags_set=change.tags_set,
+            tags_remove=change.tags_remove,
+        )
+    )
+
+
+def _checked(workspace: str, experiment: str) -> tuple[str, str]:
+    return check_workspace_name(workspace), check_experiment_name(experiment)

@@ -1,0 +1,160 @@
+"""A run's files: listed, named, downloaded. A download is never shown in our own pages' origin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.names import check_content_id
+from runyard.core.records import Run, RunFile
+from runyard.engine.attempts import is_writer
+from runyard.engine.streams import key_of
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.downloads import Window, download_headers, no_such_range, window_of
+from runyard.server.filenames import file_name
+from runyard.server.openapi import takes
+from runyard.server.services import Services
+
+router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
+MAX_WAIT_S = 20.0
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    file: RunFile
+    attempt: Optional[int] = None
+    replace: bool = True
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file as it is at this moment."""
+
+    file: RunFile
+    size: int
+    complete: bool
+    stream: Optional[str]  # key of a log's stream
+
+
+@router.get("")
+def list_files(run_id: str, request: Request) -> Response:
+    """List a run's files, sorted by name."""
+    call = call_of(request)
+    run = call.readable_run(run_id)
+    return json_answer([_listed(call.services, run, file) for file in call.services.store.list_files(run_id)])
+
+
+@router.post("", status_code=201)
+@takes(FileBody)
+async def put_file(run_id: str, request: Request) -> Response:
+    """Name stored content as a file of the run."""
+    return await with_json(request, lambda body: _put(call_of(request), run_id, body))
+
+
+@router.get("/{name:path}")
+async def get_file(
+    run_id: str,
+    name: str,
+    request: Request,
+    offset: int = 0,
+    limit: Optional[int] = None,
+    wait_s: float = 0.0,
+) -> Response:
+    """Download a file, or wait for a log to grow beyond `offset`."""
+    call = call_of(request)
+    if offset < 0 or (limit is not None and limit < 0):
+        raise InvalidArgument("`offset` and `limit` of a download are counts of bytes.")
+    found = await run_in_threadpool(_find, call, run_id, name)
+    if wait_s > 0 and found.stream is not None and not found.complete and found.size <= offset:
+        found = await _wait_for_growth(call, found, run_id, name, offset=offset, wait_s=min(wait_s, MAX_WAIT_S))
+    window = window_of(request.headers.get("range"), size=found.size, offset=offset, limit=limit)
+    headers = download_headers(found.file.name, found.size, complete=found.complete)
+    if window is None:
+        return no_such_range(headers, found.size)
+    return StreamingResponse(
+        _read(call.services, found, window),
+        status_code=206 if window.is_range else 200,
+        headers={**headers, **window.headers(found.size)},
+        media_type="application/octet-stream",
+    )
+
+
+def _listed(services: Services, run: Run, file: RunFile) -> RunFile:
+    if file.kind != "stream" or file.complete:
+        return replace(file, chunks=[])
+    size = services.artifacts.stream_size(key_of(run, file))
+    return replace(file, chunks=[], size=size, complete=run.status.is_terminal)
+
+
+async def _wait_for_growth(call: Call, found: Found, run_id: str, name: str, *, offset: int, wait_s: float) -> Found:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    with call.services.growth.watch(run_id) as changed:
+        while True:
+            changed.clear()
+            found = await run_in_threadpool(_find, call, run_id, name)
+            left = until - loop.time()
+            if found.size > offset or found.complete or left <= 0:
+                return found
+            try:
+                await asyncio.wait_for(changed.wait(), left)
+            except (asyncio.TimeoutError, TimeoutError):
+                return found
+
+
+def _find(call: Call, run_id: str, name: str) -> Found:
+    run = call.readable_run(run_id)
+    file = call.services.store.find_file(run_id, file_name(name))
+    if file is None:
+        raise NotFound(
+            f"Run `{run_id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run_id}` lists its files."
+        )
+    if file.kind != "stream":
+        return Found(file, file.size, complete=True, stream=None)
+    key = key_of(run, file)
+    complete = file.complete or run.status.is_terminal
+    return Found(file, call.services.artifacts.stream_size(key), complete, key)
+
+
+def _read(services: Services, found: Found, window: Window) -> Iterator[bytes]:
+    if found.stream is None:
+        yield from services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
+        return
+    for start in range(window.start, window.stop, PIECE):
+        yield services.artifacts.read_stream(found.stream, offset=start, length=min(PIECE, window.stop - start))
+
+
+def _put(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("write_run", run_id)
+    wanted = parse(FileBody, body)
+    run = call.services.store.get_run(run_id)
+    if wanted.attempt not in (None, run.attempt) and not (wanted.attempt and is_writer(wanted.attempt)):
+        raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {wanted.attempt}.")
+    file = _checked(call.services, wanted.file)
+    stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
+    return json_answer(replace(stored, chunks=[]), status=201)
+
+
+def _checked(services: Services, file: RunFile) -> RunFile:
+    if file.kind != "blob":
+        raise InvalidArgument("Only stored content can be named as a file; logs are shipped.")
+    for chunk in file.chunks:
+        check_content_id(chunk)
+    if file.sha256 is not None:
+        check_content_id(file.sha256)
+    held = services.content.file_size(file.chunks)
+    if held != file.size:
+        raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
+    return replace(file, name=file_name(file.name), complete=True, updated_at=None)

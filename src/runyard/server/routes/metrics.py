@@ -1,0 +1,125 @@
+"""Metrics as packed columns; never as JSON, except for values that are no numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.frames import pack_frame
+from runyard.core.names import check_metric_name
+from runyard.core.records import MetricInfo
+from runyard.server.answers import frames_answer, json_answer
+from runyard.server.calls import call_of
+from runyard.store.base import RunStore, Series
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+router = APIRouter(prefix="/runs/{run_id}/metrics", tags=["metrics"])
+MAX_WIDTH = 10_000
+Piece = Union[bytes, bytearray, memoryview]
+
+
+@router.get("")
+def list_metrics(run_id: str, request: Request, name: Optional[str] = None) -> Response:
+    """List a run's metrics with last, least and greatest value."""
+    call = call_of(request)
+    call.readable_run(run_id)
+    return json_answer(call.services.store.list_metrics(run_id, name=_metric(name)))
+
+
+@router.get("/values")
+def metric_values(run_id: str, request: Request, name: Optional[str] = None, rank: Optional[int] = None) -> Response:
+    """Return all values of all series, one frame each, in the order the metrics were first logged."""
+    call = call_of(request)
+    call.readable_run(run_id)
+    store = call.services.store
+    pieces: list[Piece] = []
+    for info in store.list_metrics(run_id, name=_metric(name)):
+        if rank is None or rank in info.ranks:
+            pieces += _metric_frames(store, run_id, info, rank)
+    return frames_answer(pieces)
+
+
+@router.get("/series")
+def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: Optional[int] = None) -> Response:
+    """Return steps, times and values of one series."""
+    call = call_of(request)
+    call.readable_run(run_id)
+    series = call.services.store.read_series(run_id, check_metric_name(name), column=column, rank=rank)
+    kind, values = _packed(series)
+    pieces = _column("steps", "i8", series.steps) + _column("times", "i8", series.times_ns)
+    return frames_answer(pieces + pack_frame({"column": "values", "type": kind, "count": len(series.values)}, values))
+
+
+@router.get("/chart")
+def metric_chart(
+    run_id: str,
+    request: Request,
+    name: str,
+    column: str = "",
+    rank: Optional[int] = None,
+    width: int = 1000,
+    first: Optional[int] = None,
+    last: Optional[int] = None,
+) -> Response:
+    """Return at most `width` buckets of a series with exact least and greatest values."""
+    call = call_of(request)
+    call.readable_run(run_id)
+    if not 1 <= width <= MAX_WIDTH:
+        raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {width}.")
+    chart = call.services.store.chart(
+        run_id, check_metric_name(name), column=column, rank=rank, width=width, first_step=first, last_step=last
+    )
+    pieces: list[Piece] = []
+    for field, values in vars(chart).items():
+        pieces += _column(field, "f8" if values.dtype.kind == "f" else "i8", values)
+    return frames_answer(pieces)
+
+
+def _metric(name: Optional[str]) -> Optional[str]:
+    return None if name is None else check_metric_name(name)
+
+
+def _metric_frames(store: RunStore, run_id: str, info: MetricInfo, rank: Optional[int]) -> list[Piece]:
+    if info.kind == "artifact":
+        head = {"metric": info.name, "kind": "artifact", "column": "", "rank": rank or 0, "type": "json", "count": 0}
+        return pack_frame({**head, "file": info.artifact}, b"[]")
+    pieces: list[Piece] = []
+    for column in info.columns:
+        series = store.read_series(run_id, info.name, column=column, rank=rank)
+        kind, values = _packed(series)
+        head = {
+            "metric": info.name,
+            "kind": info.kind,
+            "column": column,
+            "rank": series.rank,
+            "type": kind,
+            "count": len(series.values),
+        }
+        pieces += pack_frame(head, values)
+    return pieces
+
+
+def _packed(series: Series) -> tuple[str, Piece]:
+    values = series.values
+    if isinstance(values, list):
+        return "json", json.dumps(values).encode()
+    if series.kind == "b1":
+        return "b1", _bytes(values.astype("u1"))
+    return series.kind, _bytes(values)
+
+
+def _column(name: str, kind: str, values: NDArray[Any]) -> list[Piece]:
+    return pack_frame({"column": name, "type": kind, "count": len(values)}, _bytes(values.astype("<" + kind)))
+
+
+def _bytes(values: NDArray[Any]) -> memoryview:
+    """Return the array's bytes, copied only where they do not lie in one piece."""
+    if not values.size:
+        return memoryview(b"")
+    whole = values if values.flags.c_contiguous else values.copy()
+    return whole.data.cast("B")

@@ -1,0 +1,165 @@
+"""Runs: create, read, change, cancel, fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import NotAllowed
+from runyard.core.names import check_workspace_name
+from runyard.core.records import NewRun
+from runyard.engine.submit import Submitted, Watched
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+from runyard.server.permissions import RunPrincipal
+from runyard.server.queries import run_query
+
+router = APIRouter(tags=["runs"])
+FORBID: dict[str, str] = {"extra": "forbid"}
+
+
+@dataclass(frozen=True)
+class WatchedProcess:
+    __pydantic_config__: ClassVar[dict[str, str]] = FORBID
+
+    pid: int
+    start_ticks: int
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    __pydantic_config__: ClassVar[dict[str, str]] = FORBID
+
+    run: NewRun
+    submitter: dict[str, str] = field(default_factory=dict)
+    launch: bool = True
+    interactive: Optional[WatchedProcess] = None
+
+
+@dataclass(frozen=True)
+class RunChange:
+    __pydantic_config__: ClassVar[dict[str, str]] = FORBID
+
+    tags_set: Optional[dict[str, Optional[str]]] = None
+    tags_remove: list[str] = field(default_factory=list)
+    properties_add: Optional[dict[str, str]] = None
+    display_name: Optional[str] = None
+    description: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class FailRequest:
+    error: dict[str, Any] = field(default_factory=dict)
+
+
+@router.post("/runs", status_code=201)
+@takes(RunRequest)
+async def create_run(request: Request) -> Response:
+    """Create a run, or return the one made with the same key (200)."""
+    return await with_json(request, lambda body: _create(call_of(request), body))
+
+
+@router.get("/runs/{run_id}")
+def get_run(run_id: str, request: Request) -> Response:
+    """Return one run."""
+    call = call_of(request)
+    return json_answer(call.services.engine.explained(call.readable_run(run_id)))
+
+
+@router.get("/workspaces/{workspace}/runs")
+def list_runs(workspace: str, request: Request) -> Response:
+    """List runs, newest first, a page at a time."""
+    call = call_of(request)
+    call.may("list_runs")
+    page = call.services.store.list_runs(run_query(check_workspace_name(workspace), request.query_params))
+    return json_answer({"runs": page.runs, "next": page.next})
+
+
+@router.patch("/runs/{run_id}")
+@takes(RunChange)
+async def update_run(run_id: str, request: Request) -> Response:
+    """Change tags, add properties, name or describe a run."""
+    return await with_json(request, lambda body: _update(call_of(request), run_id, body))
+
+
+@router.post("/runs/{run_id}/cancel")
+def cancel_run(run_id: str, request: Request) -> Response:
+    """Ask for the run's end; twice is fine, a finished run is answered as it is."""
+    call = call_of(request)
+    call.may("cancel_run", run_id)
+    return json_answer(call.services.engine.cancel(run_id))
+
+
+@router.post("/runs/{run_id}/fail")
+@takes(FailRequest)
+async def fail_run(run_id: str, request: Request) -> Response:
+    """End the run as failed; its processes are stopped."""
+    return await with_json(request, lambda body: _fail(call_of(request), run_id, body))
+
+
+@router.post("/runs/{run_id}/writers", status_code=201)
+@takes(WatchedProcess)
+async def add_writer(run_id: str, request: Request) -> Response:
+    """Give a process that logs on a run which it is not a journal folder with a watcher."""
+    return await with_json(request, lambda body: _add_writer(call_of(request), run_id, body))
+
+
+def _create(call: Call, body: bytes) -> Response:
+    wanted = parse(RunRequest, body, unchecked=["submitter"])
+    if isinstance(call.principal, RunPrincipal):
+        _check_child(call, wanted)
+    made = _submit(call, wanted)
+    answer: dict[str, Any] = {"run": call.services.engine.explained(made.run)}
+    if made.token is not None:
+        answer.update(token=made.token, folder=made.folder)
+    return json_answer(answer, status=201 if made.is_new else 200)
+
+
+def _submit(call: Call, wanted: RunRequest) -> Submitted:
+    engine = call.services.engine
+    if wanted.launch:
+        return engine.submit(wanted.run, submitter=wanted.submitter)
+    watched = wanted.interactive
+    return engine.watch_run(wanted.run, Watched(watched.pid, watched.start_ticks) if watched is not None else None)
+
+
+def _check_child(call: Call, wanted: RunRequest) -> None:
+    """A run's code creates only its own descendants, on the target it runs on itself."""
+    assert isinstance(call.principal, RunPrincipal)
+    call.may("create_run", wanted.run.parent_id)
+    own = call.services.store.get_run(call.principal.run_id)
+    if wanted.run.workspace != own.workspace or wanted.run.spec.target != own.spec.target:
+        raise NotAllowed(
+            f"Run `{own.id}` may create runs only in workspace `{own.workspace}` on target `{own.spec.target}`.",
+            hint="Submit from outside of the run to use another target.",
+        )
+
+
+def _update(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("write_run", run_id)
+    change = parse(RunChange, body)
+    run = call.services.store.update_run(
+        run_id,
+        tags_set=change.tags_set,
+        tags_remove=change.tags_remove,
+        properties_add=change.properties_add,
+        display_name=change.display_name,
+        description=change.description,
+    )
+    return json_answer(run)
+
+
+def _fail(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("fail_run", run_id)
+    return json_answer(call.services.engine.fail(run_id, parse(FailRequest, body or b"{}", lenient=True).error))
+
+
+def _add_writer(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("fail_run", run_id)
+    process = parse(WatchedProcess, body)
+    writer = call.services.engine.add_writer(run_id, Watched(process.pid, process.start_ticks))
+    return json_answer(writer, status=201)

@@ -1,0 +1,52 @@
+"""The server itself: is it there, what is it, leave."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+import runyard
+from runyard.server.answers import json_answer
+from runyard.server.calls import call_of
+
+API_VERSION = 1
+router = APIRouter(tags=["server"])
+
+
+@router.get("/health")
+async def health() -> dict[str, bool]:
+    """Answer without a token that somebody is there."""
+    return {"ok": True}
+
+
+@router.get("/server")
+def get_server(request: Request) -> Response:
+    """Say what this server is."""
+    call = call_of(request)
+    call.may("read_server")
+    services = call.services
+    info: dict[str, Any] = {
+        "id": services.server_id,
+        "version": runyard.__version__,
+        "api": API_VERSION,
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "started_at": services.started_at,
+        "url": services.address.get("web_url") or "",
+        "home": str(services.settings.home),
+        "runs_live": services.engine.live_runs(),
+        "idle_stop_s": services.settings.idle_stop_s,
+    }
+    return json_answer(info)
+
+
+@router.post("/server/stop", status_code=202)
+def stop_server(request: Request) -> Response:
+    """Leave; live runs go on."""
+    call = call_of(request)
+    call.may("stop_server")
+    call.services.stop()
+    return json_answer({"stopping": True}, status=202)

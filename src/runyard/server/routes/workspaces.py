@@ -1,0 +1,63 @@
+"""Workspaces: made on first use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.names import check_workspace_name, make_uuid
+from runyard.core.records import Workspace
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+
+router = APIRouter(tags=["workspaces"])
+
+
+@dataclass(frozen=True)
+class WorkspaceBody:
+    subscription_id: str = ""
+    resource_group: str = ""
+    location: str = ""
+    tags: dict[str, str] = field(default_factory=dict)
+
+
+@router.get("/workspaces")
+def list_workspaces(request: Request) -> Response:
+    """List all workspaces."""
+    call = call_of(request)
+    call.may("read_workspace")
+    return json_answer(call.services.store.list_workspaces())
+
+
+@router.get("/workspaces/{workspace}")
+def get_workspace(workspace: str, request: Request) -> Response:
+    """Return one workspace."""
+    call = call_of(request)
+    call.may("read_workspace")
+    return json_answer(call.services.store.get_workspace(check_workspace_name(workspace)))
+
+
+@router.put("/workspaces/{workspace}")
+@takes(WorkspaceBody)
+async def put_workspace(workspace: str, request: Request) -> Response:
+    """Return the workspace of that name, made when there is none."""
+    return await with_json(request, lambda body: _put_workspace(call_of(request), workspace, body))
+
+
+def _put_workspace(call: Call, name: str, body: bytes) -> Response:
+    call.may("put_workspace")
+    wanted = parse(WorkspaceBody, body or b"{}")
+    workspace = Workspace(
+        id=make_uuid(),
+        name=check_workspace_name(name),
+        created_at=datetime.now(timezone.utc),
+        subscription_id=wanted.subscription_id,
+        resource_group=wanted.resource_group,
+        location=wanted.location,
+        tags=wanted.tags,
+    )
+    return json_answer(call.services.store.put_workspace(workspace))

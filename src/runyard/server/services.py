@@ -1,0 +1,104 @@
+"""What the running server is made of, opened once and handed to every route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from typing import Any
+
+from runyard.artifacts.base import ArtifactStore
+from runyard.artifacts.content import ContentStore
+from runyard.artifacts.filesystem import FilesystemStore
+from runyard.core.folders import artifact_folder, database_file, server_folder
+from runyard.core.names import make_uuid
+from runyard.core.records import DEFAULT_WORKSPACE, Workspace
+from runyard.core.settings import Settings
+from runyard.engine.backends import Backends
+from runyard.engine.engine import Engine
+from runyard.server.growth import Growth
+from runyard.server.idle import Activity
+from runyard.server.reach import Reach
+from runyard.store import open_store
+from runyard.store.base import RunStore
+
+
+def _stay() -> None:
+    """The stop of a server that nobody's process is: a test's."""
+
+
+@dataclass(frozen=True)
+class Services:
+    """One server's parts. `stop` asks the process to leave; live runs go on."""
+
+    settings: Settings
+    store: RunStore
+    artifacts: ArtifactStore
+    content: ContentStore
+    engine: Engine
+    address: Mapping[str, Any]  # client.address.Address as a dict: how supervisors reach this server
+    server_id: str
+    activity: Activity
+    growth: Growth
+    reach: Reach
+    stop: Callable[[], None] = _stay
+    started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
+
+    def close(self) -> None:
+        """Stop the engine, let go of spare supervisors and close the store. Started runs go on."""
+        self.engine.stop()
+        self.store.close()
+
+
+def open_services(
+    settings: Settings,
+    address: Mapping[str, Any],
+    *,
+    activity: Activity | None = None,
+    stop: Callable[[], None] = _stay,
+    store: RunStore | None = None,
+    backends: Backends | None = None,
+) -> Services:
+    """Open store, artifacts and engine below `settings.home` and start the engine's loop.
+
+    The caller holds the home's lock. `address` needs no token: each run gets its own. `store` and `backends` are for
+    tests.
+    """
+    server_folder(settings.home).mkdir(mode=0o700, parents=True, exist_ok=True)
+    opened = store if store is not None else open_store(database_file(settings.home))
+    artifacts = FilesystemStore(artifact_folder(settings.home))
+    content = ContentStore(artifacts, opened)
+    content.clean()
+    growth = Growth()
+    engine = Engine(
+        settings=settings,
+        store=opened,
+        artifacts=artifacts,
+        backends=backends,
+        address=address,
+        on_change=growth.notify,
+    )
+    services = Services(
+        settings=settings,
+        store=opened,
+        artifacts=artifacts,
+        content=content,
+        engine=engine,
+        address=address,
+        server_id=_server_id(opened),
+        activity=activity or Activity(),
+        growth=growth,
+        reach=Reach(opened, content),
+        stop=stop,
+    )
+    opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))
+    engine.start()
+    return services
+
+
+def _server_id(store: RunStore) -> str:
+    found = store.find_value("server_id")
+    if found is None:
+        found = make_uuid().replace("-", "")[:12]
+        store.set_value("server_id", found)
+    return found

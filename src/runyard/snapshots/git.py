@@ -1,0 +1,234 @@
+"""Git facts of a source folder, as the run properties that Azure sets, and the patch of a dirty tree.
+
+Three git commands at once, each with a time limit; whatever fails leaves facts out and never stops a submit. Nothing
+that the repository configures is run where git lets us say so: no hooks, no fsmonitor, no external diff.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass, field
+from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from runyard.snapshots.secrets import git_excludes, looks_secret
+
+MAX_OUTPUT_BYTES = 8 << 20
+TIME_LIMIT_S = 10.0
+_SAFE = (
+    *("-c", "core.fsmonitor=false"),
+    *("-c", "core.hooksPath=/dev/null"),
+    *("-c", "core.quotePath=true"),
+    *("-c", "diff.external="),
+    "--no-pager",
+    "--no-optional-locks",
+)
+_STATUS = ("--porcelain=v2", "-z", "--branch", "--no-renames", "--ignore-submodules=dirty", "--", ".")
+_ADDRESS = ("--get-url",)
+_DIFF = ("HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
+_FIELDS = {"1": 7, "2": 8, "u": 9}  # fields before the path in a line of that kind
+_MOST_PATHS = 500
+_KEPT_VARIABLES = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
+_OVERRIDES = {
+    "repository_uri": "AZUREML_GIT_REPOSITORY_URI",
+    "branch": "AZUREML_GIT_BRANCH",
+    "commit": "AZUREML_GIT_COMMIT",
+    "dirty": "AZUREML_GIT_DIRTY",
+    "build_id": "AZUREML_GIT_BUILD_ID",
+    "build_uri": "AZUREML_GIT_BUILD_URI",
+}
+_MLFLOW = {"repository_uri": "repoURL", "branch": "branch", "commit": "commit"}
+
+
+@dataclass(frozen=True)
+class GitFacts:
+    properties: Dict[str, str] = field(default_factory=dict)
+    patch: Optional[bytes] = None  # `git diff HEAD --binary` of the source folder, when it is dirty
+    notes: List[str] = field(default_factory=list)
+
+
+def git_facts(
+    source: str | os.PathLike[str],
+    *,
+    environ: Optional[Mapping[str, str]] = None,
+    time_limit_s: float = TIME_LIMIT_S,
+) -> GitFacts:
+    """Return what git says about `source`; nothing where it is no repository or there is no git. Never raises."""
+    env = os.environ if environ is None else environ
+    try:
+        found, patch, notes = _ask(os.path.realpath(source), env, time_limit_s)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        found, patch, notes = {}, None, [f"The git facts were left out: {error}"]
+    for fact, variable in _OVERRIDES.items():
+        if env.get(variable):
+            found[fact] = env[variable]
+    if "repository_uri" in found:
+        found["repository_uri"] = without_credentials(found["repository_uri"])
+    return GitFacts(_properties(found), patch, notes)
+
+
+def without_credentials(uri: str) -> str:
+    """Return a repository's address without user, password and query; an SSH address keeps its user, `git@host`."""
+    match = re.match(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?:(?P<user>[^/]*)@)?(?P<rest>[^?#]*)", uri)
+    if match is None:
+        return uri
+    scheme, user, rest = match.group("scheme"), match.group("user"), match.group("rest")
+    name = (user or "").partition(":")[0]
+    keeps_user = scheme.lower() in ("ssh", "git+ssh") and name
+    return f"{scheme}://{name}@{rest}" if keeps_user else f"{scheme}://{rest}"
+
+
+def _ask(source: str, env: Mapping[str, str], time_limit_s: float) -> tuple[Dict[str, str], Optional[bytes], List[str]]:
+    git = shutil.which("git", path=env.get("PATH"))
+    if git is None or not _is_in_repository(source):
+        return {}, None, []
+    deadline = time.monotonic() + time_limit_s
+    status = _Command(git, "status", _STATUS, source, env)
+    address = _Command(git, "ls-remote", _ADDRESS, source, env)
+    text, uri = status.read(deadline), address.read(deadline)
+    if text is None:
+        return {}, None, [f"The git facts were left out: {status.fault}"]
+    found, changed = _read_status(text)
+    if uri is not None and uri.strip() not in (b"", b"origin"):
+        found["repository_uri"] = uri.decode("utf-8", "replace").strip()
+    paths = _diff_paths(changed)
+    if not paths:
+        return found, None, []
+    diff = _Command(git, "diff", [*_DIFF, "--", *paths], source, env)
+    patch = diff.read(deadline)
+    notes = [f"The patch of the uncommitted changes was left out: {diff.fault}"] if patch is None else []
+    return found, patch or None, notes
+
+
+def _read_status(text: bytes) -> Tuple[Dict[str, str], List[str]]:
+    """Return the facts in `git status --porcelain=v2 -z --branch`, and the changed paths that git tracks."""
+    found = {"dirty": "False"}
+    changed: List[str] = []
+    for line in text.decode("utf-8", "surrogateescape").split("\0"):
+        kind, _, rest = line.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            if name == "branch.oid" and not value.startswith("("):
+                found["commit"] = value
+            elif name == "branch.head":
+                found["branch"] = "HEAD" if value == "(detached)" else value
+        elif kind in _FIELDS:
+            changed.append(rest.split(" ", _FIELDS[kind])[-1])
+        if kind in ("1", "2", "u", "?"):
+            found["dirty"] = "True"
+    return found, changed
+
+
+def _diff_paths(changed: Sequence[str]) -> List[str]:
+    """Return what to compare: the files themselves, which is fast, or everything when they are many. Never secrets."""
+    if len(changed) > _MOST_PATHS:
+        return [".", *git_excludes()]
+    paths = [path for path in changed if not any(_is_secret(path))]
+    return [f":(top,literal){path}" for path in paths]
+
+
+def _is_secret(path: str) -> Iterator[bool]:
+    *folders, name = path.split("/")
+    yield looks_secret(name, is_folder=False)
+    for folder in folders:
+        yield looks_secret(folder, is_folder=True)
+
+
+def _properties(found: Mapping[str, str]) -> Dict[str, str]:
+    properties = {f"azureml.git.{fact}": value for fact, value in found.items()}
+    properties.update({f"mlflow.source.git.{name}": found[fact] for fact, name in _MLFLOW.items() if fact in found})
+    return properties
+
+
+def _is_in_repository(source: str) -> bool:
+    """Whether asking git is worth a process: a `.git` lies in the folder or above it."""
+    folder = source
+    while True:
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return False
+        folder = parent
+
+
+class _Command:
+    """One git command, started at once; its output is read up to a limit and a deadline, then it is gone."""
+
+    def __init__(self, git: str, name: str, arguments: Sequence[str], source: str, env: Mapping[str, str]) -> None:
+        self.fault = ""
+        self._name = f"git {name}"
+        self._process = subprocess.Popen(
+            [git, *_SAFE, name, *arguments],
+            cwd=source,
+            env=_git_environment(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def read(self, deadline: float) -> Optional[bytes]:
+        """Return the output; None when it failed, was too long or took too long: `fault` says which."""
+        try:
+            output = self._read(deadline)
+            self._process.wait(max(0.0, deadline - time.monotonic()))
+            return output if self._process.returncode == 0 else self._failed()
+        except (subprocess.TimeoutExpired, _TooMuch) as error:
+            much = isinstance(error, _TooMuch)
+            self.fault = (
+                f"`{self._name}` {f'gave more than {MAX_OUTPUT_BYTES >> 20} MiB' if much else 'took too long'}."
+            )
+            return None
+        finally:
+            self._stop()
+
+    def _read(self, deadline: float) -> bytes:
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        output = bytearray()
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0 or not _readable(fd, left):
+                raise subprocess.TimeoutExpired(self._name, left)
+            piece = os.read(fd, 1 << 18)
+            if not piece:
+                return bytes(output)
+            output += piece
+            if len(output) > MAX_OUTPUT_BYTES:
+                raise _TooMuch
+
+    def _failed(self) -> Optional[bytes]:
+        assert self._process.stderr is not None
+        said = os.read(self._process.stderr.fileno(), 4096).decode("utf-8", "replace").strip().partition("\n")[0]
+        self.fault = f"`{self._name}` exited with {self._process.returncode}: {said[:300]}"
+        return None
+
+    def _stop(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+class _TooMuch(Exception):
+    pass
+
+
+def _readable(fd: int, timeout_s: float) -> bool:
+    import select  # poll has no limit on descriptor numbers, select has
+
+    poller = select.poll()
+    poller.register(fd, select.POLLIN | select.POLLHUP)
+    return bool(poller.poll(timeout_s * 1000))
+
+
+def _git_environment(env: Mapping[str, str]) -> Dict[str, str]:
+    kept = {name: value for name, value in env.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
+    kept.update({"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"})
+    return kept

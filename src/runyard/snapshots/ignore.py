@@ -1,0 +1,108 @@
+"""Which entries of a source folder stay out: the root's `.amlignore`, else its `.gitignore`, and what looks secret."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from typing import Any, List, Optional, Tuple
+
+from runyard.core.errors import MissingExtra, SnapshotRejected
+from runyard.snapshots.secrets import looks_secret
+
+IGNORE_FILES = (".amlignore", ".gitignore")
+ALWAYS_OUT = frozenset({".git", "__pycache__"})
+KEEP, IGNORED, SECRET = 0, 1, 2
+_MAX_BYTES = 1 << 20
+
+
+class Rules:
+    """The rules of one source folder. `digest` tells whether they changed since the last walk."""
+
+    def __init__(self, spec: Any = None, *, file: str = "", digest: str = "") -> None:
+        self._spec = spec
+        self.file = file  # the file they came from; "" when there is none
+        self.digest = digest
+
+    def verdict(self, path: str, name: str, *, is_folder: bool) -> int:
+        """Say about one entry (its path below the root, and its name): KEEP, IGNORED or SECRET."""
+        if name in ALWAYS_OUT:
+            return IGNORED
+        ignored: Optional[bool] = None
+        if self._spec is not None:
+            ignored = self._spec.check_file(f"{path}/" if is_folder else path).include
+        if ignored:
+            return IGNORED
+        # `!name` in the ignore file is the user's word that the file is meant to travel.
+        return SECRET if ignored is None and looks_secret(name, is_folder=is_folder) else KEEP
+
+
+def read_rules(root_fd: int) -> Tuple[Rules, List[str]]:
+    """Return the rules of the folder behind `root_fd`, and notes about what could not be used.
+
+    Raises:
+        SnapshotRejected: the ignore file cannot be read or understood.
+        MissingExtra: there are rules, but no pathspec to apply them.
+    """
+    for name in IGNORE_FILES:
+        try:
+            text = _read(root_fd, name)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno == errno.ELOOP:  # git does not follow such a link either
+                return Rules(), [f"`{name}` is a symbolic link and was not read: nothing is ignored by it."]
+            raise SnapshotRejected(
+                f"`{name}` cannot be read.", why=f"{error.strerror}.", hint=f"Try `chmod u+r {name}`, or remove it."
+            ) from error
+        return _parse(name, text), []
+    return Rules(), []
+
+
+def _read(root_fd: int, name: str) -> bytes:
+    fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=root_fd)
+    try:
+        data = b""
+        while len(data) <= _MAX_BYTES:
+            more = os.read(fd, _MAX_BYTES)
+            if not more:
+                return data
+            data += more
+    finally:
+        os.close(fd)
+    raise SnapshotRejected(
+        f"`{name}` is longer than {_MAX_BYTES} bytes.",
+        why="An ignore file holds a few patterns, one in each line.",
+        hint=f"Look into it with `head {name}`.",
+    )
+
+
+def _parse(name: str, text: bytes) -> Rules:
+    lines = text.decode("utf-8", "surrogateescape").splitlines()
+    if not any(line.strip() and not line.startswith("#") for line in lines):
+        return Rules(file=name)
+    try:
+        spec = _spec_class(name).from_lines(lines)
+    except ValueError as error:
+        raise SnapshotRejected(
+            f"`{name}` cannot be understood.",
+            why=f"{error}.",
+            hint="Its syntax is that of gitignore; correct that line.",
+        ) from error
+    return Rules(spec, file=name, digest=hashlib.sha256(text).hexdigest())
+
+
+def _spec_class(name: str) -> Any:
+    try:
+        # Only a folder with an ignore file needs it, and only then may it be missing.
+        from pathspec import GitIgnoreSpec
+
+        if hasattr(GitIgnoreSpec, "check_file"):
+            return GitIgnoreSpec
+    except ImportError:
+        pass
+    raise MissingExtra(
+        f"The rules in `{name}` cannot be applied.",
+        why="They need the package pathspec, 0.12 or newer, which this Python does not have.",
+        hint=f"Type `pip install -U pathspec`, or remove `{name}` to send every file.",
+    )

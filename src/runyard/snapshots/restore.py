@@ -1,0 +1,178 @@
+"""A snapshot becomes a folder again, byte for byte, with modes, links and empty folders.
+
+The folder is made beside its final place and renamed when it is complete. Nothing is ever opened through a link: each
+file is created new (O_EXCL) relative to the descriptor of the folder just made, and links come last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Iterator, List, Tuple
+
+from runyard.core.chunks import CHUNK_SIZE
+from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
+from runyard.core.tree import FileEntry, name_bytes
+from runyard.snapshots.fetcher import Fetcher
+from runyard.snapshots.plan import PlannedFolder, plan_restore
+from runyard.snapshots.sender import Content
+from runyard.snapshots.walk import OPEN_FOLDER
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def restore(root: str, content: Content, folder: str | os.PathLike[str]) -> None:
+    """Make `folder` hold the snapshot whose root tree is `root`. It must not exist yet, or be empty.
+
+    Raises:
+        Conflict: the folder holds something.
+        ProtocolError: the server sent what is not that snapshot.
+        StoreUnavailable: the disk refused. Nothing is left behind in any case.
+    """
+    target = os.path.abspath(folder)
+    _check_free(target)
+    planned = plan_restore(root, content.tree(root))
+    try:
+        _publish(target, planned, content)
+    except RunyardError:
+        raise  # the server's; some are an OSError too
+    except OSError as error:
+        raise _refused(target, error) from error
+
+
+def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    beside = f"{target}.part-{os.urandom(4).hex()}"
+    os.mkdir(beside, 0o777)
+    try:
+        _fill(beside, planned, content)
+        os.rename(beside, target)
+    except BaseException:
+        _remove(beside)
+        raise
+
+
+def _check_free(target: str) -> None:
+    try:
+        names = os.listdir(target)
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        names = ["itself: it is no folder"]
+    if names:
+        raise Conflict(
+            f"The snapshot cannot be restored into `{target}`.",
+            why=f"It holds {len(names)} entries already, such as `{names[0]}`.",
+            hint="Name a folder that does not exist yet.",
+        )
+
+
+def _fill(path: str, planned: PlannedFolder, content: Content) -> None:
+    fetcher = Fetcher(content, _iter_chunks(planned))
+    root_fd = os.open(path, OPEN_FOLDER)
+    try:
+        _Writer(fetcher, _umask()).write(root_fd, planned)
+    finally:
+        fetcher.stop()
+        os.close(root_fd)
+
+
+def _iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
+    """Yield (chunk id, about how many bytes) in the order in which they will be written."""
+    for entry in folder.files:
+        left = entry.size
+        for chunk in entry.chunks:
+            yield chunk, min(left, CHUNK_SIZE)
+            left -= CHUNK_SIZE
+    for _, below in folder.folders:
+        yield from _iter_chunks(below)
+
+
+class _Writer:
+    def __init__(self, fetcher: Fetcher, umask: int) -> None:
+        self._fetcher = fetcher
+        self._umask = umask
+
+    def write(self, fd: int, folder: PlannedFolder) -> None:
+        """Files and folders first, then links and the modes of folders, which may forbid to write into them."""
+        self._make(fd, folder)
+        self._finish(fd, folder)
+
+    def _make(self, fd: int, folder: PlannedFolder) -> None:
+        for entry in folder.files:
+            self._file(fd, entry)
+        for place, below in folder.folders:
+            name = name_bytes(place.name)
+            os.mkdir(name, 0o700, dir_fd=fd)
+            child = os.open(name, OPEN_FOLDER, dir_fd=fd)
+            try:
+                self._make(child, below)
+            finally:
+                os.close(child)
+
+    def _file(self, fd: int, entry: FileEntry) -> None:
+        file = os.open(name_bytes(entry.name), _CREATE, entry.mode, dir_fd=fd)
+        try:
+            size = 0
+            for chunk in entry.chunks:
+                data = self._fetcher.next(chunk)
+                size += len(data)
+                _write(file, data)
+            if size != entry.size:
+                raise ProtocolError(f"`{entry.name}` has {size} bytes, the snapshot says {entry.size}.")
+            if entry.mode & self._umask:
+                os.fchmod(file, entry.mode)
+        finally:
+            os.close(file)
+
+    def _finish(self, fd: int, folder: PlannedFolder) -> None:
+        for link in folder.links:
+            os.symlink(name_bytes(link.target), name_bytes(link.name), dir_fd=fd)
+        for entry, below in folder.folders:
+            child = os.open(name_bytes(entry.name), OPEN_FOLDER, dir_fd=fd)
+            try:
+                self._finish(child, below)
+                if entry.mode != 0o700:
+                    os.fchmod(child, entry.mode)
+            finally:
+                os.close(child)
+
+
+def _write(fd: int, data: bytes) -> None:
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
+
+
+def _umask() -> int:
+    """Return this process's umask without changing it for other threads; all bits where that cannot be told."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            return int(next(line for line in lines if line.startswith("Umask:")).split()[1], 8)
+    except (OSError, StopIteration, ValueError):
+        return 0o777
+
+
+def _refused(target: str, error: OSError) -> StoreUnavailable:
+    why = f"{error.strerror or error} (errno {error.errno})."
+    if isinstance(error, FileExistsError):
+        why = "Two of its names are the same on this file system (large and small letters, or accents)."
+    return StoreUnavailable(
+        f"The snapshot could not be restored into `{target}`.",
+        why=why,
+        hint=f"Look at the disk with `df -h {os.path.dirname(target)}`; nothing was left behind.",
+    )
+
+
+def _remove(path: str) -> None:
+    """Remove what was made so far; folders without permissions are opened up first."""
+    waiting: List[str] = [path]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            os.chmod(folder, 0o700)
+            with os.scandir(folder) as entries:
+                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+    shutil.rmtree(path, ignore_errors=True)

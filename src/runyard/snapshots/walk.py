@@ -1,0 +1,267 @@
+"""One walk over a source folder, always relative to open folders: what is swapped meanwhile never leads outside."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from runyard.core.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
+from runyard.core.errors import RunyardError, SnapshotRejected
+from runyard.core.tree import MAX_DEPTH, FileEntry, LinkEntry, entry_bytes, name_text
+from runyard.snapshots.folder import Folder, Kept, stamp_of
+from runyard.snapshots.ignore import SECRET, Rules
+from runyard.snapshots.links import leaves_tree
+
+OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_SWAPPED = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
+
+
+class Note(NamedTuple):
+    """Something the user should know: `kind` is secret, special, vanished, swapped, changed or home."""
+
+    kind: str
+    path: str
+    detail: str = ""
+
+
+class Changed(NamedTuple):
+    """A folder that is not as the walk before found it; `data` is its tree object."""
+
+    path: str
+    folder: Folder
+    data: bytes
+
+
+class Walk:
+    """Finds what is in a source folder, reading only files whose stat changed since `known` was made."""
+
+    def __init__(
+        self,
+        rules: Rules,
+        take: TakeChunk,
+        *,
+        home: Optional[Tuple[int, int]] = None,
+        recheck: bool = False,
+        clock: Clock = time.time_ns,
+    ) -> None:
+        self._rules = rules
+        self._take = take
+        self._home = home  # device and inode of our own home, which is never part of a snapshot
+        self._clock = clock
+        self._recheck = recheck  # the rules changed: decide anew about every name
+        self.notes: List[Note] = []
+        self.changed: List[Changed] = []  # children first
+        self.changed_files = 0
+        self.files = 0
+        self.size_bytes = 0
+
+    def run(self, root_fd: int, known: Optional[Folder]) -> Folder:
+        """Return the source folder as it is now.
+
+        Raises:
+            SnapshotRejected: something in it cannot be read, or a link leads out of it.
+        """
+        root = self._folder(root_fd, "", known, 0, 0)
+        self._check_links(root)
+        return root
+
+    def _folder(self, fd: int, path: str, known: Optional[Folder], mode: int, depth: int) -> Folder:
+        before = known if known is not None else Folder(mode, {}, {})
+        files: Dict[str, Kept] = {}
+        names: List[str] = []
+        skipped: Dict[str, int] = {}
+        trusted = {} if self._recheck else before.files
+        look_up = trusted.get
+        fresh = False
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                name = entry.name
+                try:
+                    hit = look_up(name)
+                    if hit is not None and hit[0] == stamp_of(entry.stat(follow_symlinks=False)):
+                        files[name] = hit
+                        continue
+                    found = self._look(entry, fd, path, before, names, skipped)
+                except FileNotFoundError:
+                    self.notes.append(Note("vanished", _join(path, name)))
+                    continue
+                if found is not None:
+                    files[name] = found
+                    fresh = self._compare(before.files.get(name), found) or fresh
+        folders = self._below(fd, path, names, before.folders, depth)
+        self.files += len(files)
+        is_same = not fresh and mode == before.mode and known is not None and len(files) == len(before.files)
+        if (
+            is_same
+            and len(folders) == len(before.folders)
+            and all(before.folders.get(n) is f for n, f in folders.items())
+        ):
+            before.skipped = skipped
+            self.size_bytes += before.size
+            return before
+        return self._sealed(path, Folder(mode, files, folders, skipped), known)
+
+    def _compare(self, before: Optional[Kept], found: Kept) -> bool:
+        if before is None or before.piece != found.piece:
+            self.changed_files += 1
+        return before is not found
+
+    def _sealed(self, path: str, folder: Folder, known: Optional[Folder]) -> Folder:
+        data = folder.seal()
+        if folder.is_too_large(data):
+            raise SnapshotRejected(
+                f"The folder `{path or '.'}` has too many files for one folder: {len(folder.files)}.",
+                why="The description of one folder of a snapshot may have 30 MiB, about 190,000 files.",
+                hint="Spread the files over subfolders, or name the folder in `.amlignore` and use a dataset.",
+            )
+        self.size_bytes += folder.size
+        self.changed.append(Changed(path, folder, data))
+        return folder
+
+    def _look(
+        self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, names: List[str], skipped: Dict[str, int]
+    ) -> Optional[Kept]:
+        """Decide about an entry that is new, changed, a folder or left out; return a file or link to keep."""
+        name = entry.name
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not (is_folder and name in before.folders and not self._recheck):
+            verdict = self._verdict(path, name, is_folder, before)
+            if verdict:
+                skipped[name] = verdict * 2 + is_folder
+                if verdict == SECRET:
+                    self.notes.append(Note("secret", _join(path, name), name + "/" * is_folder))
+                return None
+        if is_folder:
+            names.append(name)
+            return None
+        if self._recheck:
+            hit = before.files.get(name)
+            if hit is not None and hit.stamp == stamp_of(entry.stat(follow_symlinks=False)):
+                return hit
+        return self._read(fd, path, name)
+
+    def _verdict(self, path: str, name: str, is_folder: bool, before: Folder) -> int:
+        code = None if self._recheck else before.skipped.get(name)
+        if code is not None and code & 1 == is_folder:
+            return code >> 1
+        if name in before.files and not self._recheck and not is_folder:
+            return 0
+        return self._rules.verdict(_join(path, name), name, is_folder=is_folder)
+
+    def _read(self, fd: int, path: str, name: str) -> Optional[Kept]:
+        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if stat.S_ISLNK(status.st_mode):
+            return self._link(fd, path, name, status)
+        if stat.S_ISREG(status.st_mode):
+            return self._file(fd, path, name)
+        self.notes.append(Note("special", _join(path, name), _KINDS.get(stat.S_IFMT(status.st_mode), "no file")))
+        return None
+
+    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Kept:
+        target = os.readlink(name, dir_fd=fd)
+        if target.startswith("/"):
+            raise _link_out(_join(path, name), target)
+        entry = LinkEntry(name_text(os.fsencode(name)), name_text(os.fsencode(target)))
+        stamp = stamp_of(status) if status.st_ctime_ns < self._clock() - FRESH_NS else None
+        return Kept(stamp, entry_bytes(entry), 0, target)
+
+    def _file(self, fd: int, path: str, name: str) -> Optional[Kept]:
+        try:
+            file = os.open(name, _OPEN_FILE, dir_fd=fd)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno in _SWAPPED:
+                self.notes.append(Note("swapped", _join(path, name)))
+                return None
+            raise _unreadable(_join(path, name), error, "file") from error
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                self.notes.append(Note("swapped", _join(path, name)))
+                return None
+            return self._content(file, path, name)
+        except RunyardError:
+            raise  # the server's; some are an OSError too
+        except OSError as error:
+            raise _unreadable(_join(path, name), error, "file") from error
+        finally:
+            os.close(file)
+
+    def _content(self, file: int, path: str, name: str) -> Kept:
+        now = self._clock()
+        found = read_chunks(file, self._take, clock=self._clock)
+        if found.changed:
+            self.notes.append(Note("changed", _join(path, name)))
+        mode = stat.S_IMODE(found.status.st_mode) & 0o777
+        entry = FileEntry(name_text(os.fsencode(name)), mode, found.size, tuple(found.chunks))
+        # A file that was just written may change again within the same clock tick, so its stat proves nothing yet.
+        settled = not found.changed and found.status.st_ctime_ns < now - FRESH_NS
+        return Kept(stamp_of(found.status) if settled else None, entry_bytes(entry), found.size)
+
+    def _below(self, fd: int, path: str, names: List[str], known: Dict[str, Folder], depth: int) -> Dict[str, Folder]:
+        if names and depth >= MAX_DEPTH:
+            raise SnapshotRejected(
+                f"The folder `{_join(path, names[0])}` lies too deep.",
+                why=f"A snapshot has at most {MAX_DEPTH} levels of folders.",
+                hint="Move it up, or name it in `.amlignore`.",
+            )
+        folders: Dict[str, Folder] = {}
+        for name in names:
+            found = self._child(fd, path, name, known.get(name), depth)
+            if found is not None:
+                folders[name] = found
+        return folders
+
+    def _child(self, fd: int, path: str, name: str, known: Optional[Folder], depth: int) -> Optional[Folder]:
+        below = _join(path, name)
+        try:
+            child = os.open(name, OPEN_FOLDER, dir_fd=fd)
+        except FileNotFoundError:
+            self.notes.append(Note("vanished", below))
+            return None
+        except OSError as error:
+            if error.errno in _SWAPPED:
+                self.notes.append(Note("swapped", below))
+                return None
+            raise _unreadable(below, error, "folder") from error
+        try:
+            status = os.fstat(child)
+            if (status.st_dev, status.st_ino) == self._home:
+                self.notes.append(Note("home", below))
+                return None
+            return self._folder(child, below, known, stat.S_IMODE(status.st_mode) & 0o777, depth + 1)
+        finally:
+            os.close(child)
+
+    def _check_links(self, root: Folder) -> None:
+        for path, folder in root.iter_below():
+            for name in folder.uplinks:
+                target = folder.files[name].target or ""
+                if leaves_tree(root, path.split("/") if path else [], target, Folder.entry):
+                    raise _link_out(_join(path, name), target)
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}/{name}" if path else name
+
+
+def _link_out(path: str, target: str) -> SnapshotRejected:
+    return SnapshotRejected(
+        f"The link `{path}` leads out of the source folder, to `{target}`.",
+        why="A snapshot holds the source folder and nothing else; on another machine the link would lead nowhere.",
+        hint=f"Copy what it points to into the folder, or add the line `/{path}` to `.amlignore`.",
+    )
+
+
+def _unreadable(path: str, error: OSError, noun: str) -> SnapshotRejected:
+    fix = f"chmod u+r '{path}'" if noun == "file" else f"chmod u+rx '{path}'"
+    return SnapshotRejected(
+        f"The {noun} `{path}` cannot be read.",
+        why=f"{error.strerror or error} (errno {error.errno}).",
+        hint=f"Type `{fix}`, or add the line `/{path}` to `.amlignore` to leave it out.",
+    )

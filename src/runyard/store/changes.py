@@ -1,0 +1,199 @@
+"""The rules of a run's life as pure functions: a run and a request in, the changed run out. Every store uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from runyard.core.errors import Conflict, InvalidTransition
+from runyard.core.records import Experiment, NewRun, Phase, Run, RunFile
+from runyard.core.statuses import RunStatus, check_transition
+
+
+def made(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
+    """Return the run that a request creates."""
+    return Run(
+        id=new.id,
+        number=number,
+        workspace=new.workspace,
+        experiment=new.experiment,
+        experiment_id=experiment_id,
+        status=new.status,
+        created_at=now,
+        type=new.type,
+        display_name=new.display_name,
+        description=new.description,
+        parent_id=new.parent_id,
+        root_id=root_id,
+        spec=new.spec,
+        snapshot_id=new.snapshot_id,
+        snapshot_root=new.snapshot_root,
+        tags=dict(new.tags),
+        properties=dict(new.properties),
+        parameters=dict(new.parameters),
+        started_at=now if new.status is RunStatus.RUNNING else None,
+        ended_at=now if new.status.is_terminal else None,
+        submitted_by=new.submitted_by,
+        timeline=[Phase(new.status, now)],
+    )
+
+
+def check_same_request(run: Run, new: NewRun) -> None:
+    """Raise Conflict unless `new`, which carries the key of `run`, asks for that very run."""
+    if (run.id, run.workspace, run.experiment) != (new.id, new.workspace, new.experiment):
+        raise Conflict(
+            f"The key of run `{run.id}` was used again for run `{new.id}`.",
+            why="A key names one run for good, so that a repeated submit is the same run.",
+            hint="Make a new key for a new run.",
+        )
+
+
+def moved(
+    run: Run,
+    status: RunStatus,
+    *,
+    now: datetime,
+    attempt: int | None = None,
+    expected: Sequence[RunStatus] | None = None,
+    error: Mapping[str, Any] | None = None,
+    waits_for: str | None = None,
+) -> Run:
+    """Return the run in its next status. See RunStore.set_status."""
+    if attempt is not None and attempt != run.attempt:
+        raise Conflict(
+            f"Run `{run.id}` is in attempt {run.attempt}, not {attempt}.",
+            why="A later attempt has taken over.",
+            hint=f"Look at it with `runyard runs show {run.id}`.",
+        )
+    if status is run.status:
+        return run if waits_for is None else replace(run, waits_for=waits_for)
+    if expected is not None and run.status not in expected:
+        raise InvalidTransition(
+            f"Run `{run.id}` is {run.status.value}; it was expected to be {' or '.join(s.value for s in expected)}.",
+            why="Somebody else moved it in the meantime.",
+            hint=f"Look at it with `runyard runs show {run.id}`.",
+        )
+    check_transition(run.id, run.status, status)
+    return _stamped(run, status, now, error=error, waits_for=waits_for or "")
+
+
+def attempted(run: Run, *, now: datetime, waits_for: str) -> Run:
+    """Return the run with its next attempt queued."""
+    if run.status.is_terminal:
+        check_transition(run.id, run.status, RunStatus.QUEUED)
+    counted = replace(run, attempt=run.attempt + 1)
+    if run.status is RunStatus.QUEUED:
+        return replace(counted, waits_for=waits_for)
+    return _stamped(counted, RunStatus.QUEUED, now, error=None, waits_for=waits_for)
+
+
+def wished(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
+    if run.status.is_terminal or run.desired is not None:
+        return run
+    return replace(run, desired=desired, desired_error=None if error is None else dict(error))
+
+
+def updated(
+    run: Run,
+    *,
+    tags_set: Mapping[str, str | None] | None = None,
+    tags_remove: Sequence[str] = (),
+    properties_add: Mapping[str, str] | None = None,
+    display_name: str | None = None,
+    description: str | None = None,
+    warnings_add: Sequence[Mapping[str, Any]] = (),
+    environment: Mapping[str, Any] | None = None,
+    snapshot: tuple[str, str] | None = None,
+) -> Run:
+    """Return the run with what may change changed. See RunStore.update_run."""
+    for key, value in (properties_add or {}).items():
+        if run.properties.get(key, value) != value:
+            raise Conflict(
+                f"Run `{run.id}` already has the property `{key}`.",
+                why=f"Its value is {run.properties[key]!r}; properties never change, so {value!r} was refused.",
+                hint="Use a tag for what changes, or another property name.",
+            )
+    return replace(
+        run,
+        tags=tagged(run.tags, tags_set, tags_remove),
+        properties={**run.properties, **(properties_add or {})},
+        display_name=run.display_name if display_name is None else display_name,
+        description=run.description if description is None else description,
+        warnings=[*run.warnings, *(dict(warning) for warning in warnings_add)],
+        environment=run.environment if environment is None else dict(environment),
+        snapshot_id=run.snapshot_id if snapshot is None else snapshot[0],
+        snapshot_root=run.snapshot_root if snapshot is None else snapshot[1],
+    )
+
+
+def reported(
+    run: Run,
+    *,
+    tags_set: Mapping[str, str | None],
+    tags_remove: Sequence[str],
+    properties_add: Mapping[str, str],
+    warnings: Sequence[Mapping[str, Any]] = (),
+) -> Run:
+    """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
+    new = {key: value for key, value in properties_add.items() if key not in run.properties}
+    refused = [key for key, value in properties_add.items() if run.properties.get(key, value) != value]
+    notes = [*warnings, *(_property_note(key, run.properties[key], properties_add[key]) for key in refused)]
+    notes = [dict(note) for note in notes if note not in run.warnings]
+    return updated(run, tags_set=tags_set, tags_remove=tags_remove, properties_add=new, warnings_add=notes)
+
+
+def tagged(
+    tags: Mapping[str, str | None], tags_set: Mapping[str, str | None] | None, tags_remove: Sequence[str]
+) -> dict[str, str | None]:
+    left = {key: value for key, value in tags.items() if key not in tags_remove}
+    return {**left, **(tags_set or {})}
+
+
+def changed_experiment(
+    experiment: Experiment,
+    *,
+    now: datetime,
+    archived: bool | None,
+    tags_set: Mapping[str, str | None] | None,
+    tags_remove: Sequence[str],
+) -> Experiment:
+    at = experiment.archived_at
+    if archived is not None:
+        at = (at or now) if archived else None
+    return replace(experiment, archived_at=at, tags=tagged(experiment.tags, tags_set, tags_remove))
+
+
+def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
+    """Return the file to store, or raise Conflict when it would replace other content and must not."""
+    if old is not None and not replace_it and not _same_content(old, new):
+        raise Conflict(
+            f"Run `{run_id}` already has a file `{new.name}` with other content.",
+            why=f"It has {old.size} bytes; the new one has {new.size}.",
+            hint="Give the new file another name.",
+        )
+    return new if new.updated_at is not None else replace(new, updated_at=now)
+
+
+def _stamped(run: Run, status: RunStatus, now: datetime, *, error: Mapping[str, Any] | None, waits_for: str) -> Run:
+    starts = status is RunStatus.RUNNING and run.started_at is None
+    return replace(
+        run,
+        status=status,
+        started_at=now if starts else run.started_at,
+        ended_at=now if status.is_terminal else run.ended_at,
+        error=run.error if error is None else dict(error),
+        waits_for=waits_for,
+        timeline=[*run.timeline, Phase(status, now)],
+    )
+
+
+def _property_note(key: str, old: str, new: str) -> dict[str, Any]:
+    return {"source": "properties", "message": f"Property `{key}` stays {old!r}; {new!r} was left out."}
+
+
+def _same_content(old: RunFile, new: RunFile) -> bool:
+    if old.sha256 is not None and new.sha256 is not None:
+        return (old.kind, old.size, old.sha256) == (new.kind, new.size, new.sha256)
+    return (old.kind, old.size, old.chunks) == (new.kind, new.size, new.chunks)

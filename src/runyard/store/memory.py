@@ -1,0 +1,320 @@
+"""RunStore in memory: for tests, and to read what a store must do. Nothing survives the process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from runyard.core.errors import Conflict, NotFound
+from runyard.core.names import make_uuid
+from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
+from runyard.core.statuses import RunStatus
+from runyard.store.base import Chart, RunPage, RunQuery, RunStore, SegmentPart, Series
+from runyard.store.changes import (
+    attempted,
+    changed_experiment,
+    check_same_request,
+    checked_file,
+    made,
+    moved,
+    reported,
+    updated,
+    wished,
+)
+from runyard.store.charts import chart_of_series
+from runyard.store.memory_metrics import MemoryMetrics
+from runyard.store.memory_query import find_page
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def open_memory(_place: str = "") -> MemoryStore:
+    return MemoryStore()
+
+
+class MemoryStore(RunStore):
+    """Dictionaries under one lock."""
+
+    def __init__(self, *, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._values: dict[str, str] = {}
+        self._workspaces: dict[str, Workspace] = {}
+        self._experiments: dict[tuple[str, str], Experiment] = {}
+        self._runs: dict[str, Run] = {}  # in order of creation
+        self._keys: dict[str, str] = {}
+        self._metrics: dict[str, MemoryMetrics] = {}
+        self._tokens: dict[str, tuple[str, int]] = {}
+        self._files: dict[str, dict[str, RunFile]] = {}
+        self._snapshots: dict[str, str] = {}
+        self._chunks: dict[str, tuple[str, int, int, int, str]] = {}
+        self._packs: dict[str, None] = {}
+
+    def close(self) -> None:
+        pass
+
+    def find_value(self, key: str) -> str | None:
+        return self._values.get(key)
+
+    def set_value(self, key: str, value: str) -> None:
+        self._values[key] = value
+
+    def put_workspace(self, workspace: Workspace) -> Workspace:
+        with self._lock:
+            return self._workspaces.setdefault(workspace.name, workspace)
+
+    def get_workspace(self, name: str) -> Workspace:
+        return _get(self._workspaces, name, f"There is no workspace `{name}`.")
+
+    def list_workspaces(self) -> list[Workspace]:
+        with self._lock:
+            return sorted(self._workspaces.values(), key=lambda workspace: workspace.name)
+
+    def put_experiment(self, workspace: str, name: str) -> Experiment:
+        with self._lock:
+            self.get_workspace(workspace)
+            new = Experiment(make_uuid(), name, workspace, self._clock())
+            return self._experiments.setdefault((workspace, name), new)
+
+    def get_experiment(self, workspace: str, name: str) -> Experiment:
+        with self._lock:
+            self.get_workspace(workspace)
+            return _get(self._experiments, (workspace, name), f"There is no experiment `{name}`.")
+
+    def list_experiments(
+        self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
+    ) -> list[Experiment]:
+        with self._lock:
+            self.get_workspace(workspace)
+            found = [item for (space, _), item in sorted(self._experiments.items()) if space == workspace]
+        shown = {"ArchivedOnly": (True,), "All": (True, False)}.get(view, (False,))
+        return [item for item in found if (item.archived_at is not None) in shown and name in (None, item.name)]
+
+    def update_experiment(
+        self,
+        workspace: str,
+        name: str,
+        *,
+        archived: bool | None = None,
+        tags_set: Mapping[str, str | None] | None = None,
+        tags_remove: Sequence[str] = (),
+    ) -> Experiment:
+        with self._lock:
+            old = self.get_experiment(workspace, name)
+            new = changed_experiment(
+                old, now=self._clock(), archived=archived, tags_set=tags_set, tags_remove=tags_remove
+            )
+            self._experiments[workspace, name] = new
+            return new
+
+    def create_run(self, new: NewRun) -> tuple[Run, bool]:
+        with self._lock:
+            key = new.key or new.id
+            if key in self._keys:
+                run = self._runs[self._keys[key]]
+                check_same_request(run, new)
+                return run, False
+            if new.id in self._runs:
+                raise Conflict(f"The run id `{new.id}` is taken.")
+            parent = None if new.parent_id is None else self.get_run(new.parent_id)
+            experiment = self.put_experiment(new.workspace, new.experiment)
+            number = 1 + sum(run.experiment_id == experiment.id for run in self._runs.values())
+            root = new.id if parent is None else parent.root_id
+            run = made(new, number=number, experiment_id=experiment.id, root_id=root, now=self._clock())
+            self._runs[run.id] = run
+            self._keys[key] = run.id
+            self._metrics[run.id] = MemoryMetrics(run.id)
+            self._files[run.id] = {}
+            return run, True
+
+    def get_run(self, run_id: str) -> Run:
+        return _get(self._runs, run_id, f"There is no run `{run_id}`.")
+
+    def find_run(self, run_id: str) -> Run | None:
+        return self._runs.get(run_id)
+
+    def list_runs(self, query: RunQuery) -> RunPage:
+        with self._lock:
+            self.get_workspace(query.workspace)
+            return find_page(list(self._runs.values()), self._metrics, query)
+
+    def list_unfinished(self) -> list[Run]:
+        with self._lock:
+            return [run for run in self._runs.values() if not run.status.is_terminal]
+
+    def set_status(
+        self,
+        run_id: str,
+        status: RunStatus,
+        *,
+        attempt: int | None = None,
+        expected: Sequence[RunStatus] | None = None,
+        error: Mapping[str, Any] | None = None,
+        waits_for: str | None = None,
+    ) -> Run:
+        def change(run: Run) -> Run:
+            return moved(
+                run,
+                status,
+                now=self._clock(),
+                attempt=attempt,
+                expected=expected,
+                error=error,
+                waits_for=waits_for,
+            )
+
+        return self._change(run_id, change)
+
+    def start_attempt(self, run_id: str, *, token_hash: str, waits_for: str = "") -> Run:
+        with self._lock:
+            run = self._change(run_id, lambda run: attempted(run, now=self._clock(), waits_for=waits_for))
+            self.add_token(token_hash, run_id=run_id, attempt=run.attempt)
+            return run
+
+    def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
+        return self._change(run_id, lambda run: wished(run, desired, error))
+
+    def update_run(
+        self,
+        run_id: str,
+        *,
+        tags_set: Mapping[str, str | None] | None = None,
+        tags_remove: Sequence[str] = (),
+        properties_add: Mapping[str, str] | None = None,
+        display_name: str | None = None,
+        description: str | None = None,
+        warnings_add: Sequence[Mapping[str, Any]] = (),
+        environment: Mapping[str, Any] | None = None,
+        snapshot: tuple[str, str] | None = None,
+    ) -> Run:
+        def change(run: Run) -> Run:
+            return updated(
+                run,
+                tags_set=tags_set,
+                tags_remove=tags_remove,
+                properties_add=properties_add,
+                display_name=display_name,
+                description=description,
+                warnings_add=warnings_add,
+                environment=environment,
+                snapshot=snapshot,
+            )
+
+        return self._change(run_id, change)
+
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
+        with self._lock:
+            self.get_run(run_id)
+            self._tokens.setdefault(token_hash, (run_id, attempt))
+
+    def find_token(self, token_hash: str) -> tuple[str, int] | None:
+        return self._tokens.get(token_hash)
+
+    def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
+        with self._lock:
+            self.get_run(ancestor_id)
+            run: Run | None = self.get_run(run_id)
+            while run is not None and run.id != ancestor_id:
+                run = None if run.parent_id is None else self._runs[run.parent_id]
+            return run is not None
+
+    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+        with self._lock:
+            self.get_run(run_id)
+            marks = self._metrics[run_id].marks.get(attempt, {})
+            return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
+
+    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
+        with self._lock:
+            self.get_run(run_id)
+            return dict(self._metrics[run_id].names.get((attempt, writer, segment), {}))
+
+    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+        with self._lock:
+            run = self.get_run(run_id)
+            marks, accepted, warnings = self._metrics[run_id].ingest(attempt, parts)
+            for part in accepted:
+                run = reported(
+                    run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
+                )
+            self._runs[run_id] = reported(run, tags_set={}, tags_remove=(), properties_add={}, warnings=warnings)
+            return marks
+
+    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
+        with self._lock:
+            self.get_run(run_id)
+            return self._metrics[run_id].list_metrics(name)
+
+    def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
+        with self._lock:
+            self.get_run(run_id)
+            return self._metrics[run_id].read_series(metric, column, rank)
+
+    def chart(
+        self,
+        run_id: str,
+        metric: str,
+        *,
+        column: str = "",
+        rank: int | None = None,
+        width: int = 1000,
+        first_step: int | None = None,
+        last_step: int | None = None,
+    ) -> Chart:
+        with self._lock:
+            self.get_run(run_id)
+            series = self._metrics[run_id].read_series(metric, column, rank, fill_gaps=False)
+        return chart_of_series(series, width=width, first_step=first_step, last_step=last_step)
+
+    def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
+        with self._lock:
+            self.get_run(run_id)
+            old = self._files[run_id].get(file.name)
+            new = checked_file(run_id, old, file, replace_it=replace, now=self._clock())
+            self._files[run_id][file.name] = new
+            return new
+
+    def find_file(self, run_id: str, name: str) -> RunFile | None:
+        with self._lock:
+            self.get_run(run_id)
+            return self._files[run_id].get(name)
+
+    def list_files(self, run_id: str) -> list[RunFile]:
+        with self._lock:
+            self.get_run(run_id)
+            return [file for _, file in sorted(self._files[run_id].items())]
+
+    def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
+        self._snapshots.setdefault(snapshot_id, root)
+
+    def find_snapshot(self, snapshot_id: str) -> str | None:
+        return self._snapshots.get(snapshot_id)
+
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
+        with self._lock:
+            return {id: self._chunks[id] for id in ids if id in self._chunks}
+
+    def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        with self._lock:
+            self._packs.setdefault(pack)
+            for id, (start, stored, plain, codec) in places.items():
+                self._chunks.setdefault(id, (pack, start, stored, plain, codec))
+
+    def iter_packs(self) -> Iterator[str]:
+        with self._lock:
+            return iter(list(self._packs))
+
+    def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
+        with self._lock:
+            run = self._runs[run_id] = change(self.get_run(run_id))
+            return run
+
+
+def _get(table: Mapping[K, V], key: K, what: str) -> V:
+    found = table.get(key)
+    if found is None:
+        raise NotFound(what)
+    return found

@@ -1,0 +1,85 @@
+"""Pages of runs by looking at every one of them: what RunQuery means, spelt out."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.records import Run
+from runyard.store.base import MetricCondition, RunPage, RunQuery
+from runyard.store.memory_metrics import MemoryMetrics
+
+_OPERATORS = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> RunPage:
+    """Return a page of `runs`, which come in order of creation."""
+    found = [run for run in runs if _matches(run, metrics[run.id], query)]
+    found = _ordered(found, metrics, query)
+    start = _start(found, query.cursor)
+    end = start + max(1, query.limit)
+    return RunPage(found[start:end], found[end - 1].id if end < len(found) else None)
+
+
+def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery) -> bool:
+    kept = query.include_children or run.parent_id is None
+    if query.parent_id is not None:
+        kept = run.parent_id == query.parent_id
+    return (
+        kept
+        and run.workspace == query.workspace
+        and query.experiment in (None, run.experiment)
+        and query.type in (None, run.type)
+        and (not query.statuses or run.status in query.statuses)
+        and _has(run.tags, query.tags)
+        and _has(run.properties, query.properties)
+        and _has(run.parameters, query.parameters)
+        and all(_holds(metrics, condition) for condition in query.metrics)
+    )
+
+
+def _has(labels: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> bool:
+    return all(key in labels and (value is None or labels[key] == value) for key, value in wanted.items())
+
+
+def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
+    compare = _OPERATORS.get(condition.op)
+    if compare is None:
+        raise InvalidArgument(f"A metric cannot be compared with {condition.op!r}.")
+    last = _last(metrics, condition.name)
+    return last is not None and bool(compare(last, condition.value))
+
+
+def _last(metrics: MemoryMetrics, name: str) -> float | None:
+    summary = metrics.summaries.get((name, ""))
+    return None if summary is None else summary.last
+
+
+def _ordered(runs: list[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> list[Run]:
+    newest = runs[::-1] if query.descending else runs
+    if query.order == "created":
+        return newest
+    prefix, _, name = query.order.partition(".")
+    if prefix != "metrics" or not name:
+        raise InvalidArgument(f"Runs cannot be ordered by {query.order!r}.")
+    lasts = {run.id: _last(metrics[run.id], name) for run in runs}
+    having = [run for run in newest if lasts[run.id] is not None]
+    having.sort(key=lambda run: lasts[run.id] or 0.0, reverse=query.descending)
+    return having + [run for run in newest if lasts[run.id] is None]
+
+
+def _start(runs: Sequence[Run], cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    for index, run in enumerate(runs):
+        if run.id == cursor:
+            return index + 1
+    raise InvalidArgument(f"The cursor {cursor[:80]!r} is not one of this list's.")

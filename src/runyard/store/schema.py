@@ -1,0 +1,243 @@
+"""The tables. Only integers, floats, text and bytes, so that rows need no conversion on any driver.
+
+Times are microseconds since 1970 (`_us`) unless they are a journal's nanoseconds. JSON is ASCII text. A change here
+needs a migration in `migrations/versions` and a new REVISION; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION = "0001"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001",)
+
+# An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
+Id = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+server_values = Table(
+    "server_values",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+
+workspaces = Table(
+    "workspaces",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("document", Text, nullable=False),
+)
+
+experiments = Table(
+    "experiments",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("workspace_id", Id, ForeignKey("workspaces.id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("archived", Integer, nullable=False),
+    Column("last_number", BigInteger, nullable=False),
+    Column("document", Text, nullable=False),
+    UniqueConstraint("workspace_id", "name"),
+)
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("serial", Id, primary_key=True),
+    Column("id", Text, nullable=False, unique=True),
+    Column("key", Text, nullable=False, unique=True),
+    Column("workspace_id", Id, ForeignKey("workspaces.id"), nullable=False),
+    Column("experiment_id", Id, ForeignKey("experiments.id"), nullable=False),
+    Column("parent_serial", Id, ForeignKey("runs.serial")),
+    Column("child", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("finished", Integer, nullable=False),
+    Column("type", Text),
+    Column("document", Text, nullable=False),
+    Index(None, "workspace_id", "serial"),
+    Index(None, "workspace_id", "child", "serial"),
+    Index(None, "experiment_id", "serial"),
+    Index(None, "experiment_id", "child", "serial"),
+    Index(None, "workspace_id", "status", "serial"),
+    Index(None, "parent_serial", "serial"),
+    Index(None, "finished", "serial"),
+    sqlite_autoincrement=True,
+)
+
+# kind: "tag", "property" or "parameter". The exact text is in the run's document, this is for searching.
+run_labels = Table(
+    "run_labels",
+    metadata,
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("value", Text, nullable=False),
+    PrimaryKeyConstraint("run_serial", "kind", "key"),
+    Index(None, "kind", "key", "value", "run_serial"),
+    sqlite_with_rowid=False,
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("token_hash", Text, primary_key=True),
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Index(None, "run_serial"),
+)
+
+segments = Table(
+    "segments",
+    metadata,
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("writer", Text, nullable=False),
+    Column("segment", Integer, nullable=False),
+    Column("mark", BigInteger, nullable=False),
+    Column("names", Text, nullable=False),
+    PrimaryKeyConstraint("run_serial", "attempt", "writer", "segment"),
+    sqlite_with_rowid=False,
+)
+
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("writer", Text, nullable=False),
+    Column("segment", Integer, nullable=False),
+    Column("record", Text, nullable=False),
+    Index(None, "run_serial"),
+)
+
+# One row per (run, metric, column), summing up the lowest rank; `id` counts in first-logged order. The copies of the
+# run's workspace, experiment and child flag let the index alone answer "runs by last value".
+run_metrics = Table(
+    "run_metrics",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("workspace_id", Id, nullable=False),
+    Column("experiment_id", Id, nullable=False),
+    Column("child", Integer, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("column", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("server", Integer, nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("last", Float),
+    Column("minimum", Float),
+    Column("maximum", Float),
+    Column("last_value", Text),
+    Column("last_attempt", Integer, nullable=False),
+    Column("last_time", BigInteger, nullable=False),
+    Column("file", Text),
+    UniqueConstraint("run_serial", "name", "column"),
+    Index("ix_run_metrics_last", "workspace_id", "name", "column", "last", "run_serial", "child", "experiment_id"),
+)
+
+series = Table(
+    "series",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("metric_id", Id, ForeignKey("run_metrics.id", ondelete="CASCADE"), nullable=False),
+    Column("rank", Integer, nullable=False),
+    Column("server", Integer, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("writer", Text, nullable=False),
+    Column("segment", Integer, nullable=False),
+    Column("wall_offset_ns", BigInteger, nullable=False),
+    Column("count", BigInteger, nullable=False),
+    Column("kinds", Integer, nullable=False),
+    Column("numbered", Integer, nullable=False),
+    Column("first_time", BigInteger, nullable=False),
+    Column("last_time", BigInteger, nullable=False),
+    Column("chunks", Integer, nullable=False),
+    Column("open_count", Integer, nullable=False),
+    Column("tail", LargeBinary),
+    UniqueConstraint("metric_id", "rank", "attempt", "writer", "segment"),
+)
+
+# `id` is the series' id times CHUNKS_PER_SERIES plus the sequence: one tree holds the rows in reading order.
+CHUNKS_PER_SERIES = 1 << 24
+metric_chunks = Table(
+    "metric_chunks",
+    metadata,
+    Column("id", Id, primary_key=True, autoincrement=False),
+    Column("kind", Text, nullable=False),
+    Column("count", Integer, nullable=False),
+    Column("first_step", BigInteger, nullable=False),
+    Column("last_step", BigInteger, nullable=False),
+    Column("first_time", BigInteger, nullable=False),
+    Column("last_time", BigInteger, nullable=False),
+    Column("minimum", Float),
+    Column("maximum", Float),
+    Column("last", Float),
+    Column("sum", Float),
+    Column("summary", LargeBinary),
+    Column("data", LargeBinary, nullable=False),
+)
+
+files = Table(
+    "files",
+    metadata,
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    PrimaryKeyConstraint("run_serial", "name"),
+    sqlite_with_rowid=False,
+)
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("root", Text, nullable=False),
+    Column("files", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+packs = Table(
+    "packs",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+)
+
+content_chunks = Table(
+    "content_chunks",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("pack_id", Id, ForeignKey("packs.id"), nullable=False),
+    Column("start", BigInteger, nullable=False),
+    Column("stored", BigInteger, nullable=False),
+    Column("plain", BigInteger, nullable=False),
+    Column("codec", Text, nullable=False),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,15 @@
+"""RunStore on a SQL database, in parts: one file per kind of thing it keeps."""
+
+from __future__ import annotations
+
+from runyard.store.base import RunStore
+from runyard.store.sql_files import SqlFiles
+from runyard.store.sql_metrics import SqlMetrics
+from runyard.store.sql_runs import SqlRuns
+
+
+class SqlStore(SqlRuns, SqlMetrics, SqlFiles, RunStore):
+    """Keeps everything in the tables of schema.py."""
+
+    def close(self) -> None:
+        self._database.close()

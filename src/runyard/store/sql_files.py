@@ -1,0 +1,108 @@
+"""SqlStore's part for files' names, snapshots and the index of packed content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy import bindparam, select
+
+from runyard.core.plain import from_plain
+from runyard.core.records import RunFile
+from runyard.store.changes import checked_file
+from runyard.store.database import MAX_PARAMETERS, Session
+from runyard.store.schema import content_chunks, files, packs, snapshots
+from runyard.store.sql_rows import SqlPart, document_of, get_serial
+from runyard.store.statements import Statement, Upsert
+from runyard.store.text import clean, load, to_microseconds
+
+_FILE = Statement(
+    select(files.c.document).where(files.c.run_serial == bindparam("row"), files.c.name == bindparam("file_name"))
+)
+_FILES = Statement(
+    select(files.c.name, files.c.document).where(files.c.run_serial == bindparam("row")).order_by(files.c.name)
+)
+_PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
+_PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
+_SNAPSHOT = Statement(select(snapshots.c.root).where(snapshots.c.id == bindparam("snapshot")))
+_PUT_PACK = Upsert(packs, "name", keys=("name",))
+_PACK = Statement(select(packs.c.id).where(packs.c.name == bindparam("pack")))
+_PACKS = Statement(select(packs.c.name).order_by(packs.c.id))
+_PUT_CHUNK = Upsert(content_chunks, "id", "pack_id", "start", "stored", "plain", "codec", keys=("id",))
+_CHUNKS = (
+    select(
+        content_chunks.c.id,
+        packs.c.name,
+        content_chunks.c.start,
+        content_chunks.c.stored,
+        content_chunks.c.plain,
+        content_chunks.c.codec,
+    )
+    .join_from(content_chunks, packs, packs.c.id == content_chunks.c.pack_id)
+    .where(content_chunks.c.id.in_(bindparam("ids", expanding=True)))
+)
+
+
+class SqlFiles(SqlPart):
+    def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
+        def put(session: Session) -> RunFile:
+            serial = get_serial(session, run_id)
+            old = _find_file(session, serial, file.name)
+            new = checked_file(run_id, old, file, replace_it=replace, now=self._clock())
+            session.run(_PUT_FILE, run_serial=serial, name=clean(file.name), document=document_of(new))
+            return new
+
+        return self._database.write(put)
+
+    def find_file(self, run_id: str, name: str) -> RunFile | None:
+        with self._database.reading() as session:
+            return _find_file(session, get_serial(session, run_id), name)
+
+    def list_files(self, run_id: str) -> list[RunFile]:
+        with self._database.reading() as session:
+            rows = session.all(_FILES, row=get_serial(session, run_id))
+        return [from_plain(RunFile, load(row[1])) for row in rows]
+
+    def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
+        created = to_microseconds(self._clock())
+        self._database.write(
+            lambda session: session.run(
+                _PUT_SNAPSHOT, id=snapshot_id, root=root, files=files, size_bytes=size_bytes, created_us=created
+            )
+        )
+
+    def find_snapshot(self, snapshot_id: str) -> str | None:
+        with self._database.reading() as session:
+            row = session.one(_SNAPSHOT, snapshot=clean(snapshot_id))
+        return None if row is None else str(row[0])
+
+    def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
+        wanted = list(dict.fromkeys(clean(item) for item in ids))
+        found: dict[str, tuple[str, int, int, int, str]] = {}
+        with self._database.reading() as session:
+            for at in range(0, len(wanted), MAX_PARAMETERS):
+                batch = wanted[at : at + MAX_PARAMETERS]
+                for row in session.connection.execute(_CHUNKS, {"ids": batch}):
+                    found[row[0]] = (row[1], row[2], row[3], row[4], row[5])
+        return found
+
+    def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        def add(session: Session) -> None:
+            session.run(_PUT_PACK, name=pack)
+            pack_id = session.one(_PACK, pack=pack)[0]
+            rows = [
+                {"id": id, "pack_id": pack_id, "start": start, "stored": stored, "plain": plain, "codec": codec}
+                for id, (start, stored, plain, codec) in places.items()
+            ]
+            session.many(_PUT_CHUNK, rows)
+
+        self._database.write(add)
+
+    def iter_packs(self) -> Iterator[str]:
+        with self._database.reading() as session:
+            names = [str(row[0]) for row in session.all(_PACKS)]
+        return iter(names)
+
+
+def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
+    row = session.one(_FILE, row=serial, file_name=clean(name))
+    return None if row is None else from_plain(RunFile, load(row[0]))

@@ -1,0 +1,405 @@
+"""Ingest: parts of journals become rows, in the transaction that moves their marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy import bindparam, select, update
+
+from runyard.core.records import Mark
+from runyard.store import blocks
+from runyard.store.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, to_marks
+from runyard.store.base import ArtifactMetric, SegmentPart
+from runyard.store.changes import reported
+from runyard.store.chunks import Columns, decode, encode
+from runyard.store.database import Session
+from runyard.store.growth import grow
+from runyard.store.kinds import CODES, JSON
+from runyard.store.schema import CHUNKS_PER_SERIES, metric_chunks, quarantine, run_metrics, segments, series
+from runyard.store.sql_rows import RunRow, change_run, get_run_row
+from runyard.store.statements import Insert, Statement, Upsert
+from runyard.store.summaries import Summary, combine, summarize
+from runyard.store.text import clean, dump, load
+
+_SEGMENT = Statement(
+    select(segments.c.mark, segments.c.names).where(
+        segments.c.run_serial == bindparam("row"),
+        segments.c.attempt == bindparam("of_attempt"),
+        segments.c.writer == bindparam("of_writer"),
+        segments.c.segment == bindparam("of_segment"),
+    )
+)
+_PUT_SEGMENT = Upsert(
+    segments,
+    "run_serial",
+    "attempt",
+    "writer",
+    "segment",
+    "mark",
+    "names",
+    keys=("run_serial", "attempt", "writer", "segment"),
+    change=("mark", "names"),
+)
+_QUARANTINE = Insert(quarantine, "run_serial", "attempt", "writer", "segment", "record")
+
+_SUMMARY_COLUMNS = (
+    "server", "rank", "count", "last_value", "minimum", "maximum", "last_attempt", "last_time",
+)  # fmt: skip
+_METRIC = Statement(
+    select(
+        run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind, *(run_metrics.c[name] for name in _SUMMARY_COLUMNS)
+    ).where(run_metrics.c.run_serial == bindparam("row"), run_metrics.c.name == bindparam("metric"))
+)
+_INSERT_METRIC = Insert(
+    run_metrics,
+    "run_serial",
+    "workspace_id",
+    "experiment_id",
+    "child",
+    "name",
+    "column",
+    "kind",
+    "last",
+    "file",
+    *_SUMMARY_COLUMNS,
+)
+_METRIC_ID = Statement(
+    select(run_metrics.c.id).where(
+        run_metrics.c.run_serial == bindparam("row"),
+        run_metrics.c.name == bindparam("metric"),
+        run_metrics.c.column == bindparam("of_column"),
+    )
+)
+_UPDATE_METRIC = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values({name: bindparam(f"new_{name}") for name in ("last", *_SUMMARY_COLUMNS)})
+)
+_UPDATE_FILE = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values(file=bindparam("new_file"), count=run_metrics.c.count + 1)
+)
+
+_STATE_COLUMNS = ("count", "kinds", "numbered", "first_time", "last_time", "chunks", "open_count", "tail")
+_SERIES_KEY = ("metric_id", "rank", "attempt", "writer", "segment")
+_SERIES = Statement(
+    select(series.c.id, *(series.c[name] for name in _STATE_COLUMNS)).where(
+        *(series.c[name] == bindparam(f"of_{name}") for name in _SERIES_KEY)
+    )
+)
+_INSERT_SERIES = Insert(series, *_SERIES_KEY, "server", "wall_offset_ns", *_STATE_COLUMNS)
+_UPDATE_SERIES = Statement(
+    update(series)
+    .where(series.c.id == bindparam("row"))
+    .values({name: bindparam(f"new_{name}") for name in _STATE_COLUMNS})
+)
+_CHUNK_COLUMNS = tuple(column.name for column in metric_chunks.columns)
+_PUT_CHUNK = Upsert(
+    metric_chunks,
+    *_CHUNK_COLUMNS,
+    keys=("id",),
+    change=[name for name in _CHUNK_COLUMNS if name != "id"],
+)
+_CHUNK_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id == bindparam("row")))
+
+_NO_SUMMARY = Summary(
+    server=1, rank=2**31 - 1, count=0, last_value=None, minimum=None, maximum=None, last_attempt=0, last_time=0
+)
+
+
+def ingest(session: Session, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+    """Apply parts. See RunStore.ingest."""
+    run = get_run_row(session, run_id)
+    return _Ingest(session, run_id, run, attempt).apply(parts)
+
+
+class _Ingest:
+    """One call: what it has looked up so far and what it will write."""
+
+    def __init__(self, session: Session, run_id: str, run: RunRow, attempt: int) -> None:
+        self._session = session
+        self._run_id = run_id
+        self._run = run
+        self._attempt = attempt
+        self._metrics: dict[str, dict[str, _Metric]] = {}
+        self._states: dict[SeriesKey, _State | None] = {}
+
+    def apply(self, parts: Sequence[SegmentPart]) -> list[Mark]:
+        marks, names = self._load_segments(parts)
+        before = dict(marks)
+        accepted = list(accept(parts, marks))
+        arrivals = Arrivals(self._kind_of, self._rows_of)
+        for part in accepted:
+            arrivals.add(part)
+            names[part.writer, part.segment].update({str(key): clean(name) for key, name in part.names.items()})
+        self._write_metrics(arrivals)
+        self._write_run(accepted, arrivals.warnings)
+        self._write_quarantine(accepted)
+        for place, mark in marks.items():
+            if mark != before[place]:
+                self._write_segment(place, mark, names[place])
+        return to_marks(marks)
+
+    def _load_segments(
+        self, parts: Sequence[SegmentPart]
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], dict[str, str]]]:
+        marks: dict[tuple[str, int], int] = {}
+        names: dict[tuple[str, int], dict[str, str]] = {}
+        for part in parts:
+            place = (part.writer, part.segment)
+            if place not in marks:
+                row = self._session.one(
+                    _SEGMENT,
+                    row=self._run.serial,
+                    of_attempt=self._attempt,
+                    of_writer=clean(part.writer),
+                    of_segment=part.segment,
+                )
+                marks[place], names[place] = (0, {}) if row is None else (row[0], load(row[1]))
+        return marks, names
+
+    def _kind_of(self, metric: str) -> str | None:
+        for found in self._columns_of(metric).values():
+            return found.kind
+        return None
+
+    def _rows_of(self, key: SeriesKey) -> int:
+        state = self._state(key)
+        return 0 if state is None else state.values["count"]
+
+    def _columns_of(self, metric: str) -> dict[str, _Metric]:
+        found = self._metrics.get(metric)
+        if found is None:
+            rows = self._session.all(_METRIC, row=self._run.serial, metric=metric)
+            found = self._metrics[metric] = {row[0]: _Metric(row[1], row[2], _summary(row[3:])) for row in rows}
+        return found
+
+    def _state(self, key: SeriesKey) -> _State | None:
+        if key not in self._states:
+            self._states[key] = self._load_state(key)
+        return self._states[key]
+
+    def _load_state(self, key: SeriesKey) -> _State | None:
+        metric = self._columns_of(key.metric).get(key.column)
+        if metric is None:
+            return None
+        row = self._session.one(
+            _SERIES, **{f"of_{name}": value for name, value in self._series_key(metric, key).items()}
+        )
+        return None if row is None else _State(row[0], dict(zip(_STATE_COLUMNS, row[1:])))
+
+    def _series_key(self, metric: _Metric, key: SeriesKey) -> dict[str, Any]:
+        return {
+            "metric_id": metric.id,
+            "rank": key.rank,
+            "attempt": self._attempt,
+            "writer": clean(key.writer),
+            "segment": key.segment,
+        }
+
+    def _write_metrics(self, arrivals: Arrivals) -> None:
+        for name, column in arrivals.columns:
+            columns = self._columns_of(name)
+            if column not in columns:
+                columns[column] = self._insert_metric(name, column, arrivals.kinds[name])
+        for key, arrival in arrivals.series.items():
+            self._write_series(key, arrival)
+        for item, part in arrivals.files:
+            self._write_file(item, part)
+        for columns in self._metrics.values():
+            for metric in columns.values():
+                metric.save(self._session)
+
+    def _insert_metric(self, name: str, column: str, kind: str) -> _Metric:
+        self._session.run(
+            _INSERT_METRIC,
+            run_serial=self._run.serial,
+            workspace_id=self._run.workspace_id,
+            experiment_id=self._run.experiment_id,
+            child=self._run.child,
+            name=name,
+            column=column,
+            kind=kind,
+            last=None,
+            file=None,
+            **_summary_values(_NO_SUMMARY),
+        )
+        row = self._session.one(_METRIC_ID, row=self._run.serial, metric=name, of_column=column)
+        return _Metric(row[0], kind, _NO_SUMMARY)
+
+    def _write_series(self, key: SeriesKey, arrival: Arrival) -> None:
+        metric = self._columns_of(key.metric)[key.column]
+        state = self._state(key) or _State(None, _new_state())
+        columns = arrival.columns(state.values["count"])
+        self._grow(metric, key, arrival, state, columns)
+        new = summarize(columns, server=key.server, rank=key.rank, attempt=self._attempt)
+        if metric.kind == TABLE and key.column == ROWS:
+            new = replace(new, last_value=None, minimum=None, maximum=None)
+        metric.add(new)
+
+    def _grow(self, metric: _Metric, key: SeriesKey, arrival: Arrival, state: _State, columns: Columns) -> None:
+        values = state.values
+        growth = grow(
+            columns,
+            tail=None if values["tail"] is None else decode(values["tail"]),
+            chunks=values["chunks"],
+            open_count=values["open_count"],
+            load_open=lambda: self._load_open(state),
+        )
+        empty = values["count"] == 0
+        first, last = int(columns.times.min()), int(columns.times.max())
+        new = {
+            "count": values["count"] + len(columns),
+            "kinds": values["kinds"] | CODES[columns.kind],
+            "numbered": int(values["numbered"] and arrival.numbered),
+            "first_time": first if empty else min(first, values["first_time"]),
+            "last_time": last if empty else max(last, values["last_time"]),
+            "chunks": growth.chunks,
+            "open_count": growth.open_count,
+            "tail": None if growth.tail is None else encode(growth.tail),
+        }
+        if state.id is None:
+            state.id = self._insert_series(metric, key, arrival, new)
+        else:
+            self._session.run(_UPDATE_SERIES, row=state.id, **{f"new_{name}": value for name, value in new.items()})
+        self._session.many(_PUT_CHUNK, [_chunk_row(state.id, sequence, points) for sequence, points in growth.rows])
+
+    def _load_open(self, state: _State) -> Columns:
+        assert state.id is not None
+        row = self._session.one(_CHUNK_DATA, row=chunk_id(state.id, state.values["chunks"] - 1))
+        return decode(row[0])
+
+    def _insert_series(self, metric: _Metric, key: SeriesKey, arrival: Arrival, values: dict[str, Any]) -> int:
+        names = self._series_key(metric, key)
+        self._session.run(_INSERT_SERIES, **names, server=key.server, wall_offset_ns=arrival.wall_offset_ns, **values)
+        row = self._session.one(_SERIES, **{f"of_{name}": value for name, value in names.items()})
+        return int(row[0])
+
+    def _write_file(self, item: ArtifactMetric, part: SegmentPart) -> None:
+        metric = self._columns_of(clean(item.metric))[""]
+        self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
+
+    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[dict[str, Any]]) -> None:
+        changing = [part for part in parts if part.tags_set or part.tags_remove or part.properties_add]
+        if not changing and not warnings:
+            return
+
+        def change(run: Any) -> Any:
+            for part in changing:
+                run = reported(
+                    run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
+                )
+            return reported(run, tags_set={}, tags_remove=(), properties_add={}, warnings=warnings)
+
+        change_run(self._session, self._run_id, change)
+
+    def _write_quarantine(self, parts: Sequence[SegmentPart]) -> None:
+        rows = [
+            {
+                "run_serial": self._run.serial,
+                "attempt": self._attempt,
+                "writer": clean(part.writer),
+                "segment": part.segment,
+                "record": dump(dict(record)),
+            }
+            for part in parts
+            for record in part.quarantine
+        ]
+        self._session.many(_QUARANTINE, rows)
+
+    def _write_segment(self, place: tuple[str, int], mark: int, names: dict[str, str]) -> None:
+        self._session.run(
+            _PUT_SEGMENT,
+            run_serial=self._run.serial,
+            attempt=self._attempt,
+            writer=clean(place[0]),
+            segment=place[1],
+            mark=mark,
+            names=dump(names),
+        )
+
+
+class _Metric:
+    """A row of run_metrics and the summary it will have."""
+
+    def __init__(self, id: int, kind: str, summary: Summary) -> None:
+        self.id = id
+        self.kind = kind
+        self._summary = summary
+        self._changed = False
+
+    def add(self, new: Summary) -> None:
+        combined = combine(self._summary, new)
+        self._changed = self._changed or combined != self._summary
+        self._summary = combined
+
+    def save(self, session: Session) -> None:
+        if self._changed:
+            values = {f"new_{name}": value for name, value in _summary_values(self._summary).items()}
+            session.run(_UPDATE_METRIC, row=self.id, new_last=self._summary.last, **values)
+            self._changed = False
+
+
+class _State:
+    """A row of series as it was; `id` None: not there yet."""
+
+    def __init__(self, id: int | None, values: dict[str, Any]) -> None:
+        self.id = id
+        self.values = values
+
+
+def chunk_id(series_id: int, sequence: int) -> int:
+    return series_id * CHUNKS_PER_SERIES + sequence
+
+
+def _new_state() -> dict[str, Any]:
+    return {**dict.fromkeys(_STATE_COLUMNS, 0), "numbered": 1, "tail": None}
+
+
+def _chunk_row(series_id: int, sequence: int, points: Columns) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "id": chunk_id(series_id, sequence),
+        "kind": points.kind,
+        "count": len(points),
+        "data": encode(points),
+    }
+    if points.kind == JSON:
+        numbers = dict.fromkeys(("minimum", "maximum", "last", "sum", "summary"))
+        edges = (points.steps.min(), points.steps.max(), points.times.min(), points.times.max())
+    else:
+        whole = blocks.sum_up(points)
+        edges = (whole.first_step.min(), whole.last_step.max(), whole.first_time.min(), whole.last_time.max())
+        numbers = {
+            "minimum": _real(np.fmin.reduce(whole.minimum)),
+            "maximum": _real(np.fmax.reduce(whole.maximum)),
+            "last": _real(whole.last[-1]),
+            "sum": _real(_sum(points.values)),
+            "summary": blocks.to_bytes(whole),
+        }
+    names = ("first_step", "last_step", "first_time", "last_time")
+    return {**row, **numbers, **{name: int(edge) for name, edge in zip(names, edges)}}
+
+
+def _sum(values: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return np.sum(values, dtype=np.float64)
+
+
+def _real(value: Any) -> float | None:
+    number = float(value)
+    return None if number != number else number
+
+
+def _summary(row: Sequence[Any]) -> Summary:
+    found = dict(zip(_SUMMARY_COLUMNS, row))
+    last = found["last_value"]
+    return Summary(**{**found, "last_value": None if last is None else load(last)})
+
+
+def _summary_values(summary: Summary) -> dict[str, Any]:
+    values = {name: getattr(summary, name) for name in _SUMMARY_COLUMNS}
+    return {**values, "last_value": dump(summary.last_value)}

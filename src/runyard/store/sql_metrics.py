@@ -1,0 +1,130 @@
+"""SqlStore's part for metrics: marks, ingest, series and charts. What touches points loads numpy at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+from sqlalchemy import bindparam, select
+
+from runyard.core.records import Mark, MetricInfo
+from runyard.store.base import Chart, SegmentPart, Series
+from runyard.store.schema import run_metrics, segments, series
+from runyard.store.sql_rows import SqlPart, get_serial
+from runyard.store.statements import Statement
+from runyard.store.text import clean, load
+
+_MARKS = Statement(
+    select(segments.c.writer, segments.c.segment, segments.c.mark)
+    .where(segments.c.run_serial == bindparam("row"), segments.c.attempt == bindparam("of_attempt"))
+    .order_by(segments.c.writer, segments.c.segment)
+)
+_NAMES = Statement(
+    select(segments.c.names).where(
+        segments.c.run_serial == bindparam("row"),
+        segments.c.attempt == bindparam("of_attempt"),
+        segments.c.writer == bindparam("of_writer"),
+        segments.c.segment == bindparam("of_segment"),
+    )
+)
+_INFO_COLUMNS = (
+    run_metrics.c.id,
+    run_metrics.c.name,
+    run_metrics.c.column,
+    run_metrics.c.kind,
+    run_metrics.c.count,
+    run_metrics.c.last_value,
+    run_metrics.c.minimum,
+    run_metrics.c.maximum,
+    run_metrics.c.file,
+)
+_INFOS = Statement(
+    select(*_INFO_COLUMNS).where(run_metrics.c.run_serial == bindparam("row")).order_by(run_metrics.c.id)
+)
+_RANKS = Statement(
+    select(series.c.metric_id, series.c.server, series.c.rank)
+    .distinct()
+    .join_from(run_metrics, series, series.c.metric_id == run_metrics.c.id)
+    .where(run_metrics.c.run_serial == bindparam("row"))
+    .order_by(series.c.server, series.c.rank)
+)
+
+
+class SqlMetrics(SqlPart):
+    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+        with self._database.reading() as session:
+            rows = session.all(_MARKS, row=get_serial(session, run_id), of_attempt=attempt)
+        return [Mark(*row) for row in rows]
+
+    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
+        with self._database.reading() as session:
+            serial = get_serial(session, run_id)
+            row = session.one(_NAMES, row=serial, of_attempt=attempt, of_writer=clean(writer), of_segment=segment)
+        return {} if row is None else {int(key): name for key, name in load(row[0]).items()}
+
+    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+        from runyard.store.sql_ingest import ingest  # loads numpy
+
+        return self._database.write(lambda session: ingest(session, run_id, attempt, parts))
+
+    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
+        with self._database.reading() as session:
+            serial = get_serial(session, run_id)
+            rows = session.all(_INFOS, row=serial)
+            ranks: dict[int, list[int]] = {}
+            for metric_id, _server, rank in session.all(_RANKS, row=serial):
+                ranks.setdefault(metric_id, []).append(rank)
+        wanted = None if name is None else clean(name)
+        order = {name: index for index, name in enumerate(dict.fromkeys(row[1] for row in rows))}
+        rows.sort(key=lambda row: order[row[1]])
+        grouped = [list(group) for _, group in groupby(rows, key=lambda row: row[1])]
+        return [_info(group, ranks) for group in grouped if wanted in (None, group[0][1])]
+
+    def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
+        from runyard.store.sql_series import read_series  # loads numpy
+
+        with self._database.reading() as session:
+            return read_series(session, run_id, metric, column=column, rank=rank)
+
+    def chart(
+        self,
+        run_id: str,
+        metric: str,
+        *,
+        column: str = "",
+        rank: int | None = None,
+        width: int = 1000,
+        first_step: int | None = None,
+        last_step: int | None = None,
+    ) -> Chart:
+        from runyard.store.sql_series import chart  # loads numpy
+
+        with self._database.reading() as session:
+            return chart(
+                session,
+                run_id,
+                metric,
+                column=column,
+                rank=rank,
+                width=width,
+                first_step=first_step,
+                last_step=last_step,
+            )
+
+
+def _info(rows: list[Any], ranks: dict[int, list[int]]) -> MetricInfo:
+    """Make one metric of the rows of its columns; a table's first row counts its rows."""
+    first_id, name, _column, kind, count, last, minimum, maximum, file = rows[0]
+    columns = [row[2] for row in rows if kind != "table" or row[2] != ""]
+    return MetricInfo(
+        name=name,
+        kind=kind,
+        columns=columns,
+        ranks=ranks.get(first_id, []),
+        count=count,
+        last=None if last is None else load(last),
+        minimum=minimum,
+        maximum=maximum,
+        artifact=file,
+    )

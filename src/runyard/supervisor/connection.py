@@ -1,0 +1,87 @@
+"""The server as one run sees it: calls that wait for it, and starting the private server again."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, Optional, TypeVar
+
+from runyard.client.address import Address
+from runyard.client.client import Client
+from runyard.client.transport import Transport
+from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, SystemFailure
+from runyard.core.plain import from_plain
+from runyard.core.settings import Settings
+from runyard.core.specs import JobSpec
+from runyard.supervisor.loops import Backoff
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+REVIVE_AFTER_S = 1.0  # a server that is being replaced is back by then
+REVIVE_EVERY_S = 5.0
+REFUSED_FOR_S = 120.0  # so long a server may not know our token before we believe it
+
+REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
+
+
+class Connection:
+    """Shared by the supervisor's threads. `on_started` is called after it started the private server."""
+
+    def __init__(self, job: JobSpec, settings: Settings, *, on_started: Callable[[], None]) -> None:
+        address = from_plain(Address, {**job.server, "token": job.token})
+        self.client = Client(Transport(address, revive=self._revive if address.home else None))
+        self._settings = settings
+        self._on_started = on_started
+        self._lock = threading.Lock()
+        self._silent_since: Optional[float] = None
+        self._revived_at = 0.0
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Do one request, and note whether the server is there."""
+        try:
+            result = work()
+        except ServerUnreachable:
+            self._silent_since = self._silent_since or time.monotonic()
+            raise
+        self._silent_since = None
+        return result
+
+    def insist(self, work: Callable[[], T]) -> T:
+        """Repeat a request until the server takes it.
+
+        Raises:
+            UserError: the server refuses it; repeating cannot help.
+        """
+        backoff = Backoff()
+        refused_since: Optional[float] = None
+        while True:
+            try:
+                return self.call(work)
+            except SystemFailure as error:
+                logger.debug("waiting for the server: %s", error)
+            except REFUSALS:
+                refused_since = refused_since or time.monotonic()
+                if time.monotonic() - refused_since > REFUSED_FOR_S:
+                    raise
+            time.sleep(backoff.next_s())
+
+    def _revive(self, address: Address) -> Address:
+        """Start the private server as the SDK would; not at once, and not from every thread."""
+        silent_s = time.monotonic() - (self._silent_since or time.monotonic())
+        if silent_s < REVIVE_AFTER_S:
+            raise ServerUnreachable(f"The server at {address} does not answer.")
+        with self._lock:
+            if time.monotonic() - self._revived_at < REVIVE_EVERY_S:
+                raise ServerUnreachable(f"The server at {address} does not answer yet.")
+            self._revived_at = time.monotonic()
+            # Only a supervisor whose server is gone needs what starts one.
+            from runyard.client.private_server import ensure
+
+            found = ensure(replace(self._settings, home=Path(str(address.home)), url=None))
+            self._on_started()
+            logger.info("the private server is there again")
+            return replace(found, token=address.token)

@@ -1,0 +1,139 @@
+"""Everything that travels from the run folder to the server, and the order in which a run may be called finished."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict
+
+from runyard.core.errors import MissingContent, UserError
+from runyard.core.settings import Settings
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.children import end_children
+from runyard.supervisor.connection import REFUSALS, Connection
+from runyard.supervisor.files import OutputFiles
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.journals import Journals
+from runyard.supervisor.logs import Logs
+from runyard.supervisor.loops import Backoff, Loop
+from runyard.supervisor.reporter import Reporter
+from runyard.supervisor.seen import SeenRuns
+from runyard.supervisor.shipping import Shipper
+from runyard.supervisor.uploads import ExplicitUploads, Uploader
+
+logger = logging.getLogger(__name__)
+
+SHIP_EVERY_S = 0.25
+SCAN_EVERY_S = 1.0
+SYNC_EVERY_S = 1.0
+START_SOON_S = 0.05
+
+
+class Courier:
+    """`start` begins to report and ship; `deliver` sends what is left and then the end."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        settings: Settings,
+        *,
+        notify: Callable[[], None],
+        on_server_started: Callable[[], None],
+    ) -> None:
+        self._folder = folder
+        self._job = job
+        self.connection = Connection(job, settings, on_started=on_server_started)
+        self.reporter = Reporter(self.connection, job, notify=notify)
+        self.seen = SeenRuns(folder)
+        warn = self.reporter.warn
+        uploader = Uploader(self.connection, attempt=job.attempt)
+        self._uploads = ExplicitUploads(folder, job.run_id, uploader=uploader, warn=warn, done=self.ship_now)
+        self._journals = Journals(folder, job.run_id, uploads=self._uploads, seen=self.seen, warn=warn)
+        self.shipper = Shipper(
+            job.run_id,
+            self._journals,
+            Logs(folder, warn=warn),
+            connection=self.connection,
+            warn=warn,
+            hear=self.reporter.hear,
+        )
+        self._files = OutputFiles(
+            folder, job.run_id, job.spec.output_folders, uploader=uploader, explicit=self._uploads, warn=warn
+        )
+        self._lock = threading.Lock()
+        self._is_started = False
+        self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
+        self._file_loop = Loop("files", self._files.step, every_s=SCAN_EVERY_S)
+        self._sync_loop = Loop("sync", self.shipper.sync, every_s=SYNC_EVERY_S)
+
+    def start_soon(self) -> None:
+        """Begin a moment later: threads of ours would slow the first steps down, which usually take no longer."""
+        timer = threading.Timer(START_SOON_S, self.start)
+        timer.daemon = True
+        timer.start()
+
+    def start(self) -> None:
+        """Begin now, if it has not begun."""
+        with self._lock:
+            if self._is_started:
+                return
+            self._is_started = True
+        self.reporter.start()
+        for loop in (self._ship_loop, self._uploads.loop, self._file_loop, self._sync_loop):
+            loop.start()
+
+    def ship_now(self) -> None:
+        self._ship_loop.wake()
+
+    def ship_all(self) -> None:
+        """Ship until the server holds all that is on disk now; the loops may go on meanwhile."""
+        backoff = Backoff()
+        while not self.shipper.is_drained():
+            self.connection.insist(self._upload_all)
+            if not self.connection.insist(self.shipper.step) and not self.shipper.is_drained():
+                time.sleep(backoff.next_s() / 10)
+
+    def deliver(self, final: Dict[str, Any]) -> bool:
+        """Send everything, then the final state. False when the server does not take this run any more."""
+        for loop in (self._ship_loop, self._uploads.loop, self._file_loop, self._sync_loop):
+            loop.stop()
+        try:
+            self._drain()
+            end_children(self._folder, self._job, self.seen.open_children())
+            self._journals.warn_of_tails()
+            self._drain()
+            self.reporter.stop()
+            self._post(final)
+        except UserError as error:
+            logger.error("the server does not take the end of this run: %s", error)
+            return False
+        return True
+
+    def _drain(self) -> None:
+        self.connection.insist(self._files.finish)
+        self.ship_all()
+
+    def _upload_all(self) -> None:
+        while self._uploads.step():
+            pass
+
+    def _post(self, final: Dict[str, Any]) -> None:
+        while True:
+            try:
+                return self.connection.insist(lambda: self._post_once(final))
+            except MissingContent as error:
+                logger.warning("the server lacks something of this run, shipping again: %s", error)
+                self.shipper.distrust()
+                self._drain()
+            except REFUSALS:
+                raise
+            except UserError as error:  # somebody else ended it, or another attempt runs: there is nothing to add
+                logger.warning("the run's end was not taken: %s", error)
+                return None
+
+    def _post_once(self, final: Dict[str, Any]) -> None:
+        body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}
+        self.reporter.post(self._job.run_id, {**body, "warnings": self.reporter.take_unreported()})

@@ -1,0 +1,168 @@
+"""Ships new and changed files of ./outputs and ./logs while the run goes on, and everything at its end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+
+from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable
+from runyard.core.names import clean_file_name
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.uploads import MOST_TRIES, ExplicitUploads, Signature, Uploader, signature
+
+logger = logging.getLogger(__name__)
+
+SETTLED_S = 2.0  # an output that was not touched for so long counts as written
+LIVE_FOLDER = "logs"  # followed by TensorBoard: shipped at once
+REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
+
+
+class Found(NamedTuple):
+    name: str
+    path: str
+    signature: Signature
+
+
+class WatchedFile:
+    """What is known about one file of the work folder."""
+
+    def __init__(self) -> None:
+        self.stored: Optional[Signature] = None
+        self.seen: Optional[Signature] = None
+        self.tries = 0
+        self.rest_until = 0.0
+
+
+class OutputFiles:
+    """Its loop calls `step`; at the end the supervisor calls `finish`."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        run_id: str,
+        folders: List[str],
+        *,
+        uploader: Uploader,
+        explicit: ExplicitUploads,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._folder = folder
+        self._run_id = run_id
+        self._folders = folders
+        self._uploader = uploader
+        self._explicit = explicit
+        self._warn = warn
+        self._root = folder.at("work")
+        self._files: Dict[str, WatchedFile] = {}
+        self._load()
+
+    def step(self) -> None:
+        """Upload what is new and settled."""
+        changed = [found for found in self._iter_changed() if self._is_due(found)]
+        for found in changed:
+            self._store(found)
+        if changed:
+            self._save()
+
+    def finish(self) -> None:
+        """Upload all that is left. The program has ended: what fails three times is given up with a warning."""
+        for _ in range(MOST_TRIES):
+            for found in list(self._iter_changed()):
+                self._store(found)
+        self._save()
+
+    def _iter_changed(self) -> Iterator[Found]:
+        for found in self._iter_files():
+            watched = self._files.setdefault(found.name, WatchedFile())
+            if watched.seen != found.signature:
+                watched.tries = 0
+            if watched.stored != found.signature and watched.tries < MOST_TRIES and not self._is_older(found):
+                yield found
+
+    def _is_due(self, found: Found) -> bool:
+        watched = self._files[found.name]
+        is_settled = watched.seen == found.signature and time.time() - found.signature.mtime_ns / 1e9 > SETTLED_S
+        watched.seen = found.signature
+        is_live = found.name.startswith(LIVE_FOLDER + "/")
+        return (is_live or is_settled) and time.monotonic() >= watched.rest_until
+
+    def _is_older(self, found: Found) -> bool:
+        """Whether `upload_file` gave this name a content later than this file's."""
+        return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
+
+    def _store(self, found: Found) -> None:
+        watched = self._files[found.name]
+        watched.seen = found.signature
+        began = time.monotonic()
+        try:
+            watched.stored = self._uploader.upload(self._run_id, found.name, found.path, root=self._root)
+        except (ServerUnreachable, StoreUnavailable):
+            raise
+        except FileNotFoundError:
+            return
+        except (RunyardError, OSError) as error:
+            watched.tries += 1
+            logger.warning("%s: %s", found.name, error)
+            if watched.tries >= MOST_TRIES or isinstance(error, InvalidArgument):
+                watched.tries = MOST_TRIES
+                self._warn("files", f"The file {found.name!r} could not be stored: {error}")
+        watched.rest_until = time.monotonic() + REST * (time.monotonic() - began)
+
+    def _iter_files(self) -> Iterator[Found]:
+        for folder in self._folders:
+            top = os.path.join(self._root, folder)
+            if os.path.islink(top) and not self._is_inside(top):
+                self._warn("files", f"`{folder}` is a link out of the work folder; nothing in it is stored.")
+                continue
+            yield from self._iter_below(folder, top)
+
+    def _iter_below(self, folder: str, top: str) -> Iterator[Found]:
+        waiting: List[Tuple[str, str]] = [(folder, top)]
+        while waiting:
+            prefix, path = waiting.pop()
+            try:
+                entries = list(os.scandir(path))
+            except OSError:
+                continue
+            for entry in entries:
+                name = f"{prefix}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((name, entry.path))
+                    continue
+                found = self._find(name, entry)
+                if found is not None:
+                    yield found
+
+    def _find(self, name: str, entry: os.DirEntry[str]) -> Optional[Found]:
+        try:
+            if entry.is_symlink() and not self._is_inside(entry.path):
+                self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
+                return None
+            status = entry.stat()
+            if not stat.S_ISREG(status.st_mode):
+                return None
+            return Found(clean_file_name(name), entry.path, signature(status))
+        except OSError:
+            return None
+        except RunyardError as error:
+            self._warn("files", str(error))
+            return None
+
+    def _is_inside(self, path: str) -> bool:
+        return os.path.realpath(path).startswith(os.path.realpath(self._root) + os.sep)
+
+    def _load(self) -> None:
+        """A restarted supervisor need not read again what was stored."""
+        for name, values in self._folder.read_object("files.json").items():
+            watched = self._files[name] = WatchedFile()
+            watched.stored = Signature(*values)
+
+    def _save(self) -> None:
+        stored = {name: list(watched.stored) for name, watched in self._files.items() if watched.stored}
+        try:
+            self._folder.write("files.json", stored)
+        except OSError as error:
+            logger.debug("files.json: %s", error)

@@ -1,0 +1,162 @@
+"""The run folder: paths, small JSON files and the claim. docs/internals/run-folder.md is its contract."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any, Callable, Dict, List, Optional
+
+from runyard.core.plain import from_plain
+from runyard.core.specs import JobSpec
+from runyard.supervisor.proc import boot_id, read_process
+
+SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "exits", "exceptions", "ends")
+
+
+class RunFolder:
+    """One attempt's folder on this node."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+
+    def at(self, *parts: str) -> str:
+        return os.path.join(self.path, *parts)
+
+    def has(self, name: str) -> bool:
+        return os.path.lexists(self.at(name))
+
+    def make_subfolders(self) -> None:
+        for name in SUBFOLDERS:
+            os.makedirs(self.at(name), mode=0o700, exist_ok=True)
+
+    def job(self) -> JobSpec:
+        with open(self.at("job.json"), encoding="utf-8") as file:
+            return from_plain(JobSpec, json.load(file))
+
+    def read(self, name: str) -> Optional[Any]:
+        """Return a JSON file's value, None when it is missing or damaged."""
+        try:
+            with open(self.at(name), encoding="utf-8") as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None
+
+    def read_object(self, name: str) -> Dict[str, Any]:
+        value = self.read(name)
+        return value if isinstance(value, dict) else {}
+
+    def list_objects(self, name: str) -> List[Dict[str, Any]]:
+        """Return the JSON objects in the folder `name`, in the order of the files' names."""
+        try:
+            names = sorted(entry for entry in os.listdir(self.at(name)) if entry.endswith(".json"))
+        except OSError:
+            return []
+        found = (self.read(os.path.join(name, entry)) for entry in names)
+        return [value for value in found if isinstance(value, dict)]
+
+    def write(self, name: str, value: Any, *, durable: bool = False) -> None:
+        """Write a JSON file beside and rename it into place."""
+        path = self.at(name)
+        beside = f"{path}.{os.getpid()}.new"
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _write_all(fd, json.dumps(value, separators=(",", ":")).encode())
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(beside, path)
+        if durable:
+            sync_folder(os.path.dirname(path))
+
+    def mark(self, name: str) -> bool:
+        """Make the empty file `name`; False when it was there."""
+        try:
+            fd = os.open(self.at(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        os.close(fd)
+        return True
+
+
+def claim(folder: RunFolder) -> Optional[int]:
+    """Claim the attempt for this process: an open, locked descriptor of `claim`, or None when somebody was first.
+
+    The file appears whole and locked, by a link, so nobody ever sees a claim without an owner.
+    """
+    beside = folder.at(f"claim.{os.getpid()}.new")
+    fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write_all(fd, json.dumps(_identity()).encode())
+        os.link(beside, folder.at("claim"))
+    except FileExistsError:
+        os.close(fd)
+        return None
+    finally:
+        os.unlink(beside)
+    return fd
+
+
+def take_lock(folder: RunFolder, name: str) -> Optional[int]:
+    """Lock the file `name` for the life of this process; None when another process holds it."""
+    fd = os.open(folder.at(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def sync_folder(path: str) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder and all below it, whatever modes the program left; links are removed, never followed."""
+    folders = [path]
+    for folder in folders:  # grows while we walk: parents stand before their children
+        folders += _clear_files(folder)
+    for folder in reversed(folders):
+        _try(os.rmdir, folder)
+
+
+def _clear_files(folder: str) -> List[str]:
+    """Remove what is no folder; return the folders."""
+    found = []
+    try:
+        if os.path.islink(folder):
+            return []
+        os.chmod(folder, 0o700)
+        entries = list(os.scandir(folder))
+    except OSError:
+        return []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            found.append(entry.path)
+        else:
+            _try(os.unlink, entry.path)
+    return found
+
+
+def _identity() -> Dict[str, Any]:
+    entry = read_process(os.getpid())
+    return {"pid": os.getpid(), "start_ticks": entry.start_ticks if entry else 0, "boot_id": boot_id()}
+
+
+def _try(act: Callable[[str], None], path: str) -> None:
+    try:
+        act(path)
+    except OSError:
+        pass
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,158 @@
+"""All journals of a run: what grew, which bytes may be shipped, what has to be done before."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+
+from runyard.core import journal
+from runyard.core.records import Mark
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.seen import SeenRuns
+from runyard.supervisor.segments import Key, Segment, iter_segments, read_acked, read_part
+from runyard.supervisor.uploads import ExplicitUploads
+
+logger = logging.getLogger(__name__)
+
+PART_BYTES = 4 << 20  # of one segment per request; more than the longest record
+
+Frame = Tuple[Dict[str, Any], bytes]
+
+
+class Part(NamedTuple):
+    """What of one segment goes into a request: bytes [offset, end) and the side files that they name."""
+
+    segment: Segment
+    end: int
+    frames: List[Frame]
+    size: int
+
+
+class Journals:
+    def __init__(
+        self,
+        folder: RunFolder,
+        run_id: str,
+        *,
+        uploads: ExplicitUploads,
+        seen: SeenRuns,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._folder = folder
+        self._run_id = run_id
+        self._uploads = uploads
+        self._seen = seen
+        self._warn = warn
+        self._segments: Dict[Key, Segment] = {}
+
+    def look(self) -> None:
+        missing = set(self._segments)
+        for found in iter_segments(self._folder.at("journal")):
+            missing.discard(found.key)
+            segment = self._segments.get(found.key)
+            if segment is None:
+                segment = self._segments[found.key] = found
+                found.offset = read_acked(found)
+            try:
+                segment.look()
+            except OSError as error:
+                logger.debug("%s: %s", segment.name, error)
+        for key in missing:
+            self._lost(self._segments[key])
+
+    def behind(self) -> List[Segment]:
+        """Return segments with something to ship, those with least shipped first: none starves behind a busy one."""
+        return sorted((one for one in self._segments.values() if one.is_behind), key=lambda one: one.offset)
+
+    def unsynced(self) -> List[Segment]:
+        """Return segments with bytes that only the page cache of this machine has."""
+        return [segment for segment in list(self._segments.values()) if segment.offset < segment.size]
+
+    def is_foreign(self, segment: Segment) -> bool:
+        return str(segment.header.get("run") or self._run_id) != self._run_id
+
+    def took(self, marks: Sequence[Mark]) -> None:
+        for mark in marks:
+            segment = self._segments.get((mark.writer, mark.segment))
+            if segment is not None:
+                segment.moved(mark.offset)
+
+    def marks(self) -> List[Mark]:
+        """Return how far this run's own segments go."""
+        own = [segment for segment in self._segments.values() if segment.offset and not self.is_foreign(segment)]
+        return [Mark(segment.writer, segment.number, segment.offset) for segment in own]
+
+    def forget(self) -> None:
+        for segment in self._segments.values():
+            segment.offset, segment.end = 0, None
+
+    def warn_of_tails(self) -> None:
+        """At the end: a torn tail is normal where the writer went on in a next segment, else say so."""
+        last = {segment.writer: segment.number for segment in self._segments.values()}
+        for segment in self._segments.values():
+            left = segment.size - segment.offset
+            if left > 0 and segment.number == last[segment.writer] and not segment.is_given_up:
+                self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
+
+    def part(self, segment: Segment, *, most_records: int = 0) -> Part:
+        """Return what can be shipped now; `most_records` 0: all that fits."""
+        try:
+            data = segment.read(PART_BYTES)
+        except OSError as error:
+            logger.debug("%s: %s", segment.name, error)
+            return Part(segment, segment.offset, [], 0)
+        end, sides, is_cut = self._scan(segment, data, most_records)
+        if not is_cut and segment.offset + len(data) >= segment.size:
+            segment.end = end
+        if end == segment.offset:
+            return Part(segment, end, [], 0)
+        head = {"kind": "journal", "writer": segment.writer, "segment": segment.number, "offset": segment.offset}
+        if self.is_foreign(segment):
+            head["run"] = segment.header["run"]
+        frames = [*sides, (head, data[: end - segment.offset])]
+        return Part(segment, end, frames, sum(len(body) for _, body in frames))
+
+    def _scan(self, segment: Segment, data: bytes, most_records: int) -> Tuple[int, List[Frame], bool]:
+        """Return where the shippable bytes end, their side files, and whether more whole records follow."""
+        end = segment.offset
+        sides: List[Frame] = []
+        is_blocked = False
+        for count, part in enumerate(journal.iter_parts(data, base=segment.offset), 1):
+            if isinstance(part, journal.LongRecord):
+                is_blocked = not self._note(segment, part, sides, is_blocked) or is_blocked
+            if not is_blocked:
+                is_one_number = most_records and isinstance(part, journal.Span)
+                end = part.offset + journal.CELL if is_one_number else part.end
+            if count == most_records:
+                return end, sides, True
+        return end, sides, is_blocked
+
+    def _note(self, segment: Segment, record: journal.LongRecord, sides: List[Frame], is_blocked: bool) -> bool:
+        """Act on a record that is more than bytes; False: it must not be shipped yet."""
+        if record.kind == journal.FILE:  # asked for behind a blocked one too: its upload can begin
+            return self._uploads.is_done(segment, record)
+        if is_blocked:
+            return True
+        if record.kind == journal.SIDE:
+            sides += self._side(segment, record.payload)
+        elif record.kind in (journal.CHILD, journal.END):
+            self._seen.note(str(segment.header.get("run") or self._run_id), record)
+        return True
+
+    def _side(self, segment: Segment, payload: Dict[str, Any]) -> List[Frame]:
+        name = str(payload.get("file", ""))
+        try:
+            if "/" in name or not name.endswith(".side"):
+                raise FileNotFoundError(name)
+            data = read_part(self._folder.at("journal", name), 0, int(payload.get("length") or 0) + 1)
+        except (OSError, ValueError):
+            self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record stays empty.")
+            return []
+        return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]
+
+    def _lost(self, segment: Segment) -> None:
+        if segment.is_behind:
+            self._warn(
+                "journal", f"The program removed {segment.name}, {segment.size - segment.offset} bytes of it are lost."
+            )
+        segment.size = segment.end = segment.offset

@@ -1,0 +1,225 @@
+"""Who keeps the run's processes, as the supervisor sees it: its reaper, or itself for a run whose reaper is gone."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+from abc import ABC, abstractmethod
+from typing import Any, Dict, List, Optional, Set
+
+from runyard.supervisor.cgroups import Group
+from runyard.supervisor.channel import Channel, ChannelClosed
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.killing import Sweep, find_marked, subtree
+from runyard.supervisor.proc import (
+    ProcessEntry,
+    boot_id,
+    boot_ns,
+    descendants,
+    is_alive,
+    list_processes,
+    open_pidfd,
+    read_process,
+    send_signal,
+)
+from runyard.supervisor.reaper import remove_run_folder
+
+
+class ReaperGone(Exception):
+    """The reaper died; the run goes on with an adopter."""
+
+
+class Keeper(ABC):
+    """`update` reads news without waiting; `fileno` is readable when there may be some."""
+
+    launched: bool
+    ranks: List[Dict[str, Any]]
+    exits: List[Dict[str, Any]]
+    is_empty: bool
+
+    @abstractmethod
+    def fileno(self) -> int: ...
+
+    @abstractmethod
+    def update(self) -> None: ...
+
+    @abstractmethod
+    def launch(self) -> None: ...
+
+    @abstractmethod
+    def signal(self, number: int) -> None:
+        """Signal every rank's group; stopped ones are continued."""
+
+    @abstractmethod
+    def kill(self, *, grace_s: float) -> None:
+        """End all that is left, with TERM first when there is a grace; `is_empty` tells when nothing is."""
+
+    @abstractmethod
+    def leave(self, *, remove: bool) -> None:
+        """Let go of the run for good."""
+
+    def spare(self, pids: Set[int]) -> None:
+        """Processes that we started, not the run: the private server."""
+        del pids
+
+
+class ReaperLink(Keeper):
+    """The usual one: orders and news over the socketpair."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._channel = Channel(link)
+        self.launched = False
+        self.ranks: List[Dict[str, Any]] = []
+        self.exits: List[Dict[str, Any]] = []
+        self.is_empty = False
+
+    def fileno(self) -> int:
+        return self._channel.fileno()
+
+    def update(self) -> None:
+        """Raises ReaperGone."""
+        try:
+            for news in self._channel.receive():
+                self._take(news)
+        except ChannelClosed as error:
+            raise ReaperGone from error
+
+    def wait_for_state(self) -> None:
+        """Wait for the first news: what the reaper already did for an earlier supervisor."""
+        select.select([self._channel], [], [], 10.0)
+        self.update()
+
+    def launch(self) -> None:
+        self._say({"do": "launch"})
+
+    def signal(self, number: int) -> None:
+        self._say({"do": "signal", "signal": number})
+
+    def kill(self, *, grace_s: float) -> None:
+        self.is_empty = False
+        self._say({"do": "kill", "grace_s": grace_s})
+
+    def leave(self, *, remove: bool) -> None:
+        self._say({"do": "leave", "remove": remove})
+
+    def spare(self, pids: Set[int]) -> None:
+        for entry in filter(None, map(read_process, pids)):
+            self._say({"do": "spare", "pid": entry.pid, "start_ticks": entry.start_ticks})
+
+    def _take(self, news: Dict[str, Any]) -> None:
+        if news.get("is") == "state":
+            self.launched, self.ranks, self.exits = news["launched"], news["ranks"], news["exits"]
+        elif news.get("is") == "empty":
+            self.is_empty = True
+
+    def _say(self, order: Dict[str, Any]) -> None:
+        try:
+            self._channel.send_all(order)
+        except ChannelClosed as error:
+            raise ReaperGone from error
+
+
+class Adopted(Keeper):
+    """For a run whose reaper is gone: finds its processes by start ticks and cookie, watches them by pidfd."""
+
+    def __init__(self, folder: RunFolder, cookie: str) -> None:
+        self._folder = folder
+        self._cookie = cookie
+        path = folder.read_object("cgroup.json").get("path")
+        self._group: Optional[Group] = Group(path) if path else None
+        self._poll = select.epoll()
+        self._sweep: Optional[Sweep] = None
+        self.launched = True
+        self.ranks = list(folder.read("ranks.json") or ())
+        self.exits: List[Dict[str, Any]] = []
+        self.is_empty = False
+        # The reaper died while it was starting these: they are known by their cookie alone.
+        planned = folder.read_object("launch.json").get("processes", ())
+        self._unrecorded = sorted({one["rank"] for one in planned} - {entry["rank"] for entry in self.ranks})
+        self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
+        for entry in self.ranks:
+            self._watch(entry)
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def update(self) -> None:
+        for fd, _ in self._poll.poll(0):
+            self._poll.unregister(fd)
+            os.close(fd)
+        known = {record["rank"] for record in self.exits}
+        for entry in self.ranks:
+            if entry["rank"] not in known and not self._is_alive(entry):
+                self.exits.append(self._end_of(entry))
+        if self._unrecorded and not self._find_left():
+            unknown = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
+            self.exits += [{"rank": rank, **unknown} for rank in self._unrecorded]
+            self._unrecorded = []
+        if self._sweep is not None and self._sweep.step():
+            self._sweep = None
+            self.is_empty = True
+
+    def launch(self) -> None:
+        pass
+
+    def signal(self, number: int) -> None:
+        groups = {entry["pid"] for entry in self.ranks}
+        for entry in self._find_left():
+            if entry.group in groups:
+                send_signal(entry.pid, entry.start_ticks, number)
+                send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
+
+    def kill(self, *, grace_s: float) -> None:
+        self.is_empty = False
+        self._sweep = Sweep(self._find_left, group=self._group, grace_s=grace_s)
+
+    def leave(self, *, remove: bool) -> None:
+        if self._group is not None:
+            self._group.remove()
+        if remove:
+            remove_run_folder(self._folder)
+
+    def _watch(self, entry: Dict[str, Any]) -> None:
+        if self._rebooted:
+            return
+        fd = open_pidfd(int(entry["pid"]), int(entry["start_ticks"]))
+        if fd is not None:
+            self._poll.register(fd, select.EPOLLIN)
+
+    def _is_alive(self, entry: Dict[str, Any]) -> bool:
+        return not self._rebooted and is_alive(int(entry["pid"]), int(entry["start_ticks"]))
+
+    def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
+        """Return how a rank ended: the reaper's record, else the process's own word, else unknown."""
+        record = self._folder.read_object(f"exits/{entry['rank']}.json")
+        if record.get("rank") == entry["rank"]:
+            return record
+        end: Dict[str, Any] = {"rank": entry["rank"], "code": None, "signal": None, "ended_boot_ns": boot_ns()}
+        own = self._folder.read_object(f"ends/{entry['pid']}.json")
+        exception = self._folder.read_object(f"exceptions/{entry['pid']}.json")
+        if self._rebooted:
+            end.update(unknown=True, lost=True)
+        elif isinstance(own.get("code"), int):
+            end.update(code=own["code"])
+        elif own.get("ok") is True:
+            end.update(code=0)
+        elif exception or own.get("ok") is False:
+            end.update(code=1)
+        else:
+            end.update(unknown=True)
+        return end
+
+    def _find_left(self) -> List[ProcessEntry]:
+        """Return what lives of the run: its ranks, what carries its cookie or is in its group, and all below those."""
+        if self._rebooted:
+            return []
+        entries = list_processes()
+        ours = subtree(entries, os.getpid())
+        found = find_marked(entries, cookie=self._cookie, group=self._group, known=ours)
+        ticks = {int(rank["pid"]): int(rank["start_ticks"]) for rank in self.ranks}
+        found.update((entry.pid, entry) for entry in entries if ticks.get(entry.pid) == entry.start_ticks)
+        for root in list(found):
+            found.update((entry.pid, entry) for entry in descendants(entries, root, without=[os.getpid()]))
+        return [entry for entry in found.values() if entry.state not in "ZX"]

@@ -1,0 +1,89 @@
+"""The run's logs as they grow: user_logs/ and system_logs/, shipped by offset."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from runyard.core.errors import RunyardError
+from runyard.core.names import clean_file_name
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.segments import read_part
+
+PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
+MOST_TRIES = 3
+FOLDERS = ("user_logs", "system_logs")
+
+Frame = Tuple[Dict[str, Any], bytes]
+
+
+class Log:
+    """One log file; `offset` None: the server has to say how much it holds."""
+
+    def __init__(self, name: str, path: str) -> None:
+        self.name = name
+        self.path = path
+        self.offset: Optional[int] = None
+        self.size = 0
+        self.failures = 0
+
+    @property
+    def is_behind(self) -> bool:
+        return self.failures < MOST_TRIES and (self.offset is None or self.offset < self.size)
+
+    def frame(self) -> Optional[Frame]:
+        """Return the next part; an empty one asks for the server's size."""
+        if self.offset is None:
+            return {"kind": "log", "name": self.name, "offset": 0}, b""
+        try:
+            data = read_part(self.path, self.offset, PART_BYTES)
+        except OSError:
+            data = b""
+        return ({"kind": "log", "name": self.name, "offset": self.offset}, data) if data else None
+
+
+class Logs:
+    def __init__(self, folder: RunFolder, *, warn: Callable[[str, str], None]) -> None:
+        self._folder = folder
+        self._warn = warn
+        self._logs: Dict[str, Log] = {}
+
+    def look(self) -> None:
+        sizes = {name: size for folder in FOLDERS for name, size in self._sizes(folder)}
+        for name, size in sizes.items():
+            self._logs.setdefault(name, Log(name, self._folder.at(name))).size = size
+        for log in self._logs.values():
+            if log.offset is not None and sizes.get(log.name, 0) < log.offset and log.size != log.offset:
+                log.size = log.offset
+                self._warn("logs", f"The program removed or shortened {log.name}; what was shipped before is kept.")
+
+    def behind(self) -> List[Log]:
+        return [log for log in self._logs.values() if log.is_behind]
+
+    def took(self, sizes: Mapping[str, int]) -> None:
+        for name, size in sizes.items():
+            if name in self._logs:
+                self._logs[name].offset, self._logs[name].failures = size, 0
+
+    def sizes(self) -> Dict[str, int]:
+        return {log.name: log.offset for log in self._logs.values() if log.offset and log.failures < MOST_TRIES}
+
+    def forget(self) -> None:
+        for log in self._logs.values():
+            log.offset = None
+
+    def _sizes(self, folder: str) -> List[Tuple[str, int]]:
+        try:
+            entries = list(os.scandir(self._folder.at(folder)))
+        except OSError:
+            return []
+        found = []
+        for entry in entries:
+            try:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    found.append((clean_file_name(f"{folder}/{entry.name}"), status.st_size))
+            except (OSError, RunyardError):
+                continue
+        return found

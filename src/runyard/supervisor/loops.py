@@ -1,0 +1,83 @@
+"""Background threads that cannot die, and waits that grow with failures."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import Callable, Optional
+
+from runyard.core.errors import ServerUnreachable, StoreUnavailable
+
+logger = logging.getLogger(__name__)
+
+FIRST_WAIT_S = 0.1
+LONGEST_WAIT_S = 5.0
+
+
+class Backoff:
+    """0.1 s, doubling to 5 s, each between half and all of it, so that many supervisors do not come at once."""
+
+    def __init__(self) -> None:
+        self._next_s = FIRST_WAIT_S
+
+    def next_s(self) -> float:
+        wait_s, self._next_s = self._next_s, min(self._next_s * 2, LONGEST_WAIT_S)
+        return wait_s * (0.5 + os.urandom(1)[0] / 512)
+
+    def reset(self) -> None:
+        self._next_s = FIRST_WAIT_S
+
+
+class Loop:
+    """Calls `step` every `every_s` and when woken; at once again while it returns True.
+
+    An error waits longer and longer and is logged once per kind: nothing that happens here may end the run.
+    """
+
+    def __init__(self, name: str, step: Callable[[], Optional[bool]], *, every_s: float) -> None:
+        self._step = step
+        self._every_s = every_s
+        self._wake = threading.Event()
+        self._stopping = False
+        self._last_error = ""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Let the current step end, then return."""
+        self._stopping = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        while not self._stopping:
+            wait_s = self._try(backoff)
+            if wait_s > 0:
+                self._wake.wait(wait_s)
+                self._wake.clear()
+
+    def _try(self, backoff: Backoff) -> float:
+        try:
+            more = self._step()
+        except Exception as error:
+            self._report(error)
+            return backoff.next_s()
+        backoff.reset()
+        self._last_error = ""
+        return 0.0 if more else self._every_s
+
+    def _report(self, error: Exception) -> None:
+        text = f"{type(error).__name__}: {error}"
+        if text == self._last_error:
+            return
+        self._last_error = text
+        known = isinstance(error, (ServerUnreachable, StoreUnavailable))
+        logger.warning("%s: %s", self._thread.name, text, exc_info=None if known else error)

@@ -1,0 +1,204 @@
+"""The ways to start: as a spare, for a run, to adopt an orphaned run, to watch one that we did not launch."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from typing import List
+
+from runyard.core.settings import Settings, read_settings
+from runyard.supervisor.folder import RunFolder, claim, take_lock
+from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
+from runyard.supervisor.proc import become_subreaper, boot_id
+from runyard.supervisor.reaper import IGNORED, Reaper, remove_run_folder
+
+USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
+READY = b"ready\n"
+LONGEST_PATH = 8192
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: List[str]) -> int:
+    umask = os.umask(0o077)
+    leave_the_session()
+    if arguments == ["--spare"]:
+        return wait_as_spare(umask)
+    if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
+        sys.stderr.write(USAGE)
+        return 2
+    leave_the_starter()
+    return start(arguments[0], RunFolder(arguments[1]), umask)
+
+
+def wait_as_spare(umask: int) -> int:
+    """Import everything, say so on the inherited socket (descriptor 0), and wait for `MODE FOLDER`."""
+    settings = read_settings()
+    warm_up(settings)
+    order = b""
+    try:
+        os.write(0, READY)
+        while not order.endswith(b"\n"):
+            part = os.read(0, LONGEST_PATH)
+            if not part:
+                return 0
+            order += part
+    except OSError:
+        return 0
+    mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
+    leave_the_starter()
+    return start(mode, RunFolder(path), umask)
+
+
+def start(mode: str, folder: RunFolder, umask: int) -> int:
+    settings = read_settings()
+    if mode == "--watch":
+        return watch(folder, settings)
+    if mode == "--adopt" and may_have_launched(folder):
+        return adopt(folder, settings, umask)
+    return run(folder, settings, umask, again=mode == "--adopt")
+
+
+def may_have_launched(folder: RunFolder) -> bool:
+    """Whether code of the run may have started. After a reboot nobody knows: the mark is not synced to disk."""
+    return folder.has("launched") or folder.read_object("claim").get("boot_id") != boot_id()
+
+
+def run(folder: RunFolder, settings: Settings, umask: int, *, again: bool = False) -> int:
+    """Be the reaper. `again`: an earlier one died before it launched anything, so its claim may be taken over."""
+    lock = take_lock(folder, "claim") if again else claim(folder)
+    if lock is None:
+        return 0
+    folder.make_subfolders()
+    become_subreaper()
+    cookie = str(folder.read_object("job.json").get("cookie", ""))
+    gc.freeze()  # what is there now stays shared with the children
+    Reaper(folder, cookie=cookie, supervise=lambda link: supervise(folder, settings, link, umask), lock_fd=lock).run()
+    return 0
+
+
+def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int) -> int:
+    """Be the supervisor below a reaper."""
+    if take_lock(folder, "supervisor.lock") is None:
+        return 1
+    become_subreaper()  # a private server that we start stays below us, apart from the run's processes
+    keeper = ReaperLink(link)
+    try:
+        keeper.wait_for_state()
+        _supervise(folder, settings, keeper, umask)
+    except ReaperGone:
+        logger.warning("the reaper is gone; going on without it")
+        os.execv(sys.executable, [*command(), "--adopt", folder.path])
+    return 0
+
+
+def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
+    """Be the supervisor of a launched run whose reaper is gone."""
+    if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
+        return 0
+    if folder.has("done"):
+        remove_run_folder(folder)
+        return 0
+    cookie = str(folder.read_object("job.json").get("cookie", ""))
+    _supervise(folder, settings, Adopted(folder, cookie), umask)
+    return 0
+
+
+def watch(folder: RunFolder, settings: Settings) -> int:
+    lock = claim(folder)
+    if (lock is None and take_lock(folder, "claim") is None) or take_lock(folder, "supervisor.lock") is None:
+        return 0
+    # A launched run never needs it.
+    from runyard.supervisor.watcher import Watcher
+
+    folder.make_subfolders()
+    configure_logging(folder, settings)
+    become_subreaper()
+    Watcher(folder, folder.job(), settings).run()
+    return 0
+
+
+def command() -> List[str]:
+    """Return how to start this package again, whatever the starter's Python set-up is."""
+    return [sys.executable, "-I", os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")]
+
+
+def leave_the_starter() -> None:
+    """Let go of everything that ties this process to who started it."""
+    os.chdir("/")
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def leave_the_session() -> None:
+    """A terminal's Ctrl-C or hang-up is not for us."""
+    try:
+        os.setsid()
+    except PermissionError:  # we lead a group already
+        pass
+    for number in IGNORED:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def configure_logging(folder: RunFolder, settings: Settings) -> None:
+    os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
+    handler = logging.FileHandler(folder.at("system_logs", "supervisor.log"), encoding="utf-8", errors="replace")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    logging.raiseExceptions = False  # a full disk must not show up as tracebacks
+
+
+def warm_up(settings: Settings) -> None:
+    """Import and prepare what a run's start needs, in a thread of low priority: nobody waits for a spare."""
+    thread = threading.Thread(target=_warm_up, args=(settings,))
+    thread.start()
+    thread.join()
+
+
+def _warm_up(settings: Settings) -> None:
+    try:
+        os.setpriority(
+            os.PRIO_PROCESS, threading.get_native_id(), 10
+        )  # of this thread alone: Linux keeps it per thread
+    except OSError:
+        pass
+    from runyard.client import content  # noqa: F401  # this and the next two are loaded when first used
+    from runyard.core.plain import from_plain, to_plain
+    from runyard.core.specs import JobSpec, RunSpec
+    from runyard.environments import get_builder
+    from runyard.launchers import get_launcher
+    from runyard.runtime.injection import injection_folder
+    from runyard.supervisor import supervisor  # noqa: F401  # pulls in all the rest
+
+    job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
+    from_plain(JobSpec, to_plain(job))
+    get_builder("system")
+    get_launcher("single")
+    try:
+        injection_folder(settings.home)
+    except OSError:
+        pass
+    gc.collect()
+
+
+def _supervise(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
+    configure_logging(folder, settings)
+    # Here and not above: an adopter that finds the run in good hands leaves without them.
+    from runyard.supervisor.supervisor import Supervisor
+
+    try:
+        Supervisor(folder, folder.job(), keeper, settings, umask=umask).run()
+    except ReaperGone:
+        raise
+    except BaseException:
+        logger.exception("the supervisor failed")
+        raise

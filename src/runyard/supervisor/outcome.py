@@ -1,0 +1,72 @@
+"""How a run ended: its exits and what was asked for become a status and an error."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+
+from runyard.core.errors import RunyardError
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.diagnosis import describe_failure, has_failed
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.prepare import PreparationFailed
+from runyard.supervisor.stopping import CANCEL, FAIL, SUPERSEDED, TIME_LIMIT, Stop
+
+
+class Outcome(NamedTuple):
+    status: RunStatus
+    error: Optional[Dict[str, Any]] = None
+
+
+def decide(
+    folder: RunFolder, job: JobSpec, exits: Sequence[Mapping[str, Any]], stop: Optional[Stop], had_to_kill: bool
+) -> Outcome:
+    """Return the end of a run whose processes are gone."""
+    if stop is not None and stop.reason in (CANCEL, SUPERSEDED):
+        return Outcome(RunStatus.CANCELED)
+    if stop is not None and stop.reason == TIME_LIMIT:
+        return Outcome(RunStatus.CANCELED, _time_limit(job, had_to_kill))
+    if stop is not None and stop.reason == FAIL:
+        return Outcome(RunStatus.FAILED, stop.error or _asked_to_fail())
+    if any(record.get("lost") for record in exits):
+        return Outcome(RunStatus.FAILED, _node_lost())
+    launch = folder.read_object("launch.json")
+    counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
+    ends = [record for record in exits if record["rank"] in counting]
+    if any(has_failed(record) for record in ends):
+        return Outcome(RunStatus.FAILED, describe_failure(folder, launch, ends))
+    return Outcome(RunStatus.COMPLETED)
+
+
+def before_launch(stop: Optional[Stop]) -> Outcome:
+    """Return the end of a run that was stopped before any of its code ran."""
+    if stop is not None and stop.reason == FAIL:
+        return Outcome(RunStatus.FAILED, stop.error or _asked_to_fail())
+    return Outcome(RunStatus.CANCELED)
+
+
+def after_failed_preparation(failure: PreparationFailed) -> Outcome:
+    cause = failure.cause
+    code = cause.code if isinstance(cause, RunyardError) else "SystemFailure"
+    text = str(cause) if isinstance(cause, RunyardError) else f"{type(cause).__name__}: {cause}"
+    message = f"The run did not start: {failure.stage} failed.\n{text}"
+    return Outcome(RunStatus.FAILED, {"code": code, "message": message, "details": {"stage": failure.stage}})
+
+
+def _time_limit(job: JobSpec, had_to_kill: bool) -> Dict[str, Any]:
+    limit = f"{job.spec.time_limit_s:g} s"
+    end = f"it did not stop within {job.spec.grace_s:g} s and was killed" if had_to_kill else "it was stopped"
+    message = (
+        f"The run reached its time limit of {limit}: {end}.\n"
+        "Give it more with `max_run_duration_seconds` in ScriptRunConfig."
+    )
+    return {"code": "RunTimeLimitExceeded", "message": message, "details": {"time_limit_s": job.spec.time_limit_s}}
+
+
+def _asked_to_fail() -> Dict[str, Any]:
+    return {"code": "UserError", "message": "The run was marked as failed by its user.", "details": {}}
+
+
+def _node_lost() -> Dict[str, Any]:
+    message = "The machine was restarted while the run was going on; its processes ended with it.\nSubmit it again."
+    return {"code": "NodeLost", "message": message, "details": {}}

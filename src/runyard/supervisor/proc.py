@@ -1,0 +1,155 @@
+"""What the kernel says about processes, and signals that can only reach the process that was meant."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class ProcessEntry(NamedTuple):
+    pid: int
+    ppid: int
+    group: int
+    session: int
+    start_ticks: int
+    state: str
+
+
+def boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read().decode().strip()
+    except OSError:
+        return ""
+
+
+def boot_ns() -> int:
+    """CLOCK_BOOTTIME: counts through suspend, untouched by changes of the wall clock."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def read_process(pid: int) -> Optional[ProcessEntry]:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rfind(b")") + 2 :].split()
+    return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0].decode())
+
+
+def is_alive(pid: int, start_ticks: int) -> bool:
+    """Whether that very process still runs; a zombie does not."""
+    entry = read_process(pid)
+    return entry is not None and entry.start_ticks == start_ticks and entry.state not in "ZX"
+
+
+def list_processes() -> List[ProcessEntry]:
+    found = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [entry for entry in found if entry is not None]
+
+
+def descendants(entries: Iterable[ProcessEntry], root: int, *, without: Iterable[int] = ()) -> List[ProcessEntry]:
+    """Return all processes below `root`, leaving out the subtrees that start at `without`."""
+    children: Dict[int, List[ProcessEntry]] = {}
+    for entry in entries:
+        children.setdefault(entry.ppid, []).append(entry)
+    left_out = set(without)
+    found: List[ProcessEntry] = []
+    waiting = [root]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child.pid not in left_out:
+                found.append(child)
+                waiting.append(child.pid)
+    return found
+
+
+def has_cookie(pid: int, cookie: str) -> bool:
+    """Whether the process was started with the run's RUNYARD_COOKIE."""
+    if not cookie:
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"RUNYARD_COOKIE=" + cookie.encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def open_pidfd(entry_pid: int, start_ticks: int) -> Optional[int]:
+    """Return a descriptor of exactly that process, None when it is gone or the kernel has no pidfd."""
+    opener: Optional[Callable[[int], int]] = getattr(os, "pidfd_open", None)
+    if opener is None:
+        return None
+    try:
+        fd = opener(entry_pid)
+    except OSError:
+        return None
+    entry = read_process(entry_pid)
+    if entry is None or entry.start_ticks != start_ticks:
+        os.close(fd)
+        return None
+    return fd
+
+
+def send_signal(pid: int, start_ticks: int, number: int) -> bool:
+    """Signal exactly that process; a reused pid is never touched. False when it is gone or not ours."""
+    sender: Any = getattr(signal, "pidfd_send_signal", None)
+    fd = open_pidfd(pid, start_ticks) if sender is not None else None
+    try:
+        if fd is not None:
+            sender(fd, number)
+            return True
+        if not is_alive(pid, start_ticks) or _kernel_has_pidfd():
+            return False
+        os.kill(pid, number)
+        return True
+    except OSError:
+        return False
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def become_subreaper() -> None:
+    """Orphans below this process become its children instead of init's."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int) -> None:
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory since boot; 0 when it does not count."""
+    try:
+        with open("/proc/vmstat", "rb") as file:
+            for line in file:
+                if line.startswith(b"oom_kill "):
+                    return int(line.split()[1])
+    except (OSError, ValueError):
+        pass
+    return 0
+
+
+def _kernel_has_pidfd() -> bool:
+    opener: Optional[Callable[[int], int]] = getattr(os, "pidfd_open", None)
+    if opener is None:
+        return False
+    try:
+        os.close(opener(os.getpid()))
+    except OSError:
+        return False
+    return True
+
+
+def _prctl(option: int, value: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

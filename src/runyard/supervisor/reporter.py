@@ -1,0 +1,117 @@
+"""Tells the server the run's phases in order, and listens for what it wants: cancel, fail, give way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from runyard.client.answers import RunWish
+from runyard.core.errors import SystemFailure, UserError
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.connection import REFUSALS, Connection
+from runyard.supervisor.loops import Loop
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 5.0
+
+
+class Reporter:
+    """Phases are queued and posted by a thread: nobody waits for the server between two phases."""
+
+    def __init__(self, connection: Connection, job: JobSpec, *, notify: Callable[[], None]) -> None:
+        self._connection = connection
+        self._job = job
+        self._notify = notify
+        self._lock = threading.Lock()
+        self._queue: List[Dict[str, Any]] = []
+        self._warned: List[Dict[str, Any]] = []
+        self._status = RunStatus.PREPARING
+        self._heard_at = time.monotonic()
+        self._loop = Loop("report", self._step, every_s=HEARTBEAT_S)
+        self.desired: Optional[str] = None
+        self.desired_error: Optional[Dict[str, Any]] = None
+        self.is_superseded = False
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        """End the thread; what is still queued is dropped, the final state says all that matters."""
+        self._loop.stop()
+
+    def ask_now(self) -> None:
+        """Ask the server at once what it wants."""
+        self._heard_at = float("-inf")
+        self._loop.wake()
+
+    def phase(self, status: RunStatus) -> None:
+        """Queue a move to `status`."""
+        self._status = status
+        self._enqueue({"status": status})
+
+    def add_environment(self, environment: Dict[str, Any]) -> None:
+        self._enqueue({"status": self._status, "environment": environment})
+
+    def warn(self, source: str, message: str) -> None:
+        """Show a warning on the run; each text once."""
+        warning = {"source": source, "message": message}
+        with self._lock:
+            if warning in self._warned:
+                return
+            self._warned.append(warning)
+        logger.warning("%s: %s", source, message)
+        self._enqueue({"status": self._status, "warnings": [warning]})
+
+    def take_unreported(self) -> List[Dict[str, Any]]:
+        """Return the warnings that are still queued, for the final state."""
+        with self._lock:
+            return [warning for body in self._queue for warning in body.get("warnings", ())]
+
+    def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
+        """Take what any answer of the server says about the run's wanted end."""
+        self._heard_at = time.monotonic()
+        superseded = attempt > self._job.attempt
+        if (desired in (None, self.desired)) and superseded == self.is_superseded:
+            return
+        self.is_superseded = self.is_superseded or superseded
+        self.desired = desired or self.desired
+        self.desired_error = desired_error or self.desired_error
+        self._notify()
+
+    def post(self, run_id: str, body: Dict[str, Any]) -> None:
+        """Post a state now. Raises what the server answers."""
+        wish: RunWish = self._connection.client.runs.state(run_id, self._job.attempt, **body)
+        if run_id == self._job.run_id:
+            self.hear(wish.desired, wish.desired_error, wish.attempt)
+
+    def _enqueue(self, body: Dict[str, Any]) -> None:
+        with self._lock:
+            self._queue.append(body)
+        self._loop.wake()
+
+    def _step(self) -> bool:
+        with self._lock:
+            body = self._queue[0] if self._queue else None
+        if body is None:
+            self._beat()
+            return False
+        try:
+            self._connection.call(lambda: self.post(self._job.run_id, body))
+        except (SystemFailure, *REFUSALS):
+            raise
+        except UserError as error:  # already further, or finished by somebody else: the next answer tells
+            logger.info("the server did not take %s: %s", body["status"], error)
+        with self._lock:
+            self._queue.remove(body)
+            return bool(self._queue)
+
+    def _beat(self) -> None:
+        if time.monotonic() - self._heard_at < HEARTBEAT_S / 2:
+            return
+        runs = self._connection.client.runs
+        wish = self._connection.call(lambda: runs.heartbeat(self._job.run_id, self._job.attempt))
+        self.hear(wish.desired, wish.desired_error, wish.attempt)

@@ -1,0 +1,187 @@
+"""One run on this node, from Preparing to its end. May be killed at any instant and started again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from typing import Any, Dict, List, Optional
+
+from runyard.core.settings import Settings
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.courier import Courier
+from runyard.supervisor.diagnosis import has_failed
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.keeper import Keeper
+from runyard.supervisor.killing import subtree
+from runyard.supervisor.limits import TimeLimit
+from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
+from runyard.supervisor.prepare import Preparation, PreparationFailed
+from runyard.supervisor.proc import list_processes
+from runyard.supervisor.stopping import CANCEL, FAIL, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stopping
+from runyard.supervisor.wake import Wake
+
+logger = logging.getLogger(__name__)
+
+LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
+PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves
+IDLE_S = 5.0
+UNKILLABLE_S = 60.0
+DESCRIBE_S = 1.5  # how long the end of a short run waits for its package list
+
+
+class Supervisor:
+    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, settings: Settings, *, umask: int) -> None:
+        self._folder = folder
+        self._job = job
+        self._keeper = keeper
+        self._settings = settings
+        self._wake = Wake(folder)
+        self._courier = Courier(
+            folder, job, settings, notify=self._wake.notify, on_server_started=self._spare_the_server
+        )
+        self._reporter = self._courier.reporter
+        self._preparation = Preparation(
+            folder, job, connection=self._courier.connection, umask=umask, warn=self._reporter.warn
+        )
+        self._stopping = Stopping(folder, keeper)
+        self._limit = TimeLimit(folder, job.spec.time_limit_s)
+        self._failed_at: Optional[float] = None
+        self._counting: List[int] = []
+        self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
+
+    def run(self) -> None:
+        """Raises ReaperGone when the reaper dies on the way."""
+        self._courier.start_soon()
+        final = self._folder.read_object("final.json")
+        if not final:
+            outcome = self._live()
+            final = {"status": outcome.status.value, "error": outcome.error}
+            self._write_final(final)
+        self._finish(final)
+
+    def _live(self) -> Outcome:
+        if not self._keeper.launched:
+            early = self._prepare()
+            if early is not None:
+                return early
+        self._courier.start()
+        self._limit.begin()
+        self._reporter.phase(RunStatus.RUNNING)
+        self._watch()
+        self._empty()
+        return decide(self._folder, self._job, self._keeper.exits, self._stopping.stop, self._stopping.had_to_kill)
+
+    def _prepare(self) -> Optional[Outcome]:
+        """Get ready and launch; an outcome means that nothing was launched."""
+        self._reporter.phase(RunStatus.PREPARING)
+        try:
+            for step in self._preparation.steps():
+                if self._is_unwanted():
+                    return before_launch(self._stopping.stop)
+                step()
+        except PreparationFailed as error:
+            logger.error("%s failed", error.stage, exc_info=error.cause)
+            return after_failed_preparation(error)
+        if self._is_unwanted():
+            return before_launch(self._stopping.stop)
+        self._reporter.phase(RunStatus.STARTING)
+        self._keeper.launch()
+        self._describing.start()
+        return None
+
+    def _is_unwanted(self) -> bool:
+        self._hear_wishes()
+        return self._stopping.stop is not None
+
+    def _describe(self) -> None:
+        try:
+            self._reporter.add_environment(self._preparation.describe_environment())
+        except Exception as error:
+            logger.warning("the environment could not be described: %s", error)
+
+    def _watch(self) -> None:
+        """Until every rank that counts has ended."""
+        while not self._is_over():
+            self._wake.wait(self._keeper.fileno(), self._next_s())
+            self._keeper.update()
+            self._hear_wishes()
+            if self._limit.left_s() <= 0:
+                self._stopping.begin(TIME_LIMIT, grace_s=self._job.spec.grace_s)
+            self._look_for_failures()
+
+    def _next_s(self) -> float:
+        grace_s = self._stopping.advance()
+        waits = [IDLE_S, max(0.0, self._limit.left_s())]
+        if grace_s is not None:
+            waits.append(grace_s)
+        elif self._stopping.stop is not None:
+            waits = [0.1]
+        if self._failed_at is not None and self._stopping.stop is None:
+            waits.append(max(0.0, self._failed_at + PEER_GRACE_S - time.monotonic()))
+        return min(waits)
+
+    def _is_over(self) -> bool:
+        ended = {record["rank"] for record in self._keeper.exits}
+        return self._keeper.launched and all(rank in ended for rank in self._counting_ranks())
+
+    def _counting_ranks(self) -> List[int]:
+        if not self._counting:
+            plan = self._folder.read_object("launch.json")
+            self._counting = [one["rank"] for one in plan.get("processes", ()) if one.get("counts", True)]
+        return self._counting
+
+    def _hear_wishes(self) -> None:
+        if self._wake.was_rung():
+            self._courier.ship_now()
+        if self._wake.control_changed():
+            self._reporter.ask_now()
+        desired = self._wake.desired() or self._reporter.desired
+        if self._reporter.is_superseded:
+            self._stopping.begin(SUPERSEDED, grace_s=0.0)
+        elif desired == "cancel":
+            self._stopping.begin(CANCEL, grace_s=self._job.spec.grace_s)
+        elif desired == "fail":
+            self._stopping.begin(FAIL, grace_s=self._job.spec.grace_s, error=self._reporter.desired_error)
+
+    def _look_for_failures(self) -> None:
+        if not any(has_failed(record) for record in self._keeper.exits):
+            return
+        self._failed_at = self._failed_at or time.monotonic()
+        if time.monotonic() - self._failed_at >= PEER_GRACE_S:
+            self._stopping.begin(RANK_FAILED, grace_s=self._job.spec.grace_s)
+
+    def _empty(self) -> None:
+        """See to it that nothing of the run lives before it is called finished."""
+        self._keeper.kill(grace_s=0.0 if self._stopping.had_to_kill else LEFTOVER_GRACE_S)
+        began = time.monotonic()
+        while not self._keeper.is_empty:
+            self._wake.wait(self._keeper.fileno(), 0.05)
+            self._keeper.update()
+            if time.monotonic() - began > UNKILLABLE_S:
+                self._reporter.warn("processes", "A process of this run cannot be killed; the node needs care.")
+
+    def _write_final(self, final: Dict[str, Any]) -> None:
+        while True:
+            try:
+                return self._folder.write("final.json", final, durable=True)
+            except OSError as error:  # a full disk: the end must not change once it was told
+                logger.warning("final.json could not be written: %s", error)
+                time.sleep(1.0)
+
+    def _finish(self, final: Dict[str, Any]) -> None:
+        self._courier.start()
+        self._reporter.phase(RunStatus.FINALIZING)
+        if self._describing.is_alive():
+            self._describing.join(DESCRIBE_S)
+        delivered = self._courier.deliver(final)
+        if delivered:
+            self._folder.mark("done")
+        logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
+        self._keeper.leave(remove=delivered and not self._settings.keep_run_folders)
+
+    def _spare_the_server(self) -> None:
+        """The private server that we started is below us and must outlive this run."""
+        self._keeper.spare(subtree(list_processes(), os.getpid()) - {os.getpid()})

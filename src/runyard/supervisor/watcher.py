@@ -1,0 +1,95 @@
+"""A run that we did not launch: ships what its process writes, and closes the run when that process is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Dict
+
+from runyard.core.settings import Settings
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.courier import Courier
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.proc import is_alive, open_pidfd
+from runyard.supervisor.reaper import remove_run_folder
+from runyard.supervisor.wake import Wake
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+
+
+class Watcher:
+    def __init__(self, folder: RunFolder, job: JobSpec, settings: Settings) -> None:
+        self._folder = folder
+        self._job = job
+        self._settings = settings
+        self._wake = Wake(folder)
+        self._courier = Courier(folder, job, settings, notify=self._wake.notify, on_server_started=lambda: None)
+        self._pid = job.interactive_pid or 0
+        self._start_ticks = job.interactive_start_ticks or 0
+        self._pidfd = open_pidfd(self._pid, self._start_ticks)
+
+    def run(self) -> None:
+        self._courier.start()
+        final = self._folder.read_object("final.json")
+        if not final:
+            self._watch()
+            self._courier.ship_all()
+            final = self._end()
+            self._folder.write("final.json", final, durable=True)
+        if self._courier.deliver(final):
+            self._folder.mark("done")
+            if not self._settings.keep_run_folders:
+                remove_run_folder(self._folder)
+
+    def _watch(self) -> None:
+        """Until the process is gone, or it said that the run is over and nobody can write to it any more."""
+        while is_alive(self._pid, self._start_ticks):
+            self._wake.wait(self._pidfd, LOOK_S)
+            if self._wake.was_rung():
+                self._courier.ship_now()
+            if self._courier.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
+                return
+
+    def _end(self) -> Dict[str, Any]:
+        """Return the run's end: the process's own word, else that it was interrupted."""
+        said = self._courier.seen.find_end(self._job.run_id)
+        if said is not None:
+            return {"status": _terminal(said.get("status")), "error": said.get("error")}
+        if self._courier.reporter.desired == "cancel":
+            return {"status": RunStatus.CANCELED.value, "error": None}
+        message = (
+            f"The run was interrupted: its process {self._pid} ended without `run.complete()` or `run.fail()`.\n"
+            "What it logged until then is stored."
+        )
+        return {
+            "status": RunStatus.FAILED.value,
+            "error": {"code": "RunInterrupted", "message": message, "details": {}},
+        }
+
+
+def has_writers(journals: str) -> bool:
+    """Whether a process that we may look at has a journal open."""
+    root = os.path.realpath(journals) + os.sep
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and any(_is_below(f"/proc/{pid}/fd/{name}", root) for name in names):
+            return True
+    return False
+
+
+def _is_below(link: str, root: str) -> bool:
+    try:
+        return os.readlink(link).startswith(root)
+    except OSError:
+        return False
+
+
+def _terminal(status: Any) -> str:
+    known = {one.value for one in RunStatus if one.is_terminal}
+    return status if status in known else RunStatus.FAILED.value

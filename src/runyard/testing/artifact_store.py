@@ -1,0 +1,138 @@
+"""What every `ArtifactStore` does. Subclass it with a fixture `artifacts` that gives an empty store."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from runyard.artifacts.base import ArtifactStore
+from runyard.core.errors import InvalidArgument, NotFound
+
+BAD_KEYS = [
+    "",
+    "/",
+    "..",
+    "../canary",
+    "packs/../../canary",
+    "packs/./x",
+    "packs//x",
+    "/etc/passwd",
+    "packs/",
+    "packs/a\0b",
+    "packs/a\nb",
+    "packs\\..\\canary",
+    "tmp/x",
+    f"packs/{'x' * 256}",
+]
+
+
+class ArtifactStoreSuite:
+    def test_bytes_come_back_as_they_were_put(self, artifacts: ArtifactStore) -> None:
+        artifacts.put("packs/one", b"\0bytes\xff")
+        artifacts.put("packs/two", [b"pieces ", b"", b"in a row"])
+
+        assert artifacts.get("packs/one") == b"\0bytes\xff"
+        assert artifacts.get("packs/two") == b"pieces in a row"
+
+    def test_a_part_of_an_object_can_be_read(self, artifacts: ArtifactStore) -> None:
+        artifacts.put("packs/one", b"0123456789")
+
+        assert artifacts.get("packs/one", offset=3) == b"3456789"
+        assert artifacts.get("packs/one", offset=3, length=2) == b"34"
+        assert artifacts.get("packs/one", offset=8, length=50) == b"89"
+        assert artifacts.get("packs/one", offset=50) == b""
+
+    def test_an_empty_object_exists(self, artifacts: ArtifactStore) -> None:
+        artifacts.put("packs/empty", b"")
+
+        assert artifacts.get("packs/empty") == b""
+        assert list(artifacts.iter_keys("packs/")) == ["packs/empty"]
+
+    def test_an_object_of_thousands_of_pieces_is_whole(self, artifacts: ArtifactStore) -> None:
+        pieces = [index.to_bytes(4, "big") for index in range(5000)]
+        artifacts.put("packs/many", pieces)
+
+        assert artifacts.get("packs/many") == b"".join(pieces)
+
+    def test_the_same_key_with_the_same_bytes_is_harmless(self, artifacts: ArtifactStore) -> None:
+        artifacts.put("packs/one", b"same")
+        artifacts.put("packs/one", b"same")
+
+        assert artifacts.get("packs/one") == b"same"
+
+    def test_an_unknown_key_is_not_found(self, artifacts: ArtifactStore) -> None:
+        with pytest.raises(NotFound, match="packs/none"):
+            artifacts.get("packs/none")
+
+    def test_delete_removes_and_may_be_repeated(self, artifacts: ArtifactStore) -> None:
+        artifacts.put("packs/one", b"x")
+        artifacts.delete("packs/one")
+        artifacts.delete("packs/one")
+        artifacts.delete("nowhere/at/all")
+
+        with pytest.raises(NotFound):
+            artifacts.get("packs/one")
+
+    def test_keys_are_listed_by_prefix_in_order(self, artifacts: ArtifactStore) -> None:
+        for key in ("packs/b", "packs/a", "packs/deep/c", "other/d", "packs-not/e"):
+            artifacts.put(key, b"x")
+
+        assert list(artifacts.iter_keys("packs/")) == ["packs/a", "packs/b", "packs/deep/c"]
+        assert list(artifacts.iter_keys("packs")) == ["packs-not/e", "packs/a", "packs/b", "packs/deep/c"]
+        assert list(artifacts.iter_keys("none/")) == []
+        assert len(list(artifacts.iter_keys(""))) == 5
+
+    def test_a_stream_grows_where_it_ended(self, artifacts: ArtifactStore) -> None:
+        assert artifacts.stream_size("logs/r/std.txt") == 0
+        assert artifacts.append("logs/r/std.txt", 0, b"hello ") == 6
+        assert artifacts.append("logs/r/std.txt", 6, b"world") == 11
+
+        assert artifacts.stream_size("logs/r/std.txt") == 11
+        assert artifacts.read_stream("logs/r/std.txt") == b"hello world"
+        assert artifacts.read_stream("logs/r/std.txt", offset=6, length=3) == b"wor"
+        assert artifacts.read_stream("logs/r/std.txt", offset=11) == b""
+        assert artifacts.read_stream("logs/none.txt") == b""
+
+    def test_bytes_that_a_stream_has_are_skipped(self, artifacts: ArtifactStore) -> None:
+        artifacts.append("logs/s", 0, b"abcdef")
+
+        assert artifacts.append("logs/s", 0, b"abc") == 6
+        assert artifacts.append("logs/s", 4, b"efgh") == 8
+        assert artifacts.read_stream("logs/s") == b"abcdefgh"
+
+    def test_a_gap_in_a_stream_writes_nothing(self, artifacts: ArtifactStore) -> None:
+        artifacts.append("logs/s", 0, b"abc")
+
+        assert artifacts.append("logs/s", 5, b"xyz") == 3
+        assert artifacts.read_stream("logs/s") == b"abc"
+
+    def test_two_senders_of_one_stream_store_it_once(self, artifacts: ArtifactStore) -> None:
+        whole = bytes(range(256)) * 40
+        steps = range(0, len(whole), 97)
+
+        def send() -> None:
+            for start in steps:
+                artifacts.append("logs/s", start, whole[start : start + 97])
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert artifacts.read_stream("logs/s") == whole
+
+    @pytest.mark.parametrize("key", BAD_KEYS, ids=repr)
+    def test_a_key_that_could_leave_the_root_is_refused(self, artifacts: ArtifactStore, key: str) -> None:
+        calls = (
+            lambda: artifacts.put(key, b"x"),
+            lambda: artifacts.get(key),
+            lambda: artifacts.delete(key),
+            lambda: artifacts.append(key, 0, b"x"),
+            lambda: artifacts.read_stream(key),
+            lambda: artifacts.stream_size(key),
+        )
+        for call in calls:
+            with pytest.raises(InvalidArgument, match="artifact key"):
+                call()

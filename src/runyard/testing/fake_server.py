@@ -1,0 +1,274 @@
+"""A stand-in for the server on a unix socket: the routes that supervisors use, kept in memory. For tests only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingMixIn, UnixStreamServer
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from runyard.core import journal
+from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFound, RunyardError
+from runyard.core.frames import iter_frames, join_frames
+from runyard.core.names import clean_file_name
+from runyard.core.tree import FileEntry, encode_tree, tree_id
+
+SegmentKey = Tuple[str, str, int]  # run, writer, segment
+Check = Callable[[str, Mapping[str, Any], bytes], None]  # gets route, head and bytes; raises to refuse
+
+
+@dataclass
+class FakeRun:
+    """What the server knows about one run."""
+
+    attempt: int = 1
+    status: str = "NotStarted"
+    statuses: List[str] = field(default_factory=list)
+    error: Optional[Dict[str, Any]] = None
+    warnings: List[Dict[str, Any]] = field(default_factory=list)
+    environment: Dict[str, Any] = field(default_factory=dict)
+    desired: Optional[str] = None
+    desired_error: Optional[Dict[str, Any]] = None
+    files: Dict[str, Dict[str, Any]] = field(default_factory=dict)
+    logs: Dict[str, bytearray] = field(default_factory=dict)
+    heartbeats: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in ("Completed", "Failed", "Canceled")
+
+
+class FakeServer:
+    """Keeps what supervisors send across `stop` and `start`, like a real server's disk.
+
+    `check` is called before anything is stored and refuses by raising a RunyardError.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.runs: Dict[str, FakeRun] = {}
+        self.segments: Dict[SegmentKey, bytearray] = {}
+        self.sides: Dict[str, bytes] = {}
+        self.chunks: Dict[str, bytes] = {}
+        self.trees: Dict[str, bytes] = {}
+        self.requests: List[str] = []
+        self.check: Optional[Check] = None
+        self.lock = threading.RLock()
+        self._http: Optional[_Listener] = None
+
+    def start(self) -> FakeServer:
+        if os.path.lexists(self.path):
+            os.unlink(self.path)
+        self._http = _Listener(self.path, self)
+        threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def stop(self) -> None:
+        """Hang up on everybody."""
+        if self._http is not None:
+            self._http.shutdown()
+            self._http.hang_up()
+            self._http = None
+
+    def add_run(self, run_id: str) -> FakeRun:
+        return self.runs.setdefault(run_id, FakeRun())
+
+    def add_snapshot(self, files: Mapping[str, bytes]) -> str:
+        """Store a flat folder and return its root tree."""
+        entries = []
+        for name, data in files.items():
+            chunk = hashlib.sha256(data).hexdigest()
+            self.chunks[chunk] = data
+            entries.append(FileEntry(name, 0o644, len(data), (chunk,) if data else ()))
+        tree = encode_tree(entries)
+        self.trees[tree_id(tree)] = tree
+        return tree_id(tree)
+
+    def file(self, run_id: str, name: str) -> bytes:
+        """Return a stored file's bytes, put together from its chunks."""
+        with self.lock:
+            return b"".join(self.chunks[chunk] for chunk in self.runs[run_id].files[name]["chunks"])
+
+    def journal_of(self, run_id: str) -> List[bytes]:
+        """Return the run's segments in the order of writer and segment."""
+        with self.lock:
+            return [bytes(self.segments[key]) for key in sorted(self.segments) if key[0] == run_id]
+
+    def numbers(self, run_id: str) -> List[float]:
+        """Return all number cells of a run, writer by writer."""
+        found: List[float] = []
+        for data in self.journal_of(run_id):
+            for part in journal.iter_parts(data):
+                if isinstance(part, journal.Span):
+                    found += [cell[6] for cell in journal.NUMBER.iter_unpack(data[part.offset : part.end])]
+        return found
+
+    def answer(self, route: str, run_id: str, body: bytes) -> Any:
+        with self.lock:
+            self.requests.append(route)
+            return getattr(self, f"_do_{route}")(run_id, body)
+
+    def _do_ship(self, run_id: str, body: bytes) -> Dict[str, Any]:
+        run = self._run(run_id)
+        marks: Dict[Tuple[str, int], int] = {}
+        logs: Dict[str, int] = {}
+        frames = [(head, bytes(data)) for head, data in iter_frames(body)]
+        for head, data in frames:
+            self._check("ship", head, data)
+        for head, data in frames:
+            if head["kind"] == "log":
+                logs[head["name"]] = _append(run.logs.setdefault(head["name"], bytearray()), head["offset"], data)
+            elif head["kind"] == "side":
+                self.sides[head["file"]] = data
+            else:
+                kept = self.segments.setdefault((head.get("run", run_id), head["writer"], head["segment"]), bytearray())
+                whole = data[: journal.end_of(data)]
+                marks[(head["writer"], head["segment"])] = _append(kept, head["offset"], whole)
+        stored = [{"writer": key[0], "segment": key[1], "offset": offset} for key, offset in marks.items()]
+        return {"marks": stored, "logs": logs, "desired": run.desired, "attempt": run.attempt}
+
+    def _do_heartbeat(self, run_id: str, body: bytes) -> Dict[str, Any]:
+        run = self._run(run_id)
+        run.heartbeats += 1
+        return self._wish(run)
+
+    def _do_state(self, run_id: str, body: bytes) -> Dict[str, Any]:
+        run, said = self._run(run_id), json.loads(body)
+        self._check("state", said, b"")
+        if said["attempt"] != run.attempt:
+            raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}.")
+        if run.is_over:
+            return self._wish(run)
+        run.warnings += said.get("warnings", [])
+        run.environment.update(said.get("environment") or {})
+        if said["status"] in ("Completed", "Failed", "Canceled"):
+            self._check_complete(run_id, run, said)
+            run.error = said.get("error")
+        if run.status != said["status"]:
+            run.status = said["status"]
+            run.statuses.append(run.status)
+        return self._wish(run)
+
+    def _do_files(self, run_id: str, body: bytes) -> Dict[str, Any]:
+        said = json.loads(body)
+        file: Dict[str, Any] = said["file"]
+        self._check("files", file, b"")
+        missing = [chunk for chunk in file["chunks"] if chunk not in self.chunks]
+        if missing:
+            raise MissingContent("Chunks are missing.", details={"missing": missing})
+        name = clean_file_name(file["name"])
+        if name in self._run(run_id).files and not said.get("replace"):
+            raise Conflict(f"The file {name} is there already.")
+        self._run(run_id).files[name] = file
+        return file
+
+    def _do_missing(self, _: str, body: bytes) -> Dict[str, Any]:
+        return {"missing": [chunk for chunk in json.loads(body)["ids"] if chunk not in self.chunks]}
+
+    def _do_chunks(self, _: str, body: bytes) -> Dict[str, Any]:
+        found = {head["id"]: bytes(data) for head, data in iter_frames(body)}
+        for name, data in found.items():
+            if hashlib.sha256(data).hexdigest() != name:
+                raise InvalidArgument(f"The chunk {name} has another hash.")
+        self.chunks.update(found)
+        return {"stored": len(found)}
+
+    def _do_fetch(self, _: str, body: bytes) -> bytes:
+        return join_frames(({"id": chunk}, self.chunks[chunk]) for chunk in json.loads(body)["ids"])
+
+    def _do_tree(self, root: str, _: bytes) -> bytes:
+        return join_frames([({"id": root}, self.trees[root])])
+
+    def _check_complete(self, run_id: str, run: FakeRun, said: Mapping[str, Any]) -> None:
+        kept = {key[1:]: len(data) for key, data in self.segments.items() if key[0] == run_id}
+        short = [one for one in said.get("marks", []) if kept.get((one["writer"], one["segment"]), 0) < one["offset"]]
+        behind = [name for name, size in said.get("logs", {}).items() if len(run.logs.get(name, b"")) < size]
+        if short or behind:
+            raise MissingContent("Not everything is stored.", details={"marks": short, "logs": behind})
+
+    def _check(self, route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if self.check is not None:
+            self.check(route, head, body)
+
+    def _run(self, run_id: str) -> FakeRun:
+        if run_id not in self.runs:
+            raise NotFound(f"There is no run `{run_id}`.")
+        return self.runs[run_id]
+
+    def _wish(self, run: FakeRun) -> Dict[str, Any]:
+        wish = {"desired": run.desired, "desired_error": run.desired_error}
+        return {**wish, "attempt": run.attempt, "status": run.status}
+
+
+def _append(kept: bytearray, offset: int, data: bytes) -> int:
+    if offset <= len(kept):
+        kept += data[len(kept) - offset :]
+    return len(kept)
+
+
+class _Listener(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, path: str, fake: FakeServer) -> None:
+        super().__init__(path, _Handler)
+        self.fake = fake
+        self.open: List[Any] = []
+
+    def hang_up(self) -> None:
+        self.server_close()
+        for connection in self.open:
+            try:
+                connection.shutdown(2)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A supervisor that was killed in the middle of a request is what tests do."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Listener
+
+    def setup(self) -> None:
+        super().setup()
+        self.server.open.append(self.request)
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Tests say what they see themselves."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        route, about = _route(self.path)
+        try:
+            self._send(200, self.server.fake.answer(route, about, body))
+        except RunyardError as error:
+            status = {"NotFound": 404, "InvalidArgument": 400}.get(error.code, 409)
+            self._send(503 if error.code == "StoreUnavailable" else status, {"error": error.to_plain()})
+
+    def _send(self, status: int, value: Any) -> None:
+        data = value if isinstance(value, bytes) else json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _route(path: str) -> Tuple[str, str]:
+    parts = path.partition("?")[0].split("/")[3:]  # "", "api", "v1"
+    if parts[0] == "runs":
+        return parts[2], parts[1]
+    if parts[0] == "trees":
+        return "tree", parts[1]
+    return {"missing": "missing", "fetch": "fetch"}.get(parts[-1], parts[0]), ""

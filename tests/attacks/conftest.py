@@ -1,0 +1,82 @@
+"""The real server process in its default configuration, two runs with their tokens, and canaries outside every root."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from runyard.client.client import Client
+from runyard.client.private_server import connect
+from runyard.core.names import make_run_id, make_uuid
+from runyard.core.records import NewRun
+from runyard.core.settings import read_settings
+from tests.attacks.wire import Wire
+from tests.conftest import stop_server
+
+
+@dataclass(frozen=True)
+class OwnedRun:
+    """A run and the token that its code has."""
+
+    id: str
+    token: str
+
+
+@dataclass(frozen=True)
+class Victim:
+    home: Path
+    client: Client
+    wire: Wire  # TCP
+    unix: Wire
+    first: OwnedRun
+    second: OwnedRun
+    canary: Path  # a file outside every served root
+
+    @property
+    def token(self) -> str:
+        return self.client.address.token
+
+    @property
+    def secret(self) -> bytes:
+        return self.canary.read_bytes()
+
+    def bearer(self, token: str | None = None) -> list[tuple[str, str]]:
+        return [("Authorization", f"Bearer {self.token if token is None else token}")]
+
+
+@pytest.fixture(scope="module")
+def victim(session_folder: Path) -> Iterator[Victim]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = Path(tempfile.mkdtemp(prefix="v", dir=session_folder))
+        patch.setenv("RUNYARD_HOME", str(home))
+        client = connect(read_settings())
+        client.workspaces.put("default")
+        url = urlsplit(client.address.web_url or "")
+        canary = Path(tempfile.mkdtemp(prefix="c", dir=session_folder)) / "canary"
+        canary.write_bytes(secrets.token_hex(32).encode())
+        yield Victim(
+            home=home,
+            client=client,
+            wire=Wire(str(url.hostname), int(url.port or 0)),
+            unix=Wire("", 0, unix=client.address.path),
+            first=own_run(client),
+            second=own_run(client),
+            canary=canary,
+        )
+        stop_server(home)
+
+
+def own_run(client: Client) -> OwnedRun:
+    """Create a run that this process is, and return what its code would hold."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    new = NewRun(key=make_uuid(), id=make_run_id("attacked"), workspace="default", experiment="attacked", type=None)
+    created = client.runs.create(new, launch=False, interactive={"pid": os.getpid(), "start_ticks": ticks})
+    assert created.token
+    return OwnedRun(created.run.id, created.token)

@@ -1,0 +1,160 @@
+"""A69 to A71: what must stay secret stands nowhere it can be read."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from azureml.core import Experiment, ScriptRunConfig, Workspace
+from runyard.client.private_server import connect
+from runyard.core.folders import token_file
+from runyard.core.settings import read_settings
+from tests.attacks.conftest import Victim
+from tests.attacks.weak import weak_server
+
+HIDDEN_IN = ["VARIABLE", "API_KEY", "PASSWORD", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"]
+
+
+def test_a69_secrets_of_the_submitter_are_stored_nowhere(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """40 canaries in variables, the git remote and key files; only what the script prints itself is found again."""
+    canaries = {f"CANARY_{n}_{HIDDEN_IN[n % 5]}": f"canary{secrets.token_hex(12)}" for n in range(36)}
+    for name, value in canaries.items():
+        monkeypatch.setenv(name, value)
+    in_git, in_env_file, in_key, printed = (f"canary{secrets.token_hex(12)}" for _ in range(4))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".env").write_text(f"KEY={in_env_file}")
+    (project / "id_rsa").write_text(in_key)
+    git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
+    (project / "train.py").write_text(
+        f"import os; print(len([n for n in os.environ if n.startswith('CANARY_')]), '{printed}')"
+    )
+    for command in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *command], cwd=project, check=True)
+    subprocess.run(
+        [*git, "remote", "add", "origin", f"https://me:{in_git}@host.invalid/r.git"], cwd=project, check=True
+    )
+    run = Experiment(Workspace.from_config(), "secrets").submit(
+        ScriptRunConfig(source_directory=str(project), script="train.py")
+    )
+    run.wait_for_completion()
+    connect(read_settings()).server.stop()
+    hidden = [*canaries.values(), in_git, in_env_file, in_key]
+
+    assert "36" in run_log(run)
+    assert find_in(home, hidden) == {}
+    assert printed in json.dumps(run.get_details_with_logs())
+    assert not [value for value in hidden if value in json.dumps(run.get_details_with_logs())]
+    monkeypatch.setenv("CANARY_CONTROL", "control")
+    (home / "control").write_text(hidden[0])
+    assert find_in(home, hidden) == {"control": 1}
+
+
+def run_log(run) -> str:
+    return run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"]
+
+
+def find_in(folder: Path, values: list[str]) -> dict[str, int]:
+    """Return file → how many of the values it holds, raw or inside zstd frames."""
+    import zstandard
+
+    found = {}
+    for path in folder.rglob("*"):
+        if not path.is_file() or path.is_symlink():
+            continue
+        data = path.read_bytes()
+        for start in range(len(data)):
+            if data[start : start + 4] == b"\x28\xb5\x2f\xfd":
+                try:
+                    data += zstandard.ZstdDecompressor().decompressobj().decompress(data[start:])
+                except zstandard.ZstdError:
+                    continue
+        hits = sum(value.encode() in data for value in values)
+        if hits:
+            found[str(path.relative_to(folder))] = hits
+    return found
+
+
+BAD_REQUESTS = [
+    ("GET", "/api/v1/runs/none", b""),
+    ("GET", "/api/v1/nothing", b""),
+    ("DELETE", "/api/v1/server", b""),
+    ("POST", "/api/v1/runs", b"{not json"),
+    ("POST", "/api/v1/runs", b'{"run": 3}'),
+    ("POST", "/api/v1/runs", b'{"run": {"key": "BODYCANARY"}}'),
+    ("POST", "/api/v1/chunks", b"BODYCANARY"),
+    ("POST", "/api/v1/trees", b"\x02\0\0\0\x0a\0\0\0{}BODYCANARY"),
+    ("POST", "/api/v1/runs/{run}/ship", b"BODYCANARY" * 10),
+    ("POST", "/api/v1/runs/{run}/state", b'{"attempt": "BODYCANARY"}'),
+    ("GET", "/api/v1/workspaces/default/runs?limit=BODYCANARY", b""),
+    ("GET", "/api/v1/workspaces/default/runs?cursor=BODYCANARY", b""),
+    ("GET", "/api/v1/workspaces/default/runs?metric=BODYCANARY", b""),
+    ("GET", "/api/v1/runs/{run}/metrics/chart?name=x&width=99999999999", b""),
+    ("PUT", "/api/v1/workspaces/!!", b"{}"),
+    ("POST", "/api/v1/chunks/missing", b'{"ids": ["BODYCANARY"]}'),
+    ("POST", "/api/v1/runs/{run}/files", b'{"file": {"name": "a", "size": 1, "chunks": ["BODYCANARY"]}}'),
+]
+
+
+def test_a70_an_error_answer_gives_nothing_away(victim: Victim, tmp_path: Path) -> None:
+    forbidden = [victim.token.encode(), victim.first.token.encode(), str(victim.home).encode(), b"Traceback", b'File "']
+    statuses = set()
+    for method, path, body in BAD_REQUESTS:
+        headers = [*victim.bearer(), ("Content-Type", "application/json"), ("Cookie", "c=COOKIECANARY")]
+        answer = victim.unix.send(method, path.replace("{run}", victim.first.id), headers=headers, body=body)
+        statuses.add(answer.status)
+        assert 400 <= answer.status < 500, (method, path, answer)
+        assert set(json.loads(answer.body)["error"]) >= {"code", "what", "why", "hint"}, answer
+        assert not [text for text in [*forbidden, b"COOKIECANARY"] if text in answer.body], (method, path, answer)
+    log = b"".join(path.read_bytes() for path in (victim.home / "server").glob("*.log*"))
+
+    assert len(statuses) >= 3
+    assert not [text for text in (victim.token.encode(), b"COOKIECANARY", b"BODYCANARY") if text in log]
+    with weak_server(tmp_path) as weak:
+        leaked = weak.send("GET", "/files/none", headers=[("Cookie", "c=COOKIECANARY")]).body
+        assert b"COOKIECANARY" in leaked
+        assert b"Traceback" in leaked
+
+
+def test_a71_a_stolen_database_opens_nothing(victim: Victim) -> None:
+    """Tokens stand in the token file and nowhere else; the files are for their owner only; nothing shows in `ps`."""
+    tokens = [victim.token, victim.first.token, victim.second.token]
+    holding = find_in(victim.home, tokens)
+    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in victim.home.rglob("*") if not path.is_symlink()}
+    open_to_others = {str(path.relative_to(victim.home)): oct(mode) for path, mode in modes.items() if mode & 0o077}
+    lines = [
+        Path(f"/proc/{pid}/cmdline").read_bytes() + environ(pid)
+        for pid in os.listdir("/proc")
+        if pid.isdigit() and readable(pid)
+    ]
+
+    assert set(holding) <= {str(token_file(victim.home).relative_to(victim.home))} | {
+        name for name in holding if name.endswith("/job.json")
+    }
+    assert open_to_others == {}
+    assert stat.S_IMODE(victim.home.stat().st_mode) & 0o077 == 0
+    assert not [line for line in lines for token in tokens if token.encode() in line]
+
+
+def readable(pid: str) -> bool:
+    try:
+        return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
+    except OSError:
+        return False
+
+
+def environ(pid: str) -> bytes:
+    """A server's or supervisor's variables; ranks do hold their own run's token, as Azure's scripts expect."""
+    try:
+        data = Path(f"/proc/{pid}/environ").read_bytes()
+        return b"" if b"RUNYARD_RANK=" in data else data
+    except OSError:
+        return b""

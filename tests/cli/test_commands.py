@@ -1,0 +1,254 @@
+"""The commands against a real private server: one for all tests of this file."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command_line import runyard
+from tests.conftest import belongs_to, end_processes, stop_server
+
+RUN_ID = re.compile(r"^Run (\S+)$", re.MULTILINE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_home(session_folder: Path) -> Iterator[Path]:
+    with pytest.MonkeyPatch.context() as patch:
+        home = Path(tempfile.mkdtemp(prefix="c", dir=session_folder))
+        patch.setenv("RUNYARD_HOME", str(home))
+        yield home
+        stop_server(home)
+        left = end_processes(lambda pid: belongs_to(pid, home))
+    assert not left
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(
+        "import os, sys\n"
+        "print('args', sys.argv[1:], os.environ.get('COLOUR'))\n"
+        "print('to stderr', file=sys.stderr)\n"
+        "os.makedirs('outputs', exist_ok=True)\n"
+        "open('outputs/model.txt', 'w').write('weights')\n"
+    )
+    return tmp_path
+
+
+def submit(project: Path, *arguments: str, **options: float) -> subprocess.CompletedProcess[str]:
+    return runyard("submit", *arguments, cwd=project, timeout_s=options.get("timeout_s", 60))
+
+
+def run_id_of(result: subprocess.CompletedProcess[str]) -> str:
+    match = RUN_ID.search(result.stderr)
+    assert match, result.stderr
+    return match[1]
+
+
+def show(run_id: str) -> dict[str, object]:
+    result = runyard("runs", "show", run_id, "--json")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def test_a_plain_script_runs_and_its_output_alone_is_on_stdout(project: Path) -> None:
+    result = submit(project, "--env-var", "COLOUR=blue", "train.py", "--", "--alpha", "0.5")
+
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == ["args ['--alpha', '0.5'] blue", "to stderr"]
+    assert "Completed" in result.stderr and "files: outputs/model.txt" in result.stderr
+    assert re.search(r"^Page http://127\.0\.0\.1:\d+/", result.stderr, re.MULTILINE)
+
+
+def test_arguments_need_no_dashes_before_them(project: Path) -> None:
+    result = submit(project, "train.py", "--alpha=1", "x", "--", "y")
+
+    assert "args ['--alpha=1', 'x', '--', 'y'] None" in result.stdout
+
+
+@pytest.mark.parametrize(("code", "expected"), [("sys.exit(0)", 0), ("sys.exit(7)", 1), ("1/0", 1)])
+def test_the_exit_code_tells_how_the_run_ended(project: Path, code: str, expected: int) -> None:
+    (project / "end.py").write_text(f"import sys\n{code}\n")
+
+    assert submit(project, "end.py").returncode == expected
+
+
+def test_a_failed_run_says_why_without_our_traceback(project: Path) -> None:
+    (project / "bad.py").write_text("raise ValueError('no such colour')\n")
+
+    result = submit(project, "bad.py")
+
+    assert result.returncode == 1
+    assert "no such colour" in result.stdout
+    assert "error: " in result.stderr and "ValueError" in result.stderr
+    assert "runyard/cli" not in result.stderr
+
+
+def test_the_time_limit_cancels(project: Path) -> None:
+    (project / "long.py").write_text("import time\ntime.sleep(60)\n")
+
+    result = submit(project, "--time-limit", "1s", "long.py")
+
+    assert result.returncode == 3
+    assert "Canceled" in result.stderr
+
+
+def test_detach_list_show_logs_and_cancel(project: Path) -> None:
+    (project / "wait.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+
+    submitted = submit(project, "--name", "waiting", "--tag", "team=a", "--detach", "wait.py")
+    run_id = submitted.stdout.strip()
+    listed = runyard("runs", "list", "--experiment", "waiting", "--tag", "team=a")
+    wait_for(lambda: runyard("runs", "logs", run_id).stdout == "ready\n")
+    canceled = runyard("runs", "cancel", run_id, "--wait")
+    again = runyard("runs", "cancel", run_id)
+
+    assert submitted.returncode == 0 and run_id.startswith("waiting_")
+    assert listed.stdout.splitlines()[1].split()[:2] == [run_id, "waiting"]
+    assert canceled.returncode == 0 and "Canceled" in canceled.stderr
+    assert again.returncode == 0 and "has ended already: Canceled" in again.stderr
+    assert runyard("runs", "logs", "-f", run_id).returncode == 3
+    run = show(run_id)["run"]
+    assert isinstance(run, dict) and run["status"] == "Canceled" and run["tags"] == {"team": "a"}
+
+
+def test_ctrl_c_ends_the_watching_and_not_the_run(project: Path) -> None:
+    (project / "wait.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
+    command = [sys.executable, "-m", "runyard.cli", "submit", "wait.py"]
+    watcher = subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert watcher.stdout is not None
+    assert watcher.stdout.readline() == "ready\n"
+
+    watcher.send_signal(signal.SIGINT)
+    _, talk = watcher.communicate(timeout=30)
+
+    match = RUN_ID.search(talk)
+    assert match
+    status = json.loads(runyard("runs", "show", match[1], "--json").stdout)["run"]["status"]
+    assert watcher.returncode == 130 and "The run goes on." in talk
+    assert status == "Running"
+    assert runyard("runs", "cancel", "--wait", match[1]).returncode == 0
+
+
+def test_metrics_and_files_are_shown(project: Path) -> None:
+    (project / "log.py").write_text(
+        "from azureml.core import Run\n"
+        "run = Run.get_context()\n"
+        "for loss in (3.0, 1.0, 2.0):\n"
+        "    run.log('loss', loss)\n"
+        "run.log('bad', float('nan'))\n"
+    )
+    run_id = run_id_of(submit(project, "log.py"))
+
+    shown = runyard("runs", "show", run_id)
+    plain = show(run_id)
+
+    assert re.search(r"loss +2  \(last of 3, from 1 to 3\)", shown.stdout)
+    assert "user_logs/std_log.txt" in shown.stdout
+    metrics = plain["metrics"]
+    assert isinstance(metrics, list)
+    assert [(metric["name"], metric["last"]) for metric in metrics] == [("loss", 2.0), ("bad", "nan")]
+
+
+def test_logs_into_a_pipe_are_byte_for_byte(project: Path) -> None:
+    (project / "binary.py").write_text("import sys\nsys.stdout.buffer.write(bytes(range(256)) * 40)\n")
+    run_id = run_id_of(submit(project, "binary.py"))
+    command = [sys.executable, "-m", "runyard.cli", "runs", "logs", run_id]
+
+    result = subprocess.run(command, capture_output=True, timeout=60, check=True)
+
+    assert result.stdout == bytes(range(256)) * 40
+
+
+def test_logs_on_a_terminal_cannot_act_on_it(project: Path) -> None:
+    (project / "escape.py").write_text(r"print('\x1b]0;owned\x07\x1b[2Jdone')")
+    run_id = run_id_of(submit(project, "escape.py"))
+
+    shown = on_a_terminal("runs", "logs", run_id)
+
+    assert shown == b"\\x1b]0;owned\\x07\\x1b[2Jdone\r\n"
+
+
+def test_a_wrong_run_id_suggests_the_right_one(project: Path) -> None:
+    run_id = run_id_of(submit(project, "train.py"))
+
+    result = runyard("runs", "show", run_id[:-1])
+    other = runyard("runs", "logs", "../../etc/passwd")
+
+    assert result.returncode == 1 and f"Did you mean `{run_id}`" in result.stderr
+    assert other.returncode == 1 and other.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr + other.stderr
+
+
+def test_an_unknown_target_is_refused(project: Path) -> None:
+    result = submit(project, "--target", "gpu-cluster", "train.py")
+
+    assert result.returncode == 1
+    assert "gpu-cluster" in result.stderr and "local" in result.stderr
+
+
+def test_a_python_that_is_not_there_is_refused(project: Path) -> None:
+    result = submit(project, "--python", "/nowhere/python", "train.py")
+
+    assert result.returncode == 1
+    assert "/nowhere/python" in result.stderr
+
+
+def test_the_server_is_stopped_and_comes_back_with_its_runs(project: Path) -> None:
+    run_id = run_id_of(submit(project, "train.py"))
+    before = json.loads(runyard("server", "status", "--json").stdout)
+
+    stopped = runyard("server", "stop")
+    between = runyard("server", "status")
+    started = runyard("server", "start")
+    after = json.loads(runyard("server", "status", "--json").stdout)
+
+    assert stopped.returncode == 0 and str(before["pid"]) in stopped.stderr
+    assert between.returncode == 3
+    assert started.returncode == 0 and started.stdout.strip() == before["url"]
+    assert after["pid"] != before["pid"] and after["id"] == before["id"]
+    assert show(run_id)["run"]
+
+
+def test_a_pipe_that_closes_early_is_no_error(project: Path) -> None:
+    (project / "much.py").write_text("for i in range(200000):\n    print(i)\n")
+    run_id = run_id_of(submit(project, "much.py"))
+    command = f"{sys.executable} -m runyard.cli runs logs {run_id} | head -n 2"
+
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
+
+    assert (result.stdout, result.stderr) == ("0\n1\n", "")
+
+
+def wait_for(condition: Callable[[], bool], *, patience_s: float = 20.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+
+
+def on_a_terminal(*arguments: str) -> bytes:
+    """Return what a command shows when its stdout is a terminal."""
+    outer, inner = pty.openpty()
+    process = subprocess.Popen([sys.executable, "-m", "runyard.cli", *arguments], stdout=inner, stdin=inner)
+    os.close(inner)
+    shown = b""
+    while True:
+        try:
+            shown += os.read(outer, 65536)
+        except OSError:  # EIO: the other end is closed
+            break
+    os.close(outer)
+    assert process.wait(30) == 0
+    return shown

@@ -1,0 +1,91 @@
+"""Wrong command lines: exit code 2, an error that helps, and no server is started for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import runyard as package
+from tests.cli.command_line import runyard
+
+
+def test_version() -> None:
+    result = runyard("--version")
+
+    assert (result.returncode, result.stdout) == (0, f"runyard {package.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["sumbit", "x.py"], "Did you mean `runyard submit`?", id="misspelt command"),
+        pytest.param(["zzz"], "There are: submit, runs, server.", id="unknown command"),
+        pytest.param(["runs", "lst"], "Did you mean `runyard runs list`?", id="misspelt subcommand"),
+        pytest.param(["submit"], "SCRIPT", id="no script"),
+        pytest.param(["submit", "--detatch", "x.py"], "--detach", id="misspelt option"),
+        pytest.param(["submit", "--time-limit", "soon", "x.py"], "10m, 2h, 1d", id="no time"),
+        pytest.param(["submit", "--time-limit", "0", "x.py"], "10m, 2h, 1d", id="no time at all"),
+        pytest.param(["submit", "--env-var", "NAME", "x.py"], "NAME=VALUE", id="no value"),
+        pytest.param(["submit", "--env-var", "=x", "x.py"], "NAME=VALUE", id="no name"),
+        pytest.param(["runs", "list", "--status", "Done"], "Completed", id="unknown status"),
+        pytest.param(["runs", "list", "--limit", "0"], "0", id="limit"),
+        pytest.param(["runs", "show"], "RUN", id="no run"),
+    ],
+)
+def test_a_wrong_command_line_says_what_is_right(home: Path, arguments: list[str], message: str) -> None:
+    result = runyard(*arguments)
+
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ") and "hint: " in result.stderr
+    assert message in result.stderr
+    assert not (home / "server").exists()
+
+
+def test_our_option_after_the_script_is_a_slip(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "x.py").write_text("")
+
+    result = runyard("submit", "x.py", "--detach", cwd=tmp_path)
+
+    assert result.returncode == 2
+    assert "`--detach` stands after the script" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["submit", "trian.py"], "Scripts there: train.py.", id="misspelt script"),
+        pytest.param(["submit", "."], "is a folder", id="a folder"),
+    ],
+)
+def test_a_script_that_is_not_there_is_named(home: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    (tmp_path / "train.py").write_text("")
+
+    result = runyard(*arguments, cwd=tmp_path)
+
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ") and message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_wrong_setting_is_an_error_without_traceback(home: Path) -> None:
+    result = runyard("server", "status", environ={"RUNYARD_PORT": "many"})
+
+    assert result.returncode == 1
+    assert "RUNYARD_PORT" in result.stderr and "hint: export RUNYARD_PORT" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_status_starts_nothing(home: Path) -> None:
+    result = runyard("server", "status")
+
+    assert result.returncode == 3
+    assert "not running" in result.stdout
+    assert not (home / "server" / "token").exists()
+
+
+def test_stopping_no_server_is_fine(home: Path) -> None:
+    result = runyard("server", "stop")
+
+    assert (result.returncode, result.stderr) == (0, "No server is running.\n")

@@ -1,0 +1,126 @@
+"""Shared fixtures: nothing touches the real home, and no process of ours outlives the tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.register_assert_rewrite("runyard.testing")
+
+# Processes that tests start inherit it, ranks too; the server and supervisors do not, but know their home.
+COOKIE = "PYTEST_PROCESS_COOKIE"
+# Of the person who runs the tests: none of it may reach them.
+FOREIGN = ("RUNYARD_", "AZUREML_", "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def session_folder() -> Iterator[Path]:
+    """A short folder for this worker: homes, sockets. At the end every process that knows it is gone."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = Path(tempfile.mkdtemp(prefix="ry-"))  # short: socket paths end at 107 bytes
+        for name in [name for name in os.environ if name.startswith(FOREIGN)]:
+            patch.delenv(name)
+        for name in ("home", "run"):
+            (folder / name).mkdir(mode=0o700)
+        patch.setenv(COOKIE, uuid.uuid4().hex)
+        patch.setenv("RUNYARD_HOME", str(folder / "home"))
+        patch.setenv("XDG_RUNTIME_DIR", str(folder / "run"))
+        patch.setenv("RUNYARD_IDLE_STOP", "300")
+        yield folder
+        stop_server(folder / "home")
+        cookie = os.environ[COOKIE]
+        left = end_processes(lambda pid: environ_of(pid, COOKIE) == cookie or belongs_to(pid, folder))
+        shutil.rmtree(folder, ignore_errors=True)
+    assert not left, "processes left after the tests:\n" + "\n".join(left)
+
+
+@pytest.fixture
+def home(session_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A fresh RUNYARD_HOME for one test; its server is stopped and nothing of it is left afterwards."""
+    folder = Path(tempfile.mkdtemp(prefix="h", dir=session_folder))
+    monkeypatch.setenv("RUNYARD_HOME", str(folder))
+    yield folder
+    stop_server(folder)
+    left = end_processes(lambda pid: belongs_to(pid, folder))
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left, "processes left after the test:\n" + "\n".join(left)
+
+
+def stop_server(home: Path) -> None:
+    """Ask the home's private server to leave, when there is one."""
+    if not (home / "server").exists():
+        return
+    from runyard.client.private_server import find
+    from runyard.core.errors import RunyardError
+    from runyard.core.settings import read_settings
+
+    try:
+        client = find(read_settings({**os.environ, "RUNYARD_HOME": str(home)}))
+        if client is not None:
+            client.server.stop()
+    except RunyardError:
+        pass  # what does not answer is ended below
+
+
+def end_processes(ours: Callable[[int], bool], *, patience_s: float = 10.0) -> list[str]:
+    """Wait for processes for which `ours(pid)` holds to leave; kill and name those that stay."""
+    deadline = time.monotonic() + patience_s
+    while left := [pid for pid in live_pids() if ours(pid)]:
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    names = [f"{pid}: {command_of(pid)}" for pid in left]
+    for pid in left:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    return names
+
+
+def live_pids() -> list[int]:
+    mine = os.getpid()
+    return [
+        int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and not is_zombie(int(name))
+    ]
+
+
+def is_zombie(pid: int) -> bool:
+    return read_proc(pid, "stat").rpartition(b")")[2].split()[:1] == [b"Z"]
+
+
+def environ_of(pid: int, name: str) -> str | None:
+    prefix = name.encode() + b"="
+    for item in read_proc(pid, "environ").split(b"\0"):
+        if item.startswith(prefix):
+            return os.fsdecode(item[len(prefix) :])
+    return None
+
+
+def belongs_to(pid: int, folder: Path) -> bool:
+    """Whether the process lives or works in `folder`: one that emptied its variables is still found."""
+    try:
+        cwd = os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        cwd = ""
+    places = (environ_of(pid, "RUNYARD_HOME") or "", cwd)
+    return any(place == str(folder) or place.startswith(f"{folder}/") for place in places)
+
+
+def command_of(pid: int) -> str:
+    return os.fsdecode(read_proc(pid, "cmdline").replace(b"\0", b" "))[:300]
+
+
+def read_proc(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,381 @@
+"""The private server's process: one per home, private, and back after anything."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from runyard.client.private_server import connect, find
+from runyard.core.errors import RunyardError, ServerNotStarted, StoreUnavailable
+from runyard.core.runtime_folder import runtime_folder
+from tests.server.private import (
+    holder_of,
+    is_alive,
+    kill,
+    listening_addresses,
+    log_of,
+    pid_of,
+    settings_of,
+    start,
+    stop,
+    variables_of,
+    wait_until,
+)
+
+ASK_FOR_PID = """
+from runyard.client.private_server import connect
+from runyard.core.settings import read_settings
+print(connect(read_settings()).server.info().pid)
+"""
+
+
+def run_python(code: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def mode_of(path: Path | str) -> int:
+    return stat.S_IMODE(os.lstat(path).st_mode)
+
+
+def test_the_first_call_starts_a_server_that_only_its_owner_reaches(home: Path) -> None:
+    before = os.umask(0)
+    try:
+        client = start(home)
+    finally:
+        os.umask(before)
+    path = str(client.address.path)
+    token = (home / "server/token").read_text()
+
+    assert mode_of(path) == 0o600
+    assert stat.S_ISSOCK(os.lstat(path).st_mode)
+    assert mode_of(os.path.dirname(path)) == 0o700
+    assert len(path.encode()) <= 107
+    assert (mode_of(home), mode_of(home / "server")) == (0o700, 0o700)
+    assert {entry.name: mode_of(entry) for entry in (home / "server").iterdir() if entry.is_file()}.items() >= {
+        ("token", 0o600),
+        ("lock", 0o600),
+        ("server.log", 0o600),
+        ("runyard.db", 0o600),
+    }
+    assert re.fullmatch(r"ryt_[0-9a-f]{64}\n", token)
+    assert client.workspaces.get("default").name == "default"
+
+
+def test_the_lock_names_host_boot_and_process(home: Path) -> None:
+    client = start(home)
+    pid = pid_of(client)
+    holder = holder_of(home)
+
+    assert holder["host"] == socket.gethostname()
+    assert holder["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert holder["pid"] == pid
+    assert holder["start_ticks"] == int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    assert holder["socket"] == client.address.path
+
+
+def test_it_listens_on_loopback_and_unix_sockets_only(home: Path) -> None:
+    client = start(home)
+    info = client.server.info()
+    found = list(listening_addresses(info.pid))
+
+    assert [address for address, _ in found] == ["127.0.0.1"]
+    assert info.url == f"http://127.0.0.1:{found[0][1]}"
+
+
+def test_ten_first_calls_at_once_end_in_one_server(home: Path) -> None:
+    with ThreadPoolExecutor(10) as pool:
+        results = list(pool.map(lambda _: run_python(ASK_FOR_PID), range(10)))
+
+    assert [result.stderr for result in results if result.returncode] == []
+    assert len({result.stdout for result in results}) == 1
+    assert log_of(home).count(" serves ") == 1
+
+
+def test_a_killed_server_leaves_no_obstacle_and_the_next_keeps_id_and_port(home: Path) -> None:
+    first = start(home).server.info()
+    kill(first.pid)
+    assert Path(holder_of(home)["socket"]).exists()
+
+    second = start(home).server.info()
+
+    assert second.pid != first.pid
+    assert (second.id, second.url) == (first.id, first.url)
+
+
+def test_a_client_goes_on_when_its_server_was_killed(home: Path) -> None:
+    client = connect(settings_of(home))
+    first = client.server.info()
+    kill(first.pid)
+
+    second = client.server.info()
+
+    assert second.pid != first.pid
+    assert second.id == first.id
+
+
+def test_a_second_server_leaves_quietly(home: Path) -> None:
+    pid = pid_of(start(home))
+    result = subprocess.run(
+        [sys.executable, "-m", "runyard.server", "--home", str(home)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+    assert is_alive(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_stops_it_and_nothing_is_left_over(home: Path, number: signal.Signals) -> None:
+    client = start(home)
+    pid = pid_of(client)
+    os.kill(pid, number)
+    wait_until(lambda: not is_alive(pid))
+
+    assert not os.path.exists(str(client.address.path))
+    assert (home / "server/lock").read_bytes() == b""
+    assert f"Leaving: signal {number.name}" in log_of(home)
+
+
+def test_it_can_be_asked_to_leave_and_is_then_not_found(home: Path) -> None:
+    client = start(home)
+    pid = pid_of(client)
+    client.server.stop()
+    wait_until(lambda: not is_alive(pid))
+
+    assert find(settings_of(home)) is None
+    assert "Leaving: asked to" in log_of(home)
+
+
+def test_it_leaves_when_nothing_was_asked_for_long_enough(home: Path) -> None:
+    client = start(home, RUNYARD_IDLE_STOP="1")
+    pid = holder_of(home)["pid"]
+    for _ in range(4):
+        client.server.info()
+    wait_until(lambda: not is_alive(pid), within_s=20)
+
+    assert "Leaving: nothing to do" in log_of(home)
+    assert not os.path.exists(str(client.address.path))
+
+
+def test_a_kept_port_that_somebody_took_is_replaced_and_the_log_says_so(home: Path) -> None:
+    port = int(start(home).server.info().url.rpartition(":")[2])
+    stop(home)
+    with socket.create_server(("127.0.0.1", port)):
+        other = int(start(home).server.info().url.rpartition(":")[2])
+    stop(home)
+    again = int(start(home).server.info().url.rpartition(":")[2])
+
+    assert other != port
+    assert again == other
+    assert f"Port {port}, kept from before, is taken" in log_of(home)
+
+
+def test_a_wanted_port_is_used_or_the_error_says_what_to_do(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServerNotStarted, match=str(port)) as caught:
+            start(home, RUNYARD_PORT=str(port))
+
+    assert "RUNYARD_PORT" in caught.value.hint
+    assert start(home, RUNYARD_PORT=str(port)).server.info().url == f"http://127.0.0.1:{port}"
+
+
+def test_a_home_that_another_host_uses_is_refused_with_the_next_step(home: Path) -> None:
+    lock = home / "server/lock"
+    lock.parent.mkdir(mode=0o700)
+    holder = {"host": "other-host", "boot_id": "b", "pid": 7, "start_ticks": 1, "socket": "/none"}
+    lock.write_text(json.dumps(holder))
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(ServerNotStarted, match="other-host") as caught:
+            start(home)
+
+    assert "runyard server stop" in caught.value.hint
+    assert "RUNYARD_HOME" in caught.value.hint
+
+
+def test_a_lock_from_before_a_restart_of_this_host_is_no_obstacle(home: Path) -> None:
+    lock = home / "server/lock"
+    lock.parent.mkdir(mode=0o700)
+    holder = {"host": socket.gethostname(), "boot_id": "old", "pid": 1, "start_ticks": 1, "socket": "/none"}
+    lock.write_text(json.dumps(holder))
+
+    assert holder_of(home)["boot_id"] == "old"
+    assert start(home).server.info().host == socket.gethostname()
+    assert holder_of(home)["boot_id"] != "old"
+
+
+def test_what_the_server_finds_wrong_reaches_the_caller(home: Path) -> None:
+    (home / "server").mkdir(mode=0o700)
+    (home / "server/runyard.db").write_bytes(b"this is not a database" * 100)
+    with pytest.raises(StoreUnavailable) as caught:
+        start(home)
+
+    assert "runyard.db" in str(caught.value)
+    assert caught.value.hint
+
+
+def test_an_open_home_with_other_peoples_files_is_refused(home: Path) -> None:
+    (home / "thesis.tex").touch()
+    home.chmod(0o755)
+    with pytest.raises(ServerNotStarted, match="cannot be used"):
+        start(home)
+
+    assert mode_of(home) == 0o755
+
+
+def test_an_open_but_empty_home_is_closed(home: Path) -> None:
+    home.chmod(0o755)
+    start(home)
+
+    assert mode_of(home) == 0o700
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "reason"),
+    [("ryt_" + "0" * 64, 0o644, "Others can read it"), ("short", 0o600, "does not hold a token")],
+)
+def test_a_token_file_that_is_not_safe_is_refused(home: Path, text: str, mode: int, reason: str) -> None:
+    (home / "server").mkdir(mode=0o700)
+    (home / "server/token").write_text(text)
+    (home / "server/token").chmod(mode)
+    with pytest.raises(ServerNotStarted, match=reason):
+        start(home)
+
+
+def test_nothing_of_the_starters_variables_reaches_the_server(home: Path) -> None:
+    hostile = {
+        "BASH_ENV": "/tmp/evil",
+        "PYTHONSTARTUP": "/tmp/evil.py",
+        "PYTHONWARNINGS": "ignore",
+        "GIT_SSH_COMMAND": "evil",
+        "AWS_SECRET_ACCESS_KEY": "canary",
+        "LD_AUDIT": "",
+        "RUNYARD_TOKEN": "canary",
+        "MALLOC_ARENA_MAX": "1",
+    }
+    result = run_python(ASK_FOR_PID, **hostile)
+    pid = int(result.stdout)
+    variables = variables_of(pid)
+
+    assert set(hostile) & set(variables) == {"MALLOC_ARENA_MAX"}
+    assert variables["MALLOC_ARENA_MAX"] == "2"
+    assert variables["RUNYARD_HOME"] == str(home)
+    assert os.readlink(f"/proc/{pid}/cwd") == "/"
+    assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
+    assert os.readlink(f"/proc/{pid}/fd/2") == str(home / "server/server.log")
+
+
+def test_the_server_is_nobodys_child_and_has_a_session_of_its_own(home: Path) -> None:
+    pid = pid_of(start(home))
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    parent, session = int(fields[1]), int(fields[3])
+
+    assert parent != os.getpid()
+    assert session != os.getsid(0)
+
+
+def test_another_login_session_finds_the_same_server(home: Path, tmp_path: Path) -> None:
+    first = pid_of(start(home))
+    tmp_path.chmod(0o700)
+    result = run_python(ASK_FOR_PID, XDG_RUNTIME_DIR=str(tmp_path))
+
+    assert int(result.stdout) == first
+
+
+def test_a_python_without_the_servers_packages_says_what_to_do(home: Path) -> None:
+    source = str(Path(__file__).parent.parent.parent / "src")
+    result = run_python(ASK_FOR_PID, "-S", PYTHONPATH=source)
+
+    assert result.returncode == 1
+    assert "fastapi" in result.stderr
+    assert "pip install runyard" in result.stderr
+    assert "RUNYARD_URL" in result.stderr
+    assert not (home / "server/lock").exists()
+
+
+def test_the_log_starts_anew_when_it_is_large(home: Path) -> None:
+    (home / "server").mkdir(mode=0o700)
+    (home / "server/server.log").write_bytes(b"x" * (8 << 20))
+    pid = pid_of(start(home))
+
+    assert log_of(home).count(" serves ") == 1
+    assert (home / "server/server.log").stat().st_size < 10_000
+    assert (home / "server/server.log.1").stat().st_size >= 8 << 20
+    assert os.readlink(f"/proc/{pid}/fd/2") == str(home / "server/server.log")
+
+
+def private(folder: Path) -> Path:
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+def test_a_runtime_folder_that_is_not_ours_alone_is_refused(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    place = private(tmp_path / "x")
+    environ = {"XDG_RUNTIME_DIR": str(place)}
+    folder = runtime_folder(home, environ)
+    assert folder.parent == place
+    assert mode_of(folder) == 0o700
+
+    folder.chmod(0o755)
+    with pytest.raises(ServerNotStarted, match="Others may enter it"):
+        runtime_folder(home, environ)
+    folder.rmdir()
+    folder.symlink_to(private(tmp_path / "elsewhere"))
+    with pytest.raises(ServerNotStarted, match="a link"):
+        runtime_folder(home, environ)
+
+
+def test_a_runtime_folder_is_elsewhere_when_the_usual_one_is_open_or_too_long(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    open_place = private(tmp_path / "open")
+    open_place.chmod(0o755)
+    long_place = private(tmp_path / ("l" * 100))
+
+    for place in (open_place, long_place, tmp_path / "missing"):
+        folder = runtime_folder(home, {"XDG_RUNTIME_DIR": str(place)})
+        assert folder.parent == Path(f"/tmp/runyard-{os.getuid()}")
+        assert mode_of(folder) == 0o700
+        folder.rmdir()
+
+
+def test_two_spellings_of_one_home_are_one_home(tmp_path: Path) -> None:
+    real = private(tmp_path / "real")
+    (tmp_path / "link").symlink_to(real)
+    environ = {"XDG_RUNTIME_DIR": str(private(tmp_path / "x"))}
+
+    assert runtime_folder(real, environ) == runtime_folder(tmp_path / "link", environ)
+    assert runtime_folder(real, environ) != runtime_folder(tmp_path / "other", environ)
+
+
+def test_errors_of_a_start_are_ours(home: Path) -> None:
+    home.rmdir()
+    home.write_text("a file")
+    try:
+        with pytest.raises(RunyardError, match="cannot be read"):
+            start(home)
+    finally:
+        home.unlink()
+        home.mkdir()

@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from runyard.core.errors import SnapshotRejected
+from runyard.snapshots.secrets import git_excludes, looks_secret
+from runyard.snapshots.take import Snapshot
+from runyard.testing.content import LocalContent
+from tests.snapshots.folders import all_bytes, stored, write
+
+Take = Callable[..., Snapshot]
+
+
+def names(content: LocalContent, snapshot: Snapshot) -> set[str]:
+    return {name for name in stored(content, snapshot.root) if not name.endswith("/")}
+
+
+def test_amlignore_wins_over_gitignore(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".amlignore": "*.log\n", ".gitignore": "*.py\n", "train.py": "", "a.log": "", "sub/b.log": ""})
+
+    assert names(content, take()) == {".amlignore", ".gitignore", "train.py"}
+
+
+def test_gitignore_is_used_when_there_is_no_amlignore(project: Path, content: LocalContent, take: Take) -> None:
+    write(
+        project,
+        {
+            ".gitignore": "# data\n\n/data/\n*.log\n!keep.log\n",
+            "data/x": "",
+            "sub/data/y": "",
+            "a.log": "",
+            "keep.log": "",
+        },
+    )
+
+    assert names(content, take()) == {".gitignore", "sub/data/y", "keep.log"}
+
+
+def test_ignore_files_of_subfolders_are_not_read(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {"sub/.gitignore": "*\n", "sub/.amlignore": "*\n", "sub/x.py": ""})
+
+    assert names(content, take()) == {"sub/.gitignore", "sub/.amlignore", "sub/x.py"}
+
+
+def test_rules_that_change_are_applied_to_what_was_known(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {"a.py": "a", "b.log": "b", "sub/c.log": "c"})
+    assert names(content, take()) == {"a.py", "b.log", "sub/c.log"}
+    (project / ".amlignore").write_text("*.log\n")
+    assert names(content, take()) == {".amlignore", "a.py"}
+    (project / ".amlignore").write_text("b.log\n")
+    assert names(content, take()) == {".amlignore", "a.py", "sub/c.log"}
+    (project / ".amlignore").unlink()
+
+    assert names(content, take()) == {"a.py", "b.log", "sub/c.log"}
+
+
+def test_a_name_that_becomes_a_folder_is_decided_anew(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".amlignore": "build/\n", "build": "a file called build"})
+    assert names(content, take()) == {".amlignore", "build"}
+    (project / "build").unlink()
+    write(project, {"build/out.o": "x"})
+    assert names(content, take()) == {".amlignore"}
+    (project / "build" / "out.o").unlink()
+    (project / "build").rmdir()
+    write(project, {"build": "a file again"})
+
+    assert stored(content, take().root)["build"] == b"a file again"
+
+
+def test_the_same_files_are_kept_as_git_keeps(project: Path, content: LocalContent, take: Take) -> None:
+    rules = [
+        "*.o",
+        "!keep.o",
+        "/top",
+        "deep/**/x",
+        "build/",
+        "a/*",
+        "!a/b",
+        "**/cache",
+        "doc/*.txt",
+        "[0-9]*.tmp",
+        "\\#odd",
+        "sp ace",
+    ]
+    files = [
+        *("x.o", "keep.o", "sub/keep.o", "top", "sub/top", "deep/x", "deep/1/2/x", "deep/y", "build/x", "sub/build/y"),
+        *(
+            "a/b",
+            "a/c",
+            "a/d/e",
+            "cache/q",
+            "u/cache/w",
+            "doc/a.txt",
+            "doc/sub/a.txt",
+            "1.tmp",
+            "x1.tmp",
+            "#odd",
+            "sp ace",
+        ),
+    ]
+    write(project, {".gitignore": "\n".join(rules) + "\n", **dict.fromkeys(files, "")})
+    git = ["git", "-c", "core.excludesFile=/dev/null"]
+    subprocess.run([*git, "init", "-q"], cwd=project, check=True)
+    listed = subprocess.run(
+        [*git, "ls-files", "-z", "--others", "--exclude-standard"],
+        cwd=project,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    assert names(content, take()) == set(listed.stdout.split("\0")) - {""}
+
+
+def test_git_and_bytecode_folders_stay_out_at_every_depth(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".git/config": "x", "sub/.git": "gitdir: elsewhere", "sub/__pycache__/a.pyc": "x", "sub/a.py": ""})
+
+    assert names(content, take()) == {"sub/a.py"}
+
+
+def test_our_own_home_inside_the_source_stays_out(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {"train.py": "", "yard/artifacts/packs/x": "stored"})
+    snapshot = take(home=project / "yard")
+
+    assert names(content, snapshot) == {"train.py"}
+    assert any("RUNYARD_HOME" in note and "`yard`" in note for note in snapshot.notes)
+
+
+SECRETS = [
+    *(".env", ".env.production", "prod.env", ".netrc", "credentials", "credentials.json", "id_rsa", "id_ed25519"),
+    *("server.pem", "tls.KEY", "cert.p12", "service-account-1.json", ".pypirc", ".git-credentials"),
+]
+HARMLESS = [".env.example", "credentials.py", "id_rsa.pub", "environment.yml", "keyboard.txt", "train.py", "cacert.pem"]
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_looks_secret_is_left_out_with_a_notice(
+    project: Path, content: LocalContent, take: Take, name: str
+) -> None:
+    write(project, {f"conf/{name}": "canary of a secret", "train.py": "code"})
+    said: list[str] = []
+    snapshot = take(say=said.append)
+
+    assert names(content, snapshot) == {"train.py"}
+    assert b"canary of a secret" not in all_bytes(content)
+    assert said == snapshot.notes
+    assert f"`conf/{name}`" in said[0] and f"`!{name}`" in said[0] and "`.amlignore`" in said[0]
+    assert take().notes == said, "the notice comes again with the next snapshot"
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_only_shares_a_name_with_secrets_travels(
+    project: Path, content: LocalContent, take: Take, name: str
+) -> None:
+    write(project, {name: "fine"})
+    snapshot = take()
+
+    assert names(content, snapshot) == {name} and snapshot.notes == []
+
+
+def test_secret_folders_stay_out(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".aws/config": "x", ".ssh/known_hosts": "x", "deep/.kube/config": "x", "a.py": ""})
+    snapshot = take()
+
+    assert names(content, snapshot) == {"a.py"}
+    assert all(f"`{name}`" in snapshot.notes[0] for name in (".aws", ".ssh", "deep/.kube"))
+
+
+def test_a_secret_that_the_ignore_file_takes_back_in_travels(project: Path, content: LocalContent, take: Take) -> None:
+    write(project, {".amlignore": "!.env\n", ".env": "meant", "sub/.env": "meant too", "other.pem": "not"})
+    snapshot = take()
+
+    assert names(content, snapshot) == {".amlignore", ".env", "sub/.env"}
+    assert "other.pem" in snapshot.notes[0] and ".env" not in snapshot.notes[0]
+
+
+def test_a_secret_that_is_ignored_needs_no_notice(project: Path, take: Take) -> None:
+    write(project, {".gitignore": ".env\n", ".env": "x"})
+
+    assert take().notes == []
+
+
+def test_every_secret_pattern_reaches_git_too() -> None:
+    assert ":(exclude,icase,glob)**/.env" in git_excludes() and ":(exclude,icase,glob)**/.ssh/**" in git_excludes()
+    assert looks_secret(".ENV", is_folder=False) and not looks_secret(".env", is_folder=True)
+
+
+def test_an_ignore_file_that_is_a_link_is_not_followed(
+    project: Path, tmp_path: Path, content: LocalContent, take: Take
+) -> None:
+    (tmp_path / "outside").write_text("*.py\n")
+    write(project, {"rules": "*.py\n", "a.py": ""})
+    (project / ".amlignore").symlink_to("rules")
+    snapshot = take()
+
+    assert "a.py" in names(content, snapshot)
+    assert snapshot.notes == ["`.amlignore` is a symbolic link and was not read: nothing is ignored by it."]
+
+
+def test_an_ignore_file_that_cannot_be_understood_is_named(project: Path, take: Take) -> None:
+    write(project, {".amlignore": "x" * ((1 << 20) + 1)})
+
+    with pytest.raises(SnapshotRejected, match=r"`.amlignore` is longer"):
+        take()
+
+
+def test_pathspec_is_loaded_only_for_rules_and_its_lack_is_explained(project: Path, tmp_path: Path) -> None:
+    write(tmp_path, {"block/pathspec.py": "raise ImportError('not here')"})
+    script = f"""
+        import sys
+        from pathlib import Path
+        sys.path.insert(0, {str(tmp_path / "block")!r})
+        from runyard.core.errors import MissingExtra
+        from runyard.snapshots.take import take_snapshot
+        from runyard.testing.content import LocalContent
+        project, home = Path({str(project)!r}), Path({str(tmp_path / "home")!r})
+        (project / "train.py").write_text("x")
+        (project / ".gitignore").write_text("# nothing but a remark\\n")
+        print(take_snapshot(project, LocalContent(), home=home).files, "pathspec" in sys.modules)
+        (project / ".gitignore").write_text("*.log\\n")
+        try:
+            take_snapshot(project, LocalContent(), home=home)
+        except MissingExtra as error:
+            print(error)
+    """
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], check=True, capture_output=True, text=True, env=environ
+    )
+
+    assert done.stdout.startswith("2 False\n")
+    assert "`.gitignore` cannot be applied" in done.stdout and "pip install -U pathspec" in done.stdout

@@ -1,0 +1,155 @@
+"""The documentation is true: links lead somewhere, settings, commands, errors and dependencies are all described."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import runyard
+from runyard.core import errors
+from runyard.core.settings import Settings
+
+ROOT = Path(__file__).parent.parent
+SKIPPED = {
+    ".git",
+    ".venv",
+    ".runyard",
+    "__pycache__",
+    ".mypy_cache",
+    ".ruff_cache",
+    ".pytest_cache",
+    ".hypothesis",
+    "dist",
+}
+LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
+
+# Split, so that this file does not hold what it forbids.
+MACHINE_PATHS = re.compile(
+    r"(?<![\w./~])/(?:wor" r"k|roo" r"t|hom" r"e/[a-z]\w*)/[\w.]|\.pye" r"nv|/opt/(?:pypi|wheels)"
+)
+REGISTRIES = re.compile(
+    r"(?:artifac"
+    r"tory|nex"
+    r"us|py"
+    r"pi|pyth"
+    r"onhosted|devpi|jf"
+    r"rog)[\w.-]*\.(?:org|io|com|net|internal|local)",
+    re.I,
+)
+
+
+def files(*patterns: str) -> list[Path]:
+    found = [path for pattern in patterns for path in ROOT.rglob(pattern)]
+    return sorted(path for path in found if path.is_file() and not SKIPPED & set(path.relative_to(ROOT).parts))
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ +(.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", files("*.md"), ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files_and_titles_that_exist(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(CODE.sub("", page.read_text())):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+
+    assert not broken
+
+
+def test_every_documentation_page_is_reached_from_the_index() -> None:
+    seen: set[Path] = set()
+    waiting = [ROOT / "docs/index.md", ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md" or not page.exists():
+            continue
+        seen.add(page)
+        waiting += [(page.parent / link.partition("#")[0]).resolve() for link in LINK.findall(page.read_text())]
+
+    assert set((ROOT / "docs").rglob("*.md")) <= seen
+
+
+def test_every_setting_is_described() -> None:
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    source = (ROOT / "src/runyard/core/settings.py").read_text()
+    variables = set(re.findall(r"RUNYARD_[A-Z_]+", source))
+
+    assert len(variables) >= len(Settings.__dataclass_fields__)
+    assert {name for name in variables if f"`{name}`" not in page} == set()
+
+
+def test_every_error_code_is_described() -> None:
+    page = (ROOT / "docs/reference/errors.md").read_text()
+    codes = {
+        cls.code for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, errors.RunyardError)
+    }
+
+    assert {code for code in codes if f"`{code}`" not in page} == set()
+
+
+def test_every_dependency_is_explained() -> None:
+    page = (ROOT / "docs/dependencies.md").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+    names = set(re.findall(r'"([a-z][a-z0-9-]+)>=', project))
+
+    assert names
+    assert {name for name in names if not re.search(rf"(?<![\w-]){name}(?![\w-])", page)} == set()
+
+
+def test_the_command_line_reference_is_what_the_commands_say() -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "scripts/write_reference.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+
+
+def test_version_and_changelog_agree() -> None:
+    titles = re.findall(r"^## +(\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert titles[:2] == ["Unreleased", runyard.__version__]
+
+
+def test_the_readme_fits_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 100
+
+
+def test_no_file_names_this_machine_or_a_package_registry() -> None:
+    found = []
+    for path in files("*"):
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in MACHINE_PATHS.finditer(text)]
+        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in REGISTRIES.finditer(text)]
+
+    assert not found
+
+
+def test_lock_files_pin_every_package_by_hash() -> None:
+    for lock in ROOT.glob("requirements*.lock"):
+        pins = re.findall(r"^[a-z][^\n]*(?:\n +--hash=sha256:[0-9a-f]{64} *\\?)+", lock.read_text(), re.MULTILINE)
+        names = re.findall(r"^\S", lock.read_text(), re.MULTILINE)
+
+        assert pins and len(pins) == len(names), lock.name
+
+
+def test_ci_runs_the_targets_that_people_run() -> None:
+    script = (ROOT / ".ci/run").read_text()
+
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+    assert "for target in test check test-external" in script

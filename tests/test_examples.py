@@ -1,0 +1,73 @@
+"""What the README and the examples show works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.command_line import runyard
+
+ROOT = Path(__file__).parent.parent
+
+
+def run_python(script: Path, *, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(script)],
+        cwd=cwd,
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=110,
+        check=False,
+    )
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_the_first_run_example_trains_and_shows_its_results(home: Path, tmp_path: Path) -> None:
+    result = run_python(ROOT / "examples/first_run/submit.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert "353 patients to learn from, 89 to test on" in result.stdout
+    assert re.search(r"^mse    21 values, from \d+\.\d to \d+\.\d$", result.stdout, re.MULTILINE)
+    assert re.search(r"^r2     0\.\d{3} with alpha 0\.5$", result.stdout, re.MULTILINE)
+    assert "outputs/model.pkl" in result.stdout
+    assert re.search(r"^page   http://127\.0\.0\.1:\d+/", result.stdout, re.MULTILINE)
+
+
+def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
+    submit, script = blocks("README.md", "python")
+    (tmp_path / "my_project").mkdir()
+    (tmp_path / "my_project" / "train.py").write_text(script)
+    (tmp_path / "submit.py").write_text(submit)
+
+    result = run_python(tmp_path / "submit.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert result.stdout.rstrip().splitlines()[-1].startswith("{'loss': 0.25} [")
+
+
+def test_every_command_in_the_pages_exists() -> None:
+    lines = {
+        line.split("#")[0].strip()
+        for page in ("README.md", "docs/guides/first-run.md")
+        for block in blocks(page, "sh")
+        for line in block.splitlines()
+        if line.startswith("runyard ")
+    }
+
+    assert len(lines) >= 6
+    for line in lines:
+        words = shlex.split(line.split(" -- ")[0].split(" | ")[0])[1:]
+        depth = 1 if words[0] == "submit" else 2
+        options = [word for word in words[depth:] if word.startswith("-")]
+        page = runyard(*words[:depth], "--help")
+        assert page.returncode == 0, line
+        assert all(option in page.stdout for option in options), line
