@@ -43,16 +43,18 @@ METRICS = ("loss", "accuracy", "val_loss", "val_accuracy", "seconds")
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 WORKSPACE = "default"
 
+LOW_LOSS = [MetricCondition("loss", "<", 0.5)]
+LOWEST_LOSS = [MetricCondition("loss", "<", 0.1)]
 QUERIES: dict[str, RunQuery] = {
     "newest": RunQuery(WORKSPACE),
     "newest_of_experiment": RunQuery(WORKSPACE, experiment="experiment-7"),
-    "metric_ordered": RunQuery(WORKSPACE, metrics=[MetricCondition("loss", "<", 0.5)], order="metrics.loss", descending=False),
+    "metric_ordered": RunQuery(WORKSPACE, metrics=LOW_LOSS, order="metrics.loss", descending=False),
     "metric_rare": RunQuery(WORKSPACE, metrics=[MetricCondition("accuracy", ">", 0.9999)], order="metrics.loss"),
     "order_only": RunQuery(WORKSPACE, order="metrics.accuracy"),
     "experiment_ordered": RunQuery(WORKSPACE, experiment="experiment-7", order="metrics.loss", descending=False),
     "tag_common": RunQuery(WORKSPACE, tags={"team": "vision"}),
     "tag_rare": RunQuery(WORKSPACE, tags={"keep": "yes"}),
-    "tag_and_metric": RunQuery(WORKSPACE, tags={"team": "nlp"}, metrics=[MetricCondition("loss", "<", 0.1)], order="metrics.loss"),
+    "tag_and_metric": RunQuery(WORKSPACE, tags={"team": "nlp"}, metrics=LOWEST_LOSS, order="metrics.loss"),
     "parameter": RunQuery(WORKSPACE, parameters={"lr": "0.017"}),
     "failed": RunQuery(WORKSPACE, statuses=[RunStatus.FAILED]),
     "no_match": RunQuery(WORKSPACE, tags={"team": "nobody"}),
@@ -60,8 +62,9 @@ QUERIES: dict[str, RunQuery] = {
 
 BARE = {
     "newest": "SELECT document FROM runs WHERE workspace_id = 1 AND child = 0 ORDER BY serial DESC LIMIT 101",
-    "metric_ordered": "SELECT r.document FROM run_metrics m JOIN runs r ON r.serial = m.run_serial WHERE m.workspace_id = 1 "
-    "AND m.name = 'loss' AND m.\"column\" = '' AND m.last < 0.5 AND m.child = 0 ORDER BY m.last, m.run_serial LIMIT 101",
+    "metric_ordered": "SELECT r.document FROM run_metrics m JOIN runs r ON r.serial = m.run_serial "
+    "WHERE m.workspace_id = 1 AND m.name = 'loss' AND m.\"column\" = '' AND m.last < 0.5 AND m.child = 0 "
+    "ORDER BY m.last, m.run_serial LIMIT 101",
     "tag_common": "SELECT r.document FROM run_labels l JOIN runs r ON r.serial = l.run_serial WHERE l.kind = 'tag' "
     "AND l.key = 'team' AND l.value = 'vision' AND r.child = 0 ORDER BY l.run_serial DESC LIMIT 101",
 }
@@ -107,7 +110,9 @@ def fill(store: SqliteStore, count: int) -> None:
     experiments = [store.put_experiment(WORKSPACE, f"experiment-{index}") for index in range(EXPERIMENTS)]
     draw = random.Random(1)
     for at in range(0, count, BATCH):
-        batch = [make_run(draw, index, experiments[index % EXPERIMENTS].id) for index in range(at, min(at + BATCH, count))]
+        batch = [
+            make_run(draw, index, experiments[index % EXPERIMENTS].id) for index in range(at, min(at + BATCH, count))
+        ]
         store._database.write(lambda session, at=at, batch=batch: insert(session, draw, at + 1, batch))
 
 
@@ -119,7 +124,9 @@ def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
         id=f"{experiment}_{1767225600 + index}_{index:08x}",
         workspace=WORKSPACE,
         experiment=experiment,
-        spec=RunSpec(script="train.py", arguments=arguments, environment=EnvironmentSpec(interpreter="/usr/bin/python3")),
+        spec=RunSpec(
+            script="train.py", arguments=arguments, environment=EnvironmentSpec(interpreter="/usr/bin/python3")
+        ),
         status=RunStatus.FAILED if index % 1000 == 3 else RunStatus.COMPLETED,
         tags={"team": draw.choice(["vision", "nlp", "speech"]), **({"keep": "yes"} if index % 5000 == 7 else {})},
         properties={"azureml.git.commit": f"{draw.getrandbits(160):040x}"},

@@ -31,7 +31,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 # Split, so that this file does not hold what it forbids.
 MACHINE_PATHS = re.compile(
-    r"(?<![\w./~])/(?:wor" r"k|roo" r"t|hom" r"e/[a-z]\w*)/[\w.]|\.pye" r"nv|/opt/(?:pypi|wheels)"
+    r"(?<![\w./~])/(?:wor" r"k|roo" r"t)/[\w.]|\.pye" r"nv|/opt/(?:pypi|wheels)"
 )
 REGISTRIES = re.compile(
     r"(?:artifac"

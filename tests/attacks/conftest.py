@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import secrets
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.client.private_server import connect
+from runyard.core.folders import run_folder
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.settings import read_settings
@@ -27,6 +29,7 @@ class OwnedRun:
 
     id: str
     token: str
+    process: subprocess.Popen[bytes]
 
 
 @dataclass(frozen=True)
@@ -61,22 +64,36 @@ def victim(session_folder: Path) -> Iterator[Victim]:
         url = urlsplit(client.address.web_url or "")
         canary = Path(tempfile.mkdtemp(prefix="c", dir=session_folder)) / "canary"
         canary.write_bytes(secrets.token_hex(32).encode())
+        first, second = own_run(client), own_run(client)
         yield Victim(
             home=home,
             client=client,
             wire=Wire(str(url.hostname), int(url.port or 0)),
             unix=Wire("", 0, unix=client.address.path),
-            first=own_run(client),
-            second=own_run(client),
+            first=first,
+            second=second,
             canary=canary,
         )
+        for run in (first, second):
+            run.process.kill()
+            run.process.wait()
+            wait_for_watcher(home, run.id)
         stop_server(home)
 
 
+def wait_for_watcher(home: Path, run_id: str) -> None:
+    """A watcher that cannot reach its server starts it again, so it must have left first."""
+    deadline = time.monotonic() + 20
+    while run_folder(home, run_id, 1).exists():
+        assert time.monotonic() < deadline, f"the watcher of {run_id} stays"
+        time.sleep(0.02)
+
+
 def own_run(client: Client) -> OwnedRun:
-    """Create a run that this process is, and return what its code would hold."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    """Create a run that some process is, and return what its code would hold."""
+    process = subprocess.Popen(["sleep", "600"])
+    ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
     new = NewRun(key=make_uuid(), id=make_run_id("attacked"), workspace="default", experiment="attacked", type=None)
-    created = client.runs.create(new, launch=False, interactive={"pid": os.getpid(), "start_ticks": ticks})
+    created = client.runs.create(new, launch=False, interactive={"pid": process.pid, "start_ticks": ticks})
     assert created.token
-    return OwnedRun(created.run.id, created.token)
+    return OwnedRun(created.run.id, created.token, process)

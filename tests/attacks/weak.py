@@ -52,7 +52,7 @@ class Weak(BaseHTTPRequestHandler):
         text = unquote(unquote(name.encode("latin-1").decode("utf-8", "replace")))
         text = unicodedata.normalize("NFKC", text).replace("\\", "/").replace("\0", "").replace("file://", "")
         for mark in "?#;&":
-            text = text.replace(f"a{mark}", "")
+            text = text.replace(f"outputs/a{mark}", "")
         return self.root / (text if text.startswith("/") else f"./{text}")
 
     def log_message(self, *_: object) -> None:
@@ -62,6 +62,7 @@ class Weak(BaseHTTPRequestHandler):
 @contextmanager
 def weak_server(root: Path) -> Iterator[Wire]:
     """Serve `root` on loopback until the block ends."""
+    root.mkdir(parents=True, exist_ok=True)
     handler = type("Handler", (Weak,), {"root": root})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -89,3 +91,26 @@ def test_stopping_no_server_is_fine(home: Path) -> None:
     result = runyard("server", "stop")
 
     assert (result.returncode, result.stderr) == (0, "No server is running.\n")
+
+
+def test_a_client_without_click_is_told_what_to_install() -> None:
+    code = "import sys\nsys.modules['click'] = None\nfrom runyard.cli import main\nmain(['--version'])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ") and "pip install runyard" in result.stderr
+
+
+def test_a_closed_stdout_is_no_mistake_of_ours(home: Path) -> None:
+    command = f"{sys.executable} -m runyard.cli server status >&-"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+
+    assert result.returncode == 3
+    assert "mistake" not in result.stderr
+
+
+def test_a_terminal_that_knows_only_ascii_shows_every_name(home: Path) -> None:
+    result = runyard("submit", "modèle.py", environ={"PYTHONIOENCODING": "ascii"})
+
+    assert result.returncode == 1
+    assert "There is no script `mod\\xe8le.py`" in result.stderr

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -55,7 +57,12 @@ def test_a_list_of_buffers_is_sent_as_one_body() -> None:
         seen.append(peer.read_request())
         peer.answer({})
 
-    pieces = [b"head", bytearray(b""), memoryview(b"x" * 3_000_000), *[b"yz"] * 3000]
+    pieces: list[bytes | bytearray | memoryview] = [
+        b"head",
+        bytearray(b""),
+        memoryview(b"x" * 3_000_000),
+        *[b"yz"] * 3000,
+    ]
     with standin(handle) as server:
         Transport(server.address).request("POST", "/chunks", body=pieces)
 
@@ -418,24 +425,37 @@ def test_the_token_is_not_in_an_addresses_text() -> None:
     assert "secret-token" not in str(address)
 
 
-def test_eighty_megabytes_come_in_well_under_half_a_second() -> None:
+def seconds_of(work: Callable[[], object], *, tries: int = 5) -> float:
+    """The least of a few: other work on the machine only ever adds."""
+    spent = []
+    for _ in range(tries):
+        begin = time.perf_counter()
+        work()
+        spent.append(time.perf_counter() - begin)
+    return min(spent)
+
+
+def test_eighty_megabytes_cost_little_more_than_the_bare_socket() -> None:
     data = bytes(80 << 20)
 
-    def serve(peer: Peer) -> None:
-        while peer.read_request()[0]:
-            peer.answer(data)
+    def pour() -> int:
+        """The reference: the same bytes between two bare sockets."""
+        left, right = socket.socketpair()
+        thread = threading.Thread(target=left.sendall, args=(data,))
+        thread.start()
+        with left, right:
+            size = len(right.recv(len(data), socket.MSG_WAITALL))
+            thread.join(10)
+        return size
 
-    with standin(serve) as server:
+    with standin(always(data)) as server:
         transport = Transport(server.address)
-        spent = []
-        for _ in range(3):
-            start = time.perf_counter()
-            size = len(transport.request("GET", "/x").read())
-            spent.append(time.perf_counter() - start)
+        assert len(transport.request("GET", "/x").read()) == len(data)
+        spent = seconds_of(lambda: transport.request("GET", "/x").read())
         transport.close()
 
-    assert size == len(data)
-    assert min(spent) < 0.4
+    # About 0.1 s on an idle machine.
+    assert spent <= 3 * seconds_of(pour) + 0.1
 
 
 def test_urls_become_addresses() -> None:

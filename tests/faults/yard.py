@@ -67,11 +67,11 @@ class Yard:
 
     def supervisor_pids(self) -> list[int]:
         reapers = set(self.reaper_pids())
-        return [pid for pid, parent, line in processes() if parent in reapers and "runyard.supervisor" in line]
+        return [pid for pid, parent, line in processes() if parent in reapers and is_ours(line)]
 
     def rank_pids(self) -> list[int]:
         reapers = set(self.reaper_pids())
-        return [pid for pid, parent, line in processes() if parent in reapers and "runyard.supervisor" not in line]
+        return [pid for pid, parent, line in processes() if parent in reapers and not is_ours(line)]
 
     def kill(self, what: str) -> bool:
         """Kill -9 one process of that kind, if there is one now."""
@@ -114,6 +114,10 @@ def open_yard(folder: Path, *, seed: int) -> Iterator[Yard]:
     finally:
         os.environ.clear()
         os.environ.update(saved)
+
+
+def is_ours(command_line: str) -> bool:
+    return "runyard/supervisor/__main__.py" in command_line or "runyard.supervisor" in command_line
 
 
 def is_alive(pid: int) -> bool:

@@ -27,7 +27,7 @@ def work(number):
         writer.log("thread%d" % number, logged)
         logged += 1
         if logged % 5 == 0:
-            time.sleep(0.0005)  # so many points that a reader needs a minute prove no more
+            time.sleep(0.001)  # so many points that a reader needs a minute prove no more
         if logged % 50 == 0:
             writer.log("new %d of thread%d" % (logged, number), 1)
     counts[number] = logged
@@ -289,3 +289,69 @@ for n in range(10):
 
     assert read_values(run_folder, "loss") == [1.0, *(2.0 + n for n in range(10))]
     assert {path.stat().st_size for path in theirs.iterdir()} == {0}
+
+
+JOBLIB = """
+import sys
+from joblib import Parallel, delayed
+from runyard.runtime.current import find_context
+writer = find_context().writer()
+log = writer.log
+for number in range(40):
+    writer.log("name%d" % number, number)
+def by_closure(number):
+    log("closure", number)
+    log("name5", -1)
+def by_writer(number):
+    writer.log("writer", number)
+if __name__ == "__main__":
+    Parallel(n_jobs=2)(delayed(by_closure)(number) for number in range(20))
+    Parallel(n_jobs=2)(delayed(by_writer)(number) for number in range(20))
+    log("main", 1)
+"""
+
+
+def test_functions_that_joblib_sends_to_other_processes_log_there(run_folder: Path) -> None:
+    pytest.importorskip("joblib")
+    run_script(JOBLIB, RUNYARD_RUN_FOLDER=str(run_folder), RUNYARD_RUN_ID="run")
+
+    for name in ("closure", "writer"):
+        assert sorted(read_values(run_folder, name)) == list(range(20))
+    assert read_values(run_folder, "name5") == [5] + [-1] * 20
+    assert read_values(run_folder, "main") == [1]
+    for segment in read_segments(run_folder):
+        assert segment.path.name.startswith(f"r0-{segment.header['pid']}-")
+
+
+EVERYTHING = """
+import sys
+from runyard.runtime.writer import JournalWriter
+writer = JournalWriter(sys.argv[1], "run", attempt=4)
+for value in (0.5, 7, True, None, "text", 2**63, -2**63, float("inf")):
+    for _ in range(2):
+        writer.log("mixed", value)
+    writer.log("stepped", value, "described", 3)
+writer.log_list("list", (n * 0.5 for n in range(4)))
+writer.log_list("list", ["a", None, 1, 2.5])
+writer.log_row("row", "words", x=1, y="z")
+writer.log_table("table", {"x": [1, 2], "y": [None, "b"]})
+writer.upload("outputs/a.txt", b"content")
+assert writer.flush(0.01) is False
+writer.close()
+"""
+
+
+@pytest.mark.parametrize("version", pythons())
+def test_every_kind_of_record_under_the_oldest_and_the_newest_python(run_folder: Path, version: str) -> None:
+    done = run_script(EVERYTHING, run_folder, python=pythons()[version])
+
+    values = [0.5, 7, True, None, "text", 2**63, -(2**63), float("inf")]
+    assert done.stderr == ""
+    assert list(map(repr, read_values(run_folder, "mixed"))) == [repr(value) for value in values for _ in range(2)]
+    assert list(map(repr, read_values(run_folder, "stepped"))) == list(map(repr, values))
+    assert {point.step for point in read_points(run_folder) if point.name == "stepped"} == {3}
+    assert read_values(run_folder, "list") == [0.0, 0.5, 1.0, 1.5, "a", None, 1, 2.5]
+    [segment] = read_segments(run_folder)
+    row, table, file = (payload for _kind, payload in segment.records)
+    assert (row["columns"], table["columns"]) == ({"x": 1, "y": "z"}, {"x": [1, 2], "y": [None, "b"]})
+    assert (run_folder / file["path"]).read_bytes() == b"content"

@@ -170,10 +170,14 @@ def test_details_of_a_failed_run_hold_the_error_in_azures_shape() -> None:
     error = {
         "code": "UserError",
         "message": "User program failed with ValueError: bad",
-        "details": {"type": "ValueError", "message": "bad", "traceback": "Traceback …", "exit_code": 1},
+        "details": {
+            "exception": {"type": "ValueError", "message": "bad", "traceback": "Traceback …"},
+            "log": "user_logs/std_log.txt",
+            "exit_code": 1,
+        },
     }
     record = run_record(status=RunStatus.FAILED, ended_at=MOMENT, error=error, warnings=[{"message": "w"}])
-    details = details_of(record, {})
+    details = details_of(record, {"user_logs/std_log.txt": "url"})
 
     assert details["endTimeUtc"] == "2026-11-15T09:30:00.000042Z"
     assert details["warnings"] == [{"message": "w"}]
@@ -184,7 +188,8 @@ def test_details_of_a_failed_run_hold_the_error_in_azures_shape() -> None:
             "debug_type": "ValueError",
             "debug_message": "bad",
             "debug_stack_trace": "Traceback …",
-            "details": [{"code": "exit_code", "message": 1}],
+            "details_uri": "url",
+            "data": {"log": "user_logs/std_log.txt", "exit_code": 1},
         },
         "time": "2026-11-15T09:30:00.000042Z",
     }

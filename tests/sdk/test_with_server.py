@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import io
-import os
+import json
 import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -350,20 +350,31 @@ def test_wrong_files_are_refused(submit: Callable[..., Run], tmp_path: Path) -> 
     run.wait_for_completion()
 
 
+LOG_AFTERWARDS = """
+import json, sys
+from runyard.sdk.workspace import Workspace
+run = Workspace.from_config().get_run(sys.argv[1])
+run.log("after", 2)
+run.log("after", 3.5)
+run.log_list("list", [1, 2])
+run.log_row("row", x=1)
+run.log_table("table", {"x": [1, 2]})
+run.log_image("image", path="plot.png")
+run.log_confusion_matrix("matrix", {"labels": ["a"]})
+print(json.dumps(run.get_metrics()))
+"""
+
+
 def test_metrics_are_logged_on_a_finished_run(submit: Callable[..., Run], tmp_path: Path) -> None:
     run = submit("from azureml.core import Run; Run.get_context().log('inside', 1)")
     run.wait_for_completion()
     (tmp_path / "plot.png").write_bytes(PNG)
-    run.log("after", 2)
-    run.log("after", 3.5)
-    run.log_list("list", [1, 2])
-    run.log_row("row", x=1)
-    run.log_table("table", {"x": [1, 2]})
-    run.log_image("image", path="plot.png")
-    run.log_confusion_matrix("matrix", {"labels": ["a"]})
+    # In a process of its own: its watcher lives as long as it does.
+    command = [sys.executable, "-c", LOG_AFTERWARDS, run.id]
+    done = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True)
 
     prefix = f"aml://artifactId/ExperimentRun/dcid.{run.id}"
-    assert run.get_metrics() == {
+    expected = {
         "inside": 1,
         "after": [2.0, 3.5],
         "list": [1, 2],
@@ -372,6 +383,7 @@ def test_metrics_are_logged_on_a_finished_run(submit: Callable[..., Run], tmp_pa
         "image": f"{prefix}/plot.png",
         "matrix": f"{prefix}/matrix",
     }
+    assert json.loads(done.stdout) == run.get_metrics() == expected
     assert run.get_metrics("after") == {"after": [2.0, 3.5]}
     assert run.get_metrics("none") == {}
     assert run.get_metrics("matrix", populate=True) == {"matrix": {"labels": ["a"]}}
@@ -406,9 +418,10 @@ def test_values_that_no_metric_can_have_raise_azures_exceptions(
 
 
 @pytest.fixture(scope="module")
-def interactive(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    os.chdir(tmp_path_factory.mktemp("interactive"))
-    return Experiment(Workspace.from_config(), "rejected").start_logging(snapshot_directory=None, outputs=False)
+def interactive() -> Iterator[Run]:
+    run = Experiment(Workspace(), "rejected").start_logging(snapshot_directory=None, outputs=False)
+    yield run
+    run.complete()
 
 
 def test_an_interactive_run_lives_from_start_to_complete(experiment: Experiment, tmp_path: Path) -> None:
@@ -425,8 +438,6 @@ def test_an_interactive_run_lives_from_start_to_complete(experiment: Experiment,
     run.complete()
     assert run.get_status() == "Completed"
     assert "outputs/kept.txt" in run.get_file_names()
-    run.log("i", 3)
-    assert run.get_metrics() == {"i": [1, 2, 3]}
 
 
 def test_a_block_ends_its_run(experiment: Experiment) -> None:

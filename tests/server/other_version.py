@@ -14,11 +14,11 @@ import time
 
 
 def main(home: str, path: str, version: str) -> None:
-    lock = open(os.path.join(home, "server/lock"), "a+")
+    holder = {"host": socket.gethostname(), "boot_id": "", "pid": os.getpid(), "start_ticks": 0, "socket": path}
+    lock = os.open(os.path.join(home, "server/lock"), os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    lock.truncate(0)
-    lock.write(json.dumps({"host": socket.gethostname(), "boot_id": "", "pid": os.getpid(), "start_ticks": 0, "socket": path}))
-    lock.flush()
+    os.ftruncate(lock, 0)
+    os.write(lock, json.dumps(holder).encode())
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(16)
@@ -29,7 +29,7 @@ def main(home: str, path: str, version: str) -> None:
             break
     listener.close()
     time.sleep(0.3)
-    lock.truncate(0)
+    os.ftruncate(lock, 0)
 
 
 def serve(sock: socket.socket, version: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import time
 from dataclasses import dataclass
@@ -90,6 +91,13 @@ def is_closed(sock: socket.socket, *, within_s: float) -> bool:
         except OSError:
             return True
     return False
+
+
+def is_hung_up(sock: socket.socket, *, within_s: float) -> bool:
+    """Whether the server closes in time, seen without reading anything."""
+    poll = select.poll()
+    poll.register(sock, select.POLLHUP | select.POLLRDHUP)
+    return bool(poll.poll(within_s * 1000))
 
 
 def _receive(sock: socket.socket) -> bytes:

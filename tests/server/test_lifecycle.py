@@ -178,6 +178,16 @@ def test_it_leaves_when_nothing_was_asked_for_long_enough(home: Path) -> None:
     assert not os.path.exists(str(client.address.path))
 
 
+def test_a_socket_that_something_cleaned_away_is_made_again(home: Path) -> None:
+    client = start(home)
+    pid, path = pid_of(client), str(client.address.path)
+    os.unlink(path)
+    wait_until(lambda: os.path.exists(path))
+
+    assert pid_of(start(home)) == pid
+    assert mode_of(path) == 0o600
+
+
 def test_a_kept_port_that_somebody_took_is_replaced_and_the_log_says_so(home: Path) -> None:
     port = int(start(home).server.info().url.rpartition(":")[2])
     stop(home)

@@ -8,6 +8,14 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line and leave with its exit code (docs/reference/cli.md lists them)."""
-    from runyard.cli.app import run  # click costs 20 ms that `import runyard.cli` need not
-
+    try:
+        from runyard.cli.app import run  # click costs 20 ms that `import runyard.cli` need not
+    except ModuleNotFoundError as error:
+        if error.name != "click":
+            raise
+        raise SystemExit(
+            "error: The command line needs the package `click`.\n"
+            "This Python holds only the client part of Runyard.\n\n"
+            "hint: `pip install runyard` here, without --no-deps."
+        ) from None
     raise SystemExit(run(arguments))

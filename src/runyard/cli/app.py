@@ -33,6 +33,7 @@ def root() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code of one command line."""
+    _make_streams_safe()
     try:
         # click hands back what ctx.exit was given, and a command's own answer otherwise.
         answer = root.main(args=arguments, prog_name="runyard", standalone_mode=False)
@@ -54,3 +55,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         print_error(error)
         return FAILED
+
+
+def _make_streams_safe() -> None:
+    """Neither a closed stdout nor a terminal that cannot show a name may end a command."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115  # for the rest of this process
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

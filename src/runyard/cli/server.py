@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import click
@@ -10,7 +11,7 @@ from runyard.cli.exits import NOT_RUNNING
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.tables import print_fields, print_json
 from runyard.cli.text import plain
-from runyard.core.errors import ServerUnreachable, SystemFailure, UserError
+from runyard.core.errors import SystemFailure, UserError
 from runyard.core.folders import server_folder
 from runyard.core.plain import to_plain
 from runyard.core.settings import read_settings
@@ -92,14 +93,20 @@ def _refuse_a_teams_server() -> None:
 
 def _wait_until_gone(pid: int) -> None:
     deadline = time.monotonic() + STOP_PATIENCE_S
-    while time.monotonic() < deadline:
-        try:
-            if find() is None:
-                return
-        except ServerUnreachable:
-            return
-        time.sleep(0.05)
-    raise SystemFailure(
-        f"The server (pid {pid}) was asked to stop and still answers after {STOP_PATIENCE_S:.0f} s.",
-        hint=f"Wait, or end it with `kill {pid}`: runs go on and nothing is lost.",
-    )
+    while _is_alive(pid):
+        if time.monotonic() > deadline:
+            raise SystemFailure(
+                f"The server (pid {pid}) was asked to stop and is still there after {STOP_PATIENCE_S:.0f} s.",
+                hint=f"Wait, or end it with `kill {pid}`: runs go on and nothing is lost.",
+            )
+        time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

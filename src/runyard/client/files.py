@@ -59,9 +59,9 @@ class FileCalls:
         """
         target = os.fspath(path)
         known = expected or self._find_file(run_id, name)
-        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
         beside = f"{target}.{os.urandom(4).hex()}.part"
         try:
+            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             with os.fdopen(descriptor, "wb", buffering=0) as out:
                 self._copy(run_id, name, known, out)

@@ -25,6 +25,7 @@ API = 1
 _LOCK_PATIENCE_S = 90.0
 _LEAVE_PATIENCE_S = 20.0
 _POLL_S = 0.005
+_START_AGAIN_S = 30.0
 
 # Servers that this process has spoken to: one handshake is enough.
 _known: Dict[str, Client] = {}
@@ -81,8 +82,7 @@ def ensure(settings: Settings) -> Address:
         if found is not None and _is_older(found[1]):
             found = _replace(settings, found[0])
         if found is None:
-            processes.start(settings)
-            found = _running(settings)
+            found = _start(settings)
     if found is None:
         raise ServerNotStarted(
             "The private server started and left again.",
@@ -90,6 +90,22 @@ def ensure(settings: Settings) -> Address:
             hint="Try again; `runyard server status` shows what it is doing.",
         )
     return found[0]
+
+
+def _start(settings: Settings) -> Optional[Tuple[Address, str]]:
+    """Start it. One that was killed while it started says nothing in its log and is started again."""
+    give_up_at = time.monotonic() + _START_AGAIN_S
+    while True:
+        before = processes.log_size(settings.home)
+        try:
+            processes.start(settings)
+        except ServerNotStarted:
+            if processes.log_size(settings.home) > before or time.monotonic() > give_up_at:
+                raise
+            continue
+        found = _running(settings)
+        if found is not None or time.monotonic() > give_up_at:
+            return found
 
 
 def _running(settings: Settings) -> Optional[Tuple[Address, str]]:

@@ -118,6 +118,13 @@ def log_file(home: Path) -> Path:
     return server_folder(home) / "server.log"
 
 
+def log_size(home: Path) -> int:
+    try:
+        return os.path.getsize(str(log_file(home)))
+    except OSError:
+        return 0
+
+
 def _open_log(home: Path) -> int:
     try:
         os.makedirs(str(home), 0o700, exist_ok=True)

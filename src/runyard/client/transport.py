@@ -6,6 +6,7 @@ import json as jsonlib
 import os
 import socket
 import threading
+import time
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
@@ -33,6 +34,7 @@ Body = Union[Buffer, Sequence[Buffer]]
 Revive = Callable[[Address], Address]
 
 _MOST_TRIES = 3
+_REVIVE_FOR_S = 30.0
 _BY_STATUS = {401: NotAuthenticated, 403: NotAllowed, 404: NotFound, 413: TooLarge}
 
 
@@ -72,7 +74,7 @@ class Transport:
     """One long-lived object for all threads and forked children; opens connections when needed and keeps them.
 
     Every route of ours may be repeated, so a request whose answer got lost is sent again: at once on a new connection,
-    and once more after `revive` (which starts a private server again) gave the address to go on with.
+    and again after `revive` (which starts a private server again) gave the address to go on with, for half a minute.
     """
 
     def __init__(self, address: Address, *, timeout_s: float = 30.0, revive: Optional[Revive] = None) -> None:
@@ -146,14 +148,18 @@ class Transport:
         """Run `exchange` on a connection until it gets an answer; return the connection with it."""
         limit_s = self.timeout_s if timeout_s is None else timeout_s
         revive = self._revive if retry else None
-        for left in range(_MOST_TRIES - 1, -1, -1):
+        give_up_at = time.monotonic() + (_REVIVE_FOR_S if revive else 0.0)
+        tries = 0
+        while True:
+            tries += 1
+            is_last = tries >= _MOST_TRIES and time.monotonic() >= give_up_at
             try:
                 # A kept connection may have been closed meanwhile, which only shows after sending.
                 wire = (self._take_kept() if retry else None) or open_wire(self.address, timeout_s=limit_s)
             except ServerUnreachable:
-                if revive is None:
+                if revive is None or is_last:
                     raise
-                self.address, revive = revive(self.address), None
+                self.address = revive(self.address)
                 continue
             try:
                 wire.set_timeout(limit_s)
@@ -161,12 +167,12 @@ class Transport:
                 return wire, head, data
             except Dropped as error:
                 wire.close()
-                if not left or not retry:
+                if is_last or not retry:
                     raise _unreachable(self.address, error) from error
+                time.sleep(0.02 * (tries - 1))
             except BaseException:
                 wire.close()
                 raise
-        raise _unreachable(self.address, None)
 
     def _take_kept(self) -> Optional[Wire]:
         kept = getattr(self._local, "kept", None)

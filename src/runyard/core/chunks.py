@@ -11,8 +11,9 @@ CHUNK_SIZE = 4 << 20
 BATCH_BYTES = 8 << 20  # content travels in bodies of about this size; the server takes 32 MiB
 BATCH_COUNT = 4096
 TRIES = 3
-# A write that began this shortly before the read may still be going on, and a clock tick may hide the next one.
-FRESH_NS = 2_000_000_000
+FRESH_NS = 2_000_000_000  # a file whose inode changed this shortly ago may still be changing
+_MOST_WAIT_NS = 50_000_000  # a tick has at most 10 ms
+_COARSE_CLOCK = 5  # CLOCK_REALTIME_COARSE, the clock of inode time stamps; Python does not name it
 
 Chunk = Tuple[str, bytes]
 TakeChunk = Callable[[str, bytes], None]
@@ -34,22 +35,32 @@ def chunk_id(data: bytes) -> str:
 
 
 def read_chunks(
-    fd: int, take: TakeChunk, *, whole: bool = False, tries: int = TRIES, clock: Clock = time.time_ns
+    fd: int,
+    take: TakeChunk,
+    *,
+    whole: bool = False,
+    careful: bool = False,
+    tries: int = TRIES,
+    clock: Clock = time.time_ns,
 ) -> ReadFile:
     """Read an open file from its start, give each chunk to `take`, and read again when it changed meanwhile.
 
-    `take` may see chunks of a try that is thrown away. A file whose inode changed within the last two seconds is read
-    twice, because a `write` that is under way shows only in the bytes.
+    `take` may see chunks of a try that is thrown away. `careful` sees to it that no torn file goes without `changed`:
+    the stat before and after shows neither a `write` that is under way nor a second one in the same clock tick.
     """
-    found = _read_once(fd, take, whole, clock())
+    found = _read_once(fd, take, whole, careful, clock())
     while found.changed and tries > 1:
         tries -= 1
-        found = _read_once(fd, take, whole, clock())
+        found = _read_once(fd, take, whole, careful, clock())
     return found
 
 
-def _read_once(fd: int, take: TakeChunk, whole: bool, now: int) -> ReadFile:
+def _read_once(fd: int, take: TakeChunk, whole: bool, careful: bool, now: int) -> ReadFile:
     before = os.fstat(fd)
+    writer = _has_writer(fd) if careful else False
+    if careful and writer is False and _wait_for_tick(before):
+        before = os.fstat(fd)
+        writer = _has_writer(fd)
     sums = hashlib.sha256() if whole else None
     chunks: List[str] = []
     size = 0
@@ -64,9 +75,47 @@ def _read_once(fd: int, take: TakeChunk, whole: bool, now: int) -> ReadFile:
             sums.update(data)
         take(name, data)
     changed = size != before.st_size or _differs(before, os.fstat(fd))
-    if not changed and before.st_ctime_ns > now - FRESH_NS:
-        changed = not _same_again(fd, chunks) or _differs(before, os.fstat(fd))
+    if not changed and writer is not False:
+        changed = _may_be_torn(fd, chunks, before, writer, now)
     return ReadFile(chunks, size, sums.hexdigest() if sums is not None else "", changed, before)
+
+
+def _may_be_torn(fd: int, chunks: List[str], before: os.stat_result, writer: Optional[bool], now: int) -> bool:
+    """Judge a file that somebody may be writing to (`writer` None: nobody can tell)."""
+    is_fresh = before.st_ctime_ns > now - FRESH_NS
+    if writer and is_fresh:
+        return True
+    return (is_fresh or bool(writer)) and (not _same_again(fd, chunks) or _differs(before, os.fstat(fd)))
+
+
+def _wait_for_tick(status: os.stat_result) -> bool:
+    """Wait while the file's time stamp is of this very clock tick, in which the next change would not show."""
+    ahead_ns = status.st_ctime_ns - time.clock_gettime_ns(_COARSE_CLOCK)
+    if ahead_ns < 0 or ahead_ns > _MOST_WAIT_NS:  # far in the future: another machine's clock made it
+        return False
+    while status.st_ctime_ns >= time.clock_gettime_ns(_COARSE_CLOCK):
+        time.sleep(0.001)
+    return True
+
+
+def _has_writer(fd: int) -> Optional[bool]:
+    """Whether any process has the file open for writing; None where the kernel does not tell (another's file, NFS).
+
+    A read lease is given only when nobody has. It is handed back at once; should somebody open the file in between, the
+    kernel tells us by a signal, which must not be SIGIO, since that ends a process that does not expect it.
+    """
+    import fcntl
+    import signal
+
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):
+        return None
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
 
 
 def _same_again(fd: int, chunks: List[str]) -> bool:

@@ -84,7 +84,7 @@ def end_unsupervised(yard: Yard, run_id: str, status: RunStatus, error: Mapping[
 
 
 def _report_of_writer(yard: Yard, run_id: str, said: StateReport) -> Run:
-    """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays as it is."""
+    """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
     run = yard.store.get_run(run_id)
     if said.status.is_terminal:
         _check_complete(yard, run, said)

@@ -19,7 +19,7 @@ _HINT = "Set `env.python.interpreter_path` to the full path of a Python, such as
 
 class SystemBuilder(EnvironmentBuilder):
     def __init__(self, *, cache: Optional[Path] = None) -> None:
-        self._cache = cache
+        self._cache = None if cache is None else cache / "interpreters"
 
     def build(
         self, spec: EnvironmentSpec, *, say: Callable[[str], None], variables: Optional[Mapping[str, str]] = None

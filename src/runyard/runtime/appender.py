@@ -20,7 +20,7 @@ from runyard.core import journal
 from runyard.runtime.backlog import LIMIT_BYTES, Backlog
 from runyard.runtime.foreign import raise_foreign
 from runyard.runtime.records import Cell, Record, Side
-from runyard.runtime.segment import Entry, Segment, Write
+from runyard.runtime.segment import Names, Segment, Write
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_S = 5.0
@@ -28,7 +28,7 @@ _BATCH_BYTES = 1 << 20
 _BATCH_RECORDS = 4096
 _KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
-UseNames = Callable[[Dict[str, Entry]], None]
+UseNames = Callable[[Names], None]
 
 
 class Appender:
@@ -80,24 +80,25 @@ class Appender:
                 self._write_records(taken)
             except OSError as error:
                 raise_foreign(error)
+                self._is_full = error.errno in _NO_SPACE
                 return False
             finally:
                 self.backlog.put_back(taken)
         if self._current is not None and not self.closed:
             self._use_names(self._current.names)
             if self.backlog:  # another thread came between
-                self._use_names({})
+                self._use_names(Names())
         return not self.backlog
 
     def end_segment(self, fd: int) -> None:
         """Use the segment of this descriptor no more: a write to it was short."""
         if self._current is not None and self._current.fd == fd:
-            self._use_names({})
+            self._use_names(Names())
             self._current = None
 
-    def names(self) -> Dict[str, Entry]:
+    def names(self) -> Names:
         """Return the name ids of the current segment."""
-        return {} if self._current is None else self._current.names
+        return Names() if self._current is None else self._current.names
 
     def forget(self) -> None:
         """In a forked child: become another writer.
@@ -105,9 +106,10 @@ class Appender:
         The parent's descriptor is closed with our own first record, so that code which the fork interrupted between
         name id and write still hits the file that it meant.
         """
-        self._use_names({})
+        self._use_names(Names())
         self._inherited = [] if self._current is None else [self._current]
         for segment in self.segments:
+            segment.disown()
             if segment is not self._current:
                 segment.close()
         self._current = None
@@ -120,9 +122,9 @@ class Appender:
     def close(self) -> None:
         if self.closed:
             return
-        if not self.drain() and not self._is_full:
-            self._give_up()
-        self._use_names({})
+        if self.drain() or not self._is_full:
+            self._give_up()  # else the exit tries again
+        self._use_names(Names())
         self.closed = True
         self._current = None
         for segment in self.segments + self._inherited:
@@ -186,6 +188,8 @@ class Appender:
             if not segment.torn:
                 self._unbegun.append(segment)
             raise
+        if segment.writer != self._writer:  # a signal handler forked meanwhile, and this is the child
+            return self._open()
         self._current = segment
         inherited, self._inherited = self._inherited, []
         for parent in inherited:
@@ -218,11 +222,11 @@ class Appender:
 
     def _leave(self, segment: Optional[Segment]) -> None:
         if segment is not None and segment is self._current:
-            self._use_names({})
+            self._use_names(Names())
             self._current = None
 
     def _degrade(self, error: OSError) -> None:
-        self._use_names({})
+        self._use_names(Names())
         self._retry_at_exit()
         run = self._header["run"]
         self._is_full = error.errno in _NO_SPACE
@@ -255,7 +259,7 @@ class Appender:
         self._said[key] = True
         try:
             sys.stderr.write(f"runyard: warning: {text}\n")
-        except (AttributeError, OSError, ValueError):
+        except Exception:  # closed, replaced by something odd, or interrupted while it was written to
             pass
 
 

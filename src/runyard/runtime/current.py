@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional
 
-from runyard.runtime.writer import JournalWriter, Translate
+from runyard.runtime.writer import JournalWriter, Translate, get_writer
 
-_writers: Dict[Tuple[str, str], JournalWriter] = {}
+__all__ = ["RunContext", "find_context", "get_writer"]
 
 
 class RunContext(NamedTuple):
@@ -53,27 +53,6 @@ def find_context(environ: Optional[Mapping[str, str]] = None) -> Optional[RunCon
         role=env.get("RUNYARD_ROLE") or "worker",
         home=env.get("RUNYARD_HOME", ""),
     )
-
-
-def get_writer(
-    run_folder: str,
-    run_id: str,
-    *,
-    attempt: int = 1,
-    rank: int = 0,
-    role: str = "worker",
-    translate: Optional[Translate] = None,
-) -> JournalWriter:
-    """Return this process's writer for `run_id` in `run_folder`, made at the first call and again after it was closed.
-
-    The run may be another than the one that started this process: a child of it, or one that we did not launch.
-    """
-    key = (os.path.abspath(run_folder), run_id)
-    found = _writers.get(key)
-    if found is None or found.closed:
-        found = JournalWriter(key[0], run_id, attempt=attempt, rank=rank, role=role, translate=translate)
-        _writers[key] = found
-    return found
 
 
 def _whole(text: Optional[str], default: int) -> int:

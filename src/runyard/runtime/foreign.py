@@ -6,7 +6,7 @@ _OURS = __name__.rpartition(".")[0] + "."
 
 
 def raise_foreign(error: Exception) -> None:
-    """Pass on an exception that comes from somebody else's code: TimeoutError, which handlers raise, is an OSError too."""
+    """Pass on an exception from somebody else's code: TimeoutError, which handlers raise, is an OSError too."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -6,13 +6,15 @@ It first runs the `sitecustomize` that it hides. It never raises, and outside of
 import os
 import sys
 
+# importlib.util would cost a millisecond of every start, and so would importing our package rather than one file of it.
+from _frozen_importlib import module_from_spec
+from _frozen_importlib_external import PathFinder, spec_from_file_location
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
 
 def _run_hidden() -> None:
-    from _frozen_importlib import module_from_spec  # importlib.util costs a millisecond of every start
-    from _frozen_importlib_external import PathFinder
-
-    here = os.path.dirname(os.path.abspath(__file__))
-    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if os.path.abspath(entry) != here])
+    spec = PathFinder.find_spec("sitecustomize", [entry for entry in sys.path if os.path.abspath(entry) != _HERE])
     if spec is None or spec.loader is None:
         return
     module = module_from_spec(spec)
@@ -23,6 +25,14 @@ def _run_hidden() -> None:
     except BaseException:
         sys.modules["sitecustomize"] = ours
         raise
+
+
+def _install_hook(run_folder: str) -> None:
+    spec = spec_from_file_location("sitecustomize_hook", f"{_HERE}/runyard/runtime/sitecustomize_hook.py")
+    if spec is not None and spec.loader is not None:
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        module.install(run_folder)
 
 
 def _say(error: Exception) -> None:
@@ -42,8 +52,6 @@ except Exception as error:  # as `site` itself does: said, not raised
 
 if os.environ.get("RUNYARD_RUN_FOLDER"):
     try:
-        from runyard.runtime.sitecustomize_hook import install
-
-        install(os.environ["RUNYARD_RUN_FOLDER"])
+        _install_hook(os.environ["RUNYARD_RUN_FOLDER"])
     except Exception:  # a run without our hooks is better than no run
         pass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
@@ -100,19 +101,27 @@ def _is_whole(target: Path, files: Dict[str, os.stat_result]) -> bool:
 
 
 def _publish(source: str, files: Dict[str, os.stat_result], target: Path) -> None:
+    os.makedirs(target.parent, mode=0o700, exist_ok=True)
+    lock = os.open(target.parent / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _is_whole(target, files):  # else another process was faster
+            _replace(source, files, target)
+    finally:
+        os.close(lock)
+
+
+def _replace(source: str, files: Dict[str, os.stat_result], target: Path) -> None:
     beside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    damaged = target.with_name(f".damaged.{os.urandom(4).hex()}")
     try:
         _copy(source, files, beside)
         if target.exists():
-            damaged = target.with_name(f".damaged.{os.urandom(4).hex()}")
             os.rename(target, damaged)
-            shutil.rmtree(damaged, ignore_errors=True)
         os.rename(beside, target)
-    except OSError:
-        if not _is_whole(target, files):  # else another process was faster
-            raise
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(damaged, ignore_errors=True)
 
 
 def _copy(source: str, files: Dict[str, os.stat_result], folder: Path) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
 
 from runyard.core import journal
 from runyard.runtime.values import LARGEST, SMALLEST
 
 Packer = Tuple[int, Callable[..., bytes]]  # the kind of a number cell and what packs it
 
-PACKERS: Dict[type, Packer] = {
-    float: (journal.FLOAT, journal.pack_number),
-    int: (journal.INT, journal.pack_integer),
-    bool: (journal.BOOL, journal.pack_integer),
-}
+
+class Packers(Dict[type, Packer]):
+    """How a value of each type is packed. Pickled, it starts anew: what `struct` made cannot travel."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self[float] = (journal.FLOAT, journal.pack_number)
+        self[int] = (journal.INT, journal.pack_integer)
+        self[bool] = (journal.BOOL, journal.pack_integer)
+
+    def __reduce__(self) -> Tuple[Type[Packers], Tuple[()]]:
+        return Packers, ()
+
+
+PACKERS = Packers()
 
 
 class Cell(NamedTuple):

@@ -6,7 +6,7 @@ import errno
 import fcntl
 import itertools
 import os
-from typing import Any, Callable, Dict, Tuple
+from typing import Any, Callable, Dict, Tuple, Type
 
 from runyard.core import journal
 
@@ -17,6 +17,14 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _HIGH_NUMBERS = (960, 240)
 
 
+class Names(Dict[str, Entry]):
+    """Where each name is logged. It does not travel: joblib and Ray pickle functions with all that they refer to, and a
+    descriptor's number means another file, or none, in the process that unpickles it."""
+
+    def __reduce__(self) -> Tuple[Type[Names], Tuple[()]]:
+        return Names, ()
+
+
 class Segment:
     """Raises OSError from every method; `write` may be short, and then the segment must not be used again."""
 
@@ -25,7 +33,7 @@ class Segment:
         self.number = number
         self.path = f"{folder}/{writer}.{number}.journal"
         self.fd = _high(os.open(self.path, _FLAGS, 0o600))
-        self.names: Dict[str, Entry] = {}
+        self.names = Names()
         self.torn = False
         self._ids = itertools.count(1)
         self._sides = itertools.count()
@@ -50,6 +58,10 @@ class Segment:
     def side_path(self) -> str:
         """Return a new path for a payload that is too large for a record."""
         return f"{self.path[: -len('.journal')]}.{next(self._sides)}.side"
+
+    def disown(self) -> None:
+        """In a forked child: should interrupted code still define a name here, its id must not be one of the parent's."""
+        self._ids = itertools.count(1 << 31 | int.from_bytes(os.urandom(4), "little") >> 2)
 
     def close(self) -> None:
         fd, self.fd = self.fd, -1

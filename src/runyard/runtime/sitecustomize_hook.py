@@ -15,10 +15,14 @@ import atexit
 import builtins
 import os
 import sys
-from typing import Any, Optional
+
+TYPE_CHECKING = False  # importing typing to learn this takes longer than all else here
+if TYPE_CHECKING:
+    from typing import Any, Optional
 
 _MOST_MESSAGE = 3000
 _MOST_TRACEBACK = 16000
+_INTERRUPTED = '{"pid": %d, "type": "KeyboardInterrupt", "message": "", "traceback": "", "missing_module": null}'
 
 
 class _Ending:
@@ -103,23 +107,26 @@ def _report(ending: _Ending, value: Any, trace: Any) -> None:
     """Write exceptions/<pid>.json; whatever goes wrong here, the user's own traceback still appears."""
     try:
         ending.reported = value
-        import json
-        import traceback
-
-        kind = type(value)
-        lines = "".join(traceback.format_exception(kind, value, trace))
-        missing = getattr(value, "name", None) if isinstance(value, ModuleNotFoundError) else None
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-        facts = {
-            "pid": os.getpid(),
-            "type": name,
-            "message": str(value)[:_MOST_MESSAGE],
-            "traceback": lines[-_MOST_TRACEBACK:],
-            "missing_module": missing,
-        }
-        _write(ending.run_folder, "exceptions", json.dumps(facts))
+        # Any import that calls eval() would make Python forget that it should die by SIGINT.
+        facts = _INTERRUPTED % os.getpid() if isinstance(value, KeyboardInterrupt) else _describe(value, trace)
+        _write(ending.run_folder, "exceptions", facts)
     except Exception:
         pass
+
+
+def _describe(value: Any, trace: Any) -> str:
+    import json
+    import traceback
+
+    kind = type(value)
+    facts = {
+        "pid": os.getpid(),
+        "type": kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
+        "message": str(value)[:_MOST_MESSAGE],
+        "traceback": "".join(traceback.format_exception(kind, value, trace))[-_MOST_TRACEBACK:],
+        "missing_module": value.name if isinstance(value, ModuleNotFoundError) else None,
+    }
+    return json.dumps(facts)
 
 
 def _write_end(ending: _Ending) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from types import GeneratorType
 from typing import Any, Dict, Iterable, List, Mapping
 
@@ -17,6 +18,15 @@ _NOT_A_SCALAR = object()
 
 class UseLogList(InvalidArgument):
     """`log()` was given a list; Azure's SDK raises UserErrorException here and AzureMLException elsewhere."""
+
+
+def to_name(name: object) -> str:
+    """Return a metric's or column's name in its one form.
+
+    Raises:
+        InvalidArgument: it cannot be one.
+    """
+    return _known_name(name) if type(name) is str else check_metric_name(name)
 
 
 def to_logged(name: str, value: object, *, stacklevel: int) -> Any:
@@ -73,7 +83,7 @@ def to_row(name: str, columns: Mapping[str, object]) -> Dict[str, Any]:
         raise InvalidArgument(
             f"The row of `{name}` has no columns.", hint=f"Give them as arguments: `run.log_row({name!r}, x=1, y=2)`."
         )
-    return {check_metric_name(str(column)): to_scalar(name, value) for column, value in columns.items()}
+    return {to_name(str(column)): to_scalar(name, value) for column, value in columns.items()}
 
 
 def to_table(name: str, value: object) -> Dict[str, List[Any]]:
@@ -83,7 +93,7 @@ def to_table(name: str, value: object) -> Dict[str, List[Any]]:
             f"The table `{name}` was given a {_type_name(value)}.",
             hint=f"Give a dict of columns: `run.log_table({name!r}, {{'x': [1, 2], 'y': [3, 4]}})`.",
         )
-    columns = {check_metric_name(str(column)): _column(name, cells) for column, cells in value.items()}
+    columns = {to_name(str(column)): _column(name, cells) for column, cells in value.items()}
     lengths = {column: len(cells) for column, cells in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidArgument(
@@ -110,6 +120,11 @@ def to_step(name: str, step: object) -> int:
         why="A step is a whole number of at most 64 bits.",
         hint=f"Use `run.log({name!r}, value, step=int(...))`.",
     )
+
+
+@lru_cache(maxsize=4096)
+def _known_name(name: str) -> str:
+    return check_metric_name(name)
 
 
 def _column(name: str, cells: object) -> List[Any]:

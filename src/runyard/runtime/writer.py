@@ -5,6 +5,7 @@ docs/internals/journal.md is the contract. Nothing here waits for anybody except
 
 from __future__ import annotations
 
+import functools
 import os
 import struct
 import time
@@ -12,17 +13,39 @@ from typing import IO, Any, Callable, Dict, Iterable, List, Mapping, Optional, T
 
 from runyard.core import journal
 from runyard.core.errors import InvalidArgument
-from runyard.core.names import check_metric_name, clean_file_name
+from runyard.core.names import clean_file_name
 from runyard.runtime import acks, values
 from runyard.runtime.appender import Appender
 from runyard.runtime.foreign import raise_foreign
-from runyard.runtime.records import PACKERS, Packer, list_records, long_record, value_record
-from runyard.runtime.segment import Entry, Write
+from runyard.runtime.records import PACKERS, Packers, list_records, long_record, value_record
+from runyard.runtime.segment import Names, Write
 from runyard.runtime.uploads import copy_upload
 
 Translate = Callable[[InvalidArgument], Exception]
 _CELL = journal.CELL
 _writers: List[JournalWriter] = []
+_shared: Dict[Tuple[str, str], JournalWriter] = {}
+
+
+def get_writer(
+    run_folder: str,
+    run_id: str,
+    *,
+    attempt: int = 1,
+    rank: int = 0,
+    role: str = "worker",
+    translate: Optional[Translate] = None,
+) -> JournalWriter:
+    """Return this process's writer for `run_id` in `run_folder`, made at the first call and again after it was closed.
+
+    The run may be another than the one that started this process: a child of it, or one that we did not launch.
+    """
+    key = (os.path.abspath(run_folder), run_id)
+    found = _shared.get(key)
+    if found is None or found.closed:
+        found = JournalWriter(key[0], run_id, attempt=attempt, rank=rank, role=role, translate=translate)
+        _shared[key] = found
+    return found
 
 
 class JournalWriter:
@@ -51,6 +74,7 @@ class JournalWriter:
     ) -> None:
         self.run_id = run_id
         self.run_folder = os.fspath(run_folder)
+        self._reopen = functools.partial(get_writer, attempt=attempt, rank=rank, role=role, translate=translate)
         header = {"format": journal.FORMAT, "run": run_id, "attempt": attempt, "rank": rank, "role": role}
         header["boot_id"] = _boot_id()
         self.log, use_names = _make_log(self, translate, write)
@@ -58,31 +82,35 @@ class JournalWriter:
         self._ended = False
         _writers.append(self)
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Pickled, it becomes the writer of the process that unpickles it."""
+        return self._reopen, (self.run_folder, self.run_id)
+
     @property
     def closed(self) -> bool:
         return self._appender.closed
 
     def log_list(self, name: str, value: Iterable[object], description: str = "") -> None:
         """Append all items of an iterable to the metric; an empty one records nothing."""
-        clean = check_metric_name(name)
+        clean = values.to_name(name)
         items = values.to_scalars(clean, value)
         self._appender.append(*list_records(clean, items, time.monotonic_ns()))
 
     def log_row(self, name: str, description: Optional[str] = None, **columns: object) -> None:
         """Append one row to the table `name`."""
-        clean = check_metric_name(name)
+        clean = values.to_name(name)
         self.append(journal.ROW, {"name": clean, "columns": values.to_row(clean, columns), "t": time.monotonic_ns()})
 
     def log_table(self, name: str, value: Mapping[str, object], description: str = "") -> None:
         """Append the rows of {column: list, or scalar for one row} to the table `name`."""
-        clean = check_metric_name(name)
+        clean = values.to_name(name)
         columns = values.to_table(clean, value)
         if any(columns.values()):
             self.append(journal.TABLE, {"name": clean, "columns": columns, "t": time.monotonic_ns()})
 
     def log_artifact(self, name: str, kind: str, file: str) -> None:
         """Record a metric that is the run's file `file`; `kind` is image, confusion_matrix, …"""
-        payload = {"name": check_metric_name(name), "kind": kind, "file": clean_file_name(file)}
+        payload = {"name": values.to_name(name), "kind": kind, "file": clean_file_name(file)}
         self.append(journal.ARTIFACT, {**payload, "t": time.monotonic_ns()})
 
     def set_tags(self, tags: Mapping[str, object]) -> None:
@@ -148,14 +176,14 @@ class JournalWriter:
 
 def _make_log(
     writer: JournalWriter, translate: Optional[Translate], write: Write
-) -> Tuple[Callable[..., None], Callable[[Dict[str, Entry]], None]]:
+) -> Tuple[Callable[..., None], Callable[[Names], None]]:
     """Return `log` and the function that swaps the name ids it knows."""
-    names: Dict[str, Entry] = {}
-    packers: Dict[type, Packer] = dict(PACKERS)
+    names = Names()
+    packers = Packers()
     now = time.monotonic_ns
     unpackable = struct.error
 
-    def use_names(current: Dict[str, Entry]) -> None:
+    def use_names(current: Names) -> None:
         nonlocal names
         names = current
 
@@ -185,7 +213,7 @@ def _make_log(
             raise translate(error) from error
 
     def record(name: str, value: Any, step: Any) -> None:
-        clean = check_metric_name(name)
+        clean = values.to_name(name)
         plain = values.to_logged(clean, value, stacklevel=4)
         whole = None if step is None else values.to_step(clean, step)
         writer._appender.append(value_record(clean, plain, whole, now()))

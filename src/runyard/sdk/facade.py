@@ -8,7 +8,7 @@ import sys
 from runyard.core.errors import UserError
 
 _THEIRS = "_base_sdk_common"  # a folder of azureml-core that Runyard has not
-_REMEDY = (
+REMEDY = (
     "pip uninstall -y azureml-core azureml-sdk azureml-train-core azureml-defaults && "
     "pip install --force-reinstall --no-deps runyard"
 )
@@ -30,7 +30,7 @@ def refuse_shared_folder(core_file: str) -> None:
         raise ForeignAzureML(
             "Runyard and Microsoft's azureml-core are installed in one place.",
             why=f"Both put files into {package}, so that parts of each are missing.",
-            hint=_REMEDY,
+            hint=REMEDY,
         )
 
 
@@ -41,5 +41,5 @@ def refuse_foreign_core() -> None:
         raise ForeignAzureML(
             "`azureml.core` in this process is Microsoft's, not Runyard's.",
             why=f"Python found {getattr(core, '__file__', None)} first.",
-            hint=_REMEDY,
+            hint=REMEDY,
         )

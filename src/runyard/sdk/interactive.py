@@ -77,8 +77,8 @@ def end_run(run: Run, status: str, error: Optional[Dict[str, Any]] = None) -> No
         run.upload_folder("outputs", run._outputs)
     run._writer.end(status, error)
     run._writer.flush(END_S)
-    _wait_for_end(run)
     _become_plain_handle(run)
+    _wait_for_end(run)
 
 
 def _wait_for_end(run: Run) -> None:
@@ -89,8 +89,9 @@ def _wait_for_end(run: Run) -> None:
 
 
 def _become_plain_handle(run: Run) -> None:
-    """What is logged from now on is logged on a finished run, like on any other."""
+    """Let go of the journal, for which the watcher waits; what is logged from now on is logged on a finished run."""
     assert run._writer is not None
     run._writer.close()
+    run._writer.wake()
     run._writer, run._interactive = None, False
     del run.log

@@ -77,7 +77,7 @@ def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
         "startTimeUtc": utc_text(run.started_at),
         "endTimeUtc": utc_text(run.ended_at),
         "services": {},
-        "error": error_of(run),
+        "error": error_of(run, logs),
         "warnings": [dict(warning) for warning in run.warnings] or None,
         "properties": dict(run.properties),
         "inputDatasets": [],
@@ -89,25 +89,22 @@ def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
     return {key: value for key, value in details.items() if value is not None}
 
 
-def error_of(run: records.Run) -> Optional[Dict[str, Any]]:
-    """Return the error as {'error': {'code', 'message', 'debug_type', …}}."""
+def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[Dict[str, Any]]:
+    """Return the error as {'error': {'code', 'message', 'debug_type', …}}; what else is known is under `data`."""
     if not run.error:
         return None
-    found = dict(run.error)
-    extra = found.pop("details", None) or {}
-    error: Dict[str, Any] = {"code": found.pop("code", "UserError"), "message": found.pop("message", "")}
-    error["details_uri"] = extra.get("details_uri")
-    error["debug_type"] = extra.get("type")
-    error["debug_message"] = extra.get("message")
-    error["debug_stack_trace"] = extra.get("traceback")
-    error["details"] = [{"code": key, "message": value} for key, value in extra.items() if key not in _DEBUG]
-    return {
-        "error": {key: value for key, value in error.items() if value not in (None, [])},
-        "time": utc_text(run.ended_at),
+    data = dict(run.error.get("details") or {})
+    exception = data.pop("exception", None) or {}
+    error: Dict[str, Any] = {
+        "code": run.error.get("code") or "UserError",
+        "message": run.error.get("message") or "",
+        "debug_type": exception.get("type"),
+        "debug_message": exception.get("message"),
+        "debug_stack_trace": exception.get("traceback"),
+        "details_uri": logs.get(str(data.get("log"))),
+        "data": data or None,
     }
-
-
-_DEBUG = frozenset({"type", "message", "traceback", "details_uri"})
+    return {"error": {key: value for key, value in error.items() if value is not None}, "time": utc_text(run.ended_at)}
 
 
 def utc_text(moment: Optional[datetime]) -> Optional[str]:

@@ -25,6 +25,7 @@ from runyard.server.routes import (
 from runyard.server.services import Services
 
 API = "/api/v1"
+MODULES = (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots)
 
 
 def create_app(services: Services) -> FastAPI:
@@ -38,7 +39,7 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for module in (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots):
+    for module in MODULES:
         app.include_router(module.router, prefix=API)
     app.include_router(pages.router)
     errors.add_handlers(app)
@@ -47,7 +48,7 @@ def create_app(services: Services) -> FastAPI:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            app.openapi_schema = describe_bodies(schema, app.routes)
+            app.openapi_schema = describe_bodies(schema, [module.router for module in MODULES], prefix=API)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

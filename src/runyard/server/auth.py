@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError
-from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, Receive, fault_of, limit_of, limited, too_large
+from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, LimitedBody, Receive, fault_of, too_large
 from runyard.server.hosts import Names, came_from_elsewhere, foreign_page, is_unix, values_of
 from runyard.server.idle import Activity
 from runyard.server.permissions import Owner, Principal, RunPrincipal
@@ -30,6 +30,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 HEALTH = b"/api/v1/health"
 _SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
 _ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
+_ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
 _MOST_CACHED = 4096
 
 
@@ -127,7 +128,7 @@ async def _check(scope: Scope, names: Names, credentials: Credentials) -> _Refus
     principal, by_cookie = found
     if by_cookie and not _has_origin_if_needed(scope):
         return 403, NotAllowed("The request was refused.", why="A browser's change must say which page it is from.")
-    if _ODD_PATH.search(scope["path"]):
+    if _ODD_PATH.search(scope["path"]) or _ODD_CODES.search(raw_path):
         return 400, InvalidArgument(
             f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
         )
@@ -145,15 +146,14 @@ async def _let_in(app: App, scope: Scope, receive: Receive, send: Send, activity
         with activity.open():
             await app(scope, receive, securing(send))
         return
-    limit = limit_of(scope["path"])
-    gate = _Gate(send, limit)
-    limited_receive = limited(receive, limit, gate.close)
+    body = LimitedBody(scope, receive)
+    gate = _Gate(send, body)
     try:
         if scope.get("raw_path") == HEALTH:
-            await app(scope, limited_receive, gate.send)
+            await app(scope, body.receive, gate.send)
         else:
             with activity.open():
-                await app(scope, limited_receive, gate.send)
+                await app(scope, body.receive, gate.send)
     except BodyTooLarge:
         await gate.finish()
 
@@ -161,30 +161,26 @@ async def _let_in(app: App, scope: Scope, receive: Receive, send: Send, activity
 class _Gate:
     """Passes the app's answer on; once the body was too large, answers 413 instead."""
 
-    def __init__(self, send: Send, limit: int) -> None:
+    def __init__(self, send: Send, body: LimitedBody) -> None:
         self._send = send
-        self._limit = limit
-        self._closed = False
-        self._started = False
-        self._refused = False
-
-    def close(self) -> None:
-        self._closed = True
+        self._body = body
+        self._is_started = False
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        if self._closed and not self._started:
+        if self._body.is_excessive:
             await self.finish()
             return
         if message["type"] == "http.response.start":
-            self._started = True
+            self._is_started = True
             message["headers"] = secured(message.get("headers", ()))
+            if self._body.is_left_unread:
+                message["headers"].append((b"connection", b"close"))
         await self._send(message)
 
     async def finish(self) -> None:
-        if self._started or self._refused:
-            return
-        self._refused = True
-        await refuse(self._send, 413, too_large(self._limit))
+        if not self._is_started:
+            self._is_started = True
+            await refuse(self._send, 413, too_large(self._body.limit))
 
 
 async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) -> None:

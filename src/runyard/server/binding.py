@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import socket
@@ -16,28 +15,55 @@ LOOPBACK = "127.0.0.1"
 _BACKLOG = 1024
 
 
-def bind_unix(path: str) -> socket.socket:
-    """Return a listening socket at `path`, mode 0600. Who calls holds the home's lock: what is there is left over."""
+class UnixSocket:
+    """A listening socket at `path`, mode 0600. Who makes it holds the home's lock: what is there is left over."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.listeners = [_bind_unix(path)]
+        self._inode = _inode_of(path)
+
+    def find_again(self) -> socket.socket | None:
+        """Return a new listener when the path's name is gone: something cleaned the folder for temporary files."""
+        if _inode_of(self.path) == self._inode:
+            return None
+        try:
+            os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
+            listener = _bind_unix(self.path)
+        except OSError as error:
+            logger.warning("The socket %s is gone and cannot be made again: %s", self.path, error)
+            return None
+        logger.warning("The socket %s was removed; it is there again.", self.path)
+        self._inode = _inode_of(self.path)
+        self.listeners.append(listener)
+        return listener
+
+    def close(self) -> None:
+        """Stop listening and remove the name unless somebody else's is there by now."""
+        with suppress(OSError):
+            if _inode_of(self.path) == self._inode:
+                os.unlink(self.path)
+        for listener in self.listeners:
+            listener.close()
+
+
+def _bind_unix(path: str) -> socket.socket:
     with suppress(FileNotFoundError):
         os.unlink(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
         sock.bind(path)
+        sock.listen(_BACKLOG)
+    except BaseException:
+        sock.close()
+        raise
     finally:
         os.umask(before)
-    sock.listen(_BACKLOG)
     return sock
 
 
-def unlink_own(path: str, inode: tuple[int, int]) -> None:
-    """Remove the socket's name unless somebody else's is there by now."""
-    with suppress(OSError):
-        if inode_of(path) == inode:
-            os.unlink(path)
-
-
-def inode_of(path: str) -> tuple[int, int] | None:
+def _inode_of(path: str) -> tuple[int, int] | None:
     try:
         found = os.lstat(path)
     except OSError:
@@ -54,10 +80,10 @@ def bind_loopback(wanted: int, kept: int | None) -> socket.socket:
     if wanted:
         try:
             return _bind_tcp(wanted)
-        except OSError as error:
+        except (OSError, OverflowError) as error:
             raise ServerNotStarted(
                 f"The private server cannot listen on port {wanted}.",
-                why=f"{os.strerror(error.errno or errno.EADDRINUSE)}.",
+                why=f"{error}.",
                 hint="Unset RUNYARD_PORT to let it pick one, or set another.",
             ) from error
     if kept is not None:

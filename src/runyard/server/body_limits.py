@@ -52,20 +52,29 @@ def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
     return None
 
 
-def limited(receive: Receive, limit: int, on_excess: Callable[[], None]) -> Receive:
-    """Return `receive`, which raises once more than `limit` bytes came; for bodies that do not say their length."""
-    seen = 0
+class LimitedBody:
+    """A request's body, counted as it comes: a length that was not announced is not known before."""
 
-    async def counted() -> MutableMapping[str, Any]:
-        nonlocal seen
-        message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > limit:
-            on_excess()
+    def __init__(self, scope: Any, receive: Receive) -> None:
+        self.limit = limit_of(scope["path"])
+        self.is_excessive = False
+        self._receive = receive
+        self._seen = 0
+        self._is_open = bool(values_of(scope["headers"], b"transfer-encoding"))
+
+    @property
+    def is_left_unread(self) -> bool:
+        """Whether more of a body of unknown length would come than the app wanted to read."""
+        return self._is_open
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        self._is_open = self._is_open and bool(message.get("more_body"))
+        if self._seen > self.limit:
+            self.is_excessive = True
             raise BodyTooLarge
         return message
-
-    return counted
 
 
 def too_large(limit: int, size: int | None = None) -> TooLarge:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import socket
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ from runyard import __version__
 from runyard.core.folders import database_file, token_file
 from runyard.core.runtime_folder import runtime_folder, socket_path
 from runyard.core.settings import Settings
-from runyard.server.binding import LOOPBACK, bind_loopback, bind_unix, inode_of, unlink_own
+from runyard.server.binding import LOOPBACK, UnixSocket, bind_loopback
 from runyard.server.idle import Activity, should_leave
 from runyard.server.locks import Holder, prepare_home, this_process, wait_for_lock
 from runyard.server.token_file import ensure_token
@@ -38,23 +37,20 @@ def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
     if lock is None:
         on_ready()
         return 0
-    path = socket_path(runtime_folder(settings.home))
     try:
         token = ensure_token(token_file(settings.home))
-        unix = bind_unix(path)
-        inode = inode_of(path) or (0, 0)
+        unix = UnixSocket(socket_path(runtime_folder(settings.home)))
         try:
-            lock.name(this_process(path))
-            _serve_on(unix, path, settings, token, on_ready)
+            lock.name(this_process(unix.path))
+            _serve_on(unix, settings, token, on_ready)
         finally:
-            unlink_own(path, inode)
             unix.close()
     finally:
         lock.release()
     return 0
 
 
-def _serve_on(unix: socket.socket, path: str, settings: Settings, token: str, on_ready: Callable[[], None]) -> None:
+def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callable[[], None]) -> None:
     # These take most of a start, and a second server has left before.
     from runyard.server.app import create_app
     from runyard.server.auth import Credentials, guard
@@ -72,7 +68,11 @@ def _serve_on(unix: socket.socket, path: str, settings: Settings, token: str, on
     activity = Activity()
     server: PrivateServer
     services = open_services(
-        settings, _address(settings, path, port), activity=activity, stop=lambda: server.leave("asked to"), store=store
+        settings,
+        _address(settings, unix.path, port),
+        activity=activity,
+        stop=lambda: server.leave("asked to"),
+        store=store,
     )
     try:
         app = create_app(services)
@@ -80,11 +80,9 @@ def _serve_on(unix: socket.socket, path: str, settings: Settings, token: str, on
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
         guarded = guard(app, names=Names(port), credentials=credentials, activity=activity)
-        server = PrivateServer(guarded, on_ready=on_ready, is_idle=lambda: _is_idle(services))
-        logger.info(
-            "Runyard %s serves %s as process %d on %s and port %d.", __version__, settings.home, os.getpid(), path, port
-        )
-        server.run([unix, tcp])
+        server = PrivateServer(guarded, unix=unix, on_ready=on_ready, is_idle=lambda: _is_idle(services))
+        logger.info("Runyard %s serves %s on %s and port %d.", __version__, settings.home, unix.path, port)
+        server.run([*unix.listeners, tcp])
         logger.info("Leaving: %s. Live runs go on.", server.reason)
     finally:
         services.close()

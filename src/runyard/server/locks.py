@@ -17,7 +17,7 @@ from runyard.core.errors import ServerNotStarted
 from runyard.core.folders import server_folder
 from runyard.store.mounts import find_network_file_system
 
-_OURS = frozenset({"server", "artifacts", "runs", "cache"})
+_OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes"})
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import Server
 
+from runyard.server.binding import UnixSocket
 from runyard.server.protocol import LimitedProtocol
 
 logger = logging.getLogger(__name__)
@@ -28,11 +29,19 @@ _TICK_S = 1.0
 class PrivateServer(Server):
     """Serves until `leave` is called, a signal comes, or `is_idle` says so. Requests under way are finished first."""
 
-    def __init__(self, app: Any, *, on_ready: Callable[[], None], is_idle: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        app: Any,
+        *,
+        unix: UnixSocket,
+        on_ready: Callable[[], None],
+        is_idle: Callable[[], bool],
+        protocol: type[LimitedProtocol] = LimitedProtocol,
+    ) -> None:
         super().__init__(
             Config(
                 app,
-                http=LimitedProtocol,
+                http=protocol,
                 ws="none",
                 loop="asyncio",
                 interface="asgi3",
@@ -45,6 +54,8 @@ class PrivateServer(Server):
             )
         )
         self.reason = ""
+        self._unix = unix
+        self._protocol = protocol
         self._on_ready = on_ready
         self._is_idle = is_idle
         self._stop: asyncio.Event | None = None
@@ -76,12 +87,22 @@ class PrivateServer(Server):
             now = time.monotonic()
             for connection in list(self.server_state.connections):
                 connection.sweep(now)  # type: ignore[union-attr]  # all are LimitedProtocol
+            await self._listen_again()
             if await asyncio.to_thread(self._is_idle):
                 self.leave("nothing to do")
             try:
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
             except asyncio.TimeoutError:
                 pass
+
+    async def _listen_again(self) -> None:
+        listener = self._unix.find_again()
+        if listener is not None:
+            loop = asyncio.get_running_loop()
+            self.servers.append(await loop.create_server(self._make_protocol, sock=listener))
+
+    def _make_protocol(self) -> LimitedProtocol:
+        return self._protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

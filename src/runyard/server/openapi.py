@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
-from starlette.routing import BaseRoute
 
 F = TypeVar("F", bound=Callable[..., Any])
 _REF = "#/components/schemas/{model}"
@@ -23,14 +23,14 @@ def takes(cls: type[Any]) -> Callable[[F], F]:
     return mark
 
 
-def describe_bodies(document: dict[str, Any], routes: Sequence[BaseRoute]) -> dict[str, Any]:
+def describe_bodies(document: dict[str, Any], routers: Iterable[APIRouter], *, prefix: str) -> dict[str, Any]:
     """Return the document with every body's schema put in."""
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
-    for route in routes:
+    for route in (route for router in routers for route in router.routes):
         if isinstance(route, APIRoute) and "takes" in vars(route.endpoint):
             body = TypeAdapter(vars(route.endpoint)["takes"]).json_schema(ref_template=_REF)
             schemas.update(body.pop("$defs", {}))
             described = {"required": True, "content": {"application/json": {"schema": body}}}
             for method in route.methods or ():
-                document["paths"][route.path][method.lower()]["requestBody"] = described
+                document["paths"][prefix + route.path][method.lower()]["requestBody"] = described
     return document

@@ -30,7 +30,7 @@ FREE_VERBS = frozenset({"read_server", "read_workspace", "put_experiment", "put_
 FAMILY_VERBS = frozenset({"read_run", "write_run", "create_run", "cancel_run"})
 # On its own run, as the attempt that it is.
 REPORT_VERBS = frozenset({"heartbeat", "state"})
-# By a process that logs on a run from outside of it (`POST /runs/{id}/writers`): it adds, the engine lets it decide nothing.
+# By a process that logs on a run from outside of it (`POST /runs/{id}/writers`): it adds and decides nothing.
 WRITER_VERBS = frozenset({"put_content", "read_run", "write_run", "heartbeat", "state"})
 # By an old attempt as well: its late points are kept under that attempt.
 SHIP = "ship"

@@ -10,15 +10,16 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 << 10
-HEAD_S = 10.0  # from a connection's first byte, or its opening, to the end of a request's head
-BODY_S = 30.0  # without one more byte of a body
-ANSWER_S = 60.0  # of a peer that does not take its answer
-MOST_TCP = 512  # anybody on this machine can open these
-MOST_UNIX = 4096
 
 
 class LimitedProtocol(HttpToolsProtocol):
     """One connection. `sweep` is called once a second and closes it when its peer is too slow."""
+
+    head_s = 10.0  # from a connection's opening, or a head's first byte, to the head's end
+    body_s = 30.0  # without one more byte of a body
+    answer_s = 60.0  # of a peer that does not take its answer
+    most_tcp = 512  # anybody on this machine can open these
+    most_unix = 4096
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self.is_refused = False
@@ -28,7 +29,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._unread_since: float | None = None
         self.is_unix = transport.get_extra_info("socket").family == socket.AF_UNIX
         super().connection_made(transport)
-        most = MOST_UNIX if self.is_unix else MOST_TCP
+        most = self.most_unix if self.is_unix else self.most_tcp
         if sum(peer.is_unix == self.is_unix for peer in self.connections) > most:  # type: ignore[union-attr]  # all are ours
             self._refuse(503, b"Too many connections.")
 
@@ -80,11 +81,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """Close the connection when its peer has been silent for too long in the middle of something."""
         if self.transport.is_closing():
             return
-        if self._unread_since is not None and now - self._unread_since > ANSWER_S:
+        if self._unread_since is not None and now - self._unread_since > self.answer_s:
             self.transport.abort()
-        elif self._head_since is not None and now - self._head_since > HEAD_S:
+        elif self._head_since is not None and now - self._head_since > self.head_s:
             self._refuse(408, b"The request's head took too long.")
-        elif self._waits_for_body() and now - self._data_at > BODY_S:
+        elif self._waits_for_body() and now - self._data_at > self.body_s:
             self.transport.abort()
 
     def _waits_for_body(self) -> bool:

@@ -34,7 +34,7 @@ def warning_lines(notes: Sequence[Note]) -> List[str]:
     lines = []
     if "changed" in by_kind:
         lines.append(
-            f"Changed while it was read, three times over: {_names(by_kind['changed'])}. "
+            f"Being written while it was read, three times over: {_names(by_kind['changed'])}. "
             "The copy in the snapshot may mix old and new content."
         )
     if "swapped" in by_kind:

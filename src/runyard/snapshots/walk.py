@@ -162,8 +162,14 @@ class Walk:
         self.notes.append(Note("special", _join(path, name), _KINDS.get(stat.S_IFMT(status.st_mode), "no file")))
         return None
 
-    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Kept:
-        target = os.readlink(name, dir_fd=fd)
+    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Optional[Kept]:
+        try:
+            target = os.readlink(name, dir_fd=fd)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # it is a link no longer
+                raise
+            self.notes.append(Note("swapped", _join(path, name)))
+            return None
         if target.startswith("/"):
             raise _link_out(_join(path, name), target)
         entry = LinkEntry(name_text(os.fsencode(name)), name_text(os.fsencode(target)))
@@ -194,7 +200,7 @@ class Walk:
 
     def _content(self, file: int, path: str, name: str) -> Kept:
         now = self._clock()
-        found = read_chunks(file, self._take, clock=self._clock)
+        found = read_chunks(file, self._take, careful=True, clock=self._clock)
         if found.changed:
             self.notes.append(Note("changed", _join(path, name)))
         mode = stat.S_IMODE(found.status.st_mode) & 0o777

@@ -1,9 +1,10 @@
 """Chunks: up to 4,096 points of one series as bytes, and what is known of them without opening those bytes.
 
-A chunk's bytes are a head (kind, how steps, times and values are packed, where they start) and one zstd frame with a
-checksum. Whole numbers are kept as differences (values: as they are) less the smallest of them, in as few bytes as the
-largest needs; evenly spaced steps take none. The bytes of floats are regrouped (all first bytes, all second bytes, …),
-which is what lets zstd find something. This module loads numpy and zstandard: import it when a point is there.
+A chunk's bytes are one zstd frame with a checksum: a head (kind, how steps, times and values are packed, where they
+start), then these. Whole numbers are kept as differences (values: as they are) less the smallest of them, in as few
+bytes as the largest needs; evenly spaced steps take none. The bytes of floats are regrouped (all first bytes, all
+second bytes, …), which is what lets zstd find something. This module loads numpy and zstandard: import it when a point
+is there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zstandard
 
-from runyard.core.errors import StoreUnavailable
+from runyard.store.damage import Damaged
 from runyard.store.kinds import CODES, F8, JSON, NAMES, convert, join
 from runyard.store.text import dump
 
@@ -86,26 +87,23 @@ def encode(columns: Columns) -> bytes:
         time_base,
         value_base,
     )
-    return head + _compressor().compress(b"".join((step_bytes, time_bytes, value_bytes)))
+    return _compressor().compress(b"".join((head, step_bytes, time_bytes, value_bytes)))
 
 
 def decode(data: bytes) -> Columns:
     """Return what `encode` was given.
 
     Raises:
-        StoreUnavailable: the bytes are damaged.
+        Damaged: the bytes are not a whole chunk.
     """
     try:
         return _decode(data)
     except (struct.error, zstandard.ZstdError, ValueError, KeyError, MemoryError) as error:
-        raise StoreUnavailable(
-            "Some points of a metric cannot be read.",
-            why=f"A chunk in the database is damaged: {error}",
-            hint="Check the disk, and restore the database from a backup.",
-        ) from error
+        raise Damaged(f"a chunk of a metric: {error}") from error
 
 
 def _decode(data: bytes) -> Columns:
+    body = _decompressor().decompress(data)
     (
         version,
         code,
@@ -118,13 +116,13 @@ def _decode(data: bytes) -> Columns:
         first_time,
         time_base,
         value_base,
-    ) = _HEAD.unpack_from(data)
+    ) = _HEAD.unpack_from(body)
     if version != _VERSION:
         raise ValueError(f"chunk format {version} is unknown")
-    body = _decompressor().decompress(memoryview(data)[_HEAD.size :])
-    times_at = (count - 1) * step_width
+    steps_at = _HEAD.size
+    times_at = steps_at + (count - 1) * step_width
     values_at = times_at + (count - 1) * time_width
-    steps = _sum_up(first_step, _unpack(step_width, step_base, body, 0, count - 1))
+    steps = _sum_up(first_step, _unpack(step_width, step_base, body, steps_at, count - 1))
     times = _sum_up(first_time, _unpack(time_width, time_base, body, times_at, count - 1))
     kind = NAMES[code]
     values: Any

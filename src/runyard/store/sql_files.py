@@ -6,14 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
-from runyard.core.plain import from_plain
 from runyard.core.records import RunFile
 from runyard.store.changes import checked_file
 from runyard.store.database import MAX_PARAMETERS, Session
 from runyard.store.schema import content_chunks, files, packs, snapshots
-from runyard.store.sql_rows import SqlPart, document_of, get_serial
+from runyard.store.sql_rows import SqlPart, document_of, get_serial, record_of
 from runyard.store.statements import Statement, Upsert
-from runyard.store.text import clean, load, to_microseconds
+from runyard.store.text import clean, to_microseconds
 
 _FILE = Statement(
     select(files.c.document).where(files.c.run_serial == bindparam("row"), files.c.name == bindparam("file_name"))
@@ -60,7 +59,7 @@ class SqlFiles(SqlPart):
     def list_files(self, run_id: str) -> list[RunFile]:
         with self._database.reading() as session:
             rows = session.all(_FILES, row=get_serial(session, run_id))
-        return [from_plain(RunFile, load(row[1])) for row in rows]
+        return [record_of(RunFile, row[1]) for row in rows]
 
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
         created = to_microseconds(self._clock())
@@ -105,4 +104,4 @@ class SqlFiles(SqlPart):
 
 def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
     row = session.one(_FILE, row=serial, file_name=clean(name))
-    return None if row is None else from_plain(RunFile, load(row[0]))
+    return None if row is None else record_of(RunFile, row[0])

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import bindparam, delete, select, update
 
 from runyard.core.errors import NotFound
 from runyard.core.plain import from_plain, to_plain
 from runyard.core.records import Run
+from runyard.store.damage import Damaged
 from runyard.store.database import Database, Session
 from runyard.store.schema import experiments, run_labels, runs, workspaces
 from runyard.store.statements import Insert, Statement, Upsert
 from runyard.store.text import clean, dump, indexed, load
 
+T = TypeVar("T")
 LABELS = {"tag": "tags", "property": "properties", "parameter": "parameters"}  # kind → field of Run
 
 _RUN_COLUMNS = (runs.c.serial, runs.c.workspace_id, runs.c.experiment_id, runs.c.child, runs.c.document)
@@ -82,7 +84,14 @@ class SqlPart:
 
 
 def run_of(document: str) -> Run:
-    return from_plain(Run, load(document))
+    return record_of(Run, document)
+
+
+def record_of(cls: type[T], document: str) -> T:
+    try:
+        return from_plain(cls, load(document))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Damaged(f"a {cls.__name__} document ({error})") from error
 
 
 def document_of(record: Any) -> str:

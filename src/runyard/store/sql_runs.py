@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import bindparam, or_, select, update
 
 from runyard.core.errors import Conflict
-from runyard.core.plain import from_plain
 from runyard.core.records import Experiment, NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunPage, RunQuery
@@ -27,11 +26,12 @@ from runyard.store.sql_rows import (
     get_run_row,
     get_serial,
     label_rows,
+    record_of,
     run_of,
 )
 from runyard.store.sql_workspaces import SqlWorkspaces
 from runyard.store.statements import Statement, Upsert
-from runyard.store.text import clean, load
+from runyard.store.text import clean
 
 _TAKEN = Statement(
     select(runs.c.key, runs.c.document).where(or_(runs.c.key == bindparam("run_key"), runs.c.id == bindparam("run_id")))
@@ -161,7 +161,7 @@ class SqlRuns(SqlWorkspaces):
         run = made(
             new,
             number=number + 1,
-            experiment_id=from_plain(Experiment, load(document)).id,
+            experiment_id=record_of(Experiment, document).id,
             root_id=new.id if parent is None else parent.run.root_id,
             now=self._clock(),
         )

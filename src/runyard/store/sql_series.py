@@ -16,6 +16,7 @@ from runyard.store.base import Chart, Series
 from runyard.store.blocks import BLOCK_POINTS, Blocks
 from runyard.store.charts import MAX_WIDTH, chart_of_series, not_numeric, to_chart, within
 from runyard.store.chunks import Columns, concatenate, decode
+from runyard.store.damage import Damaged
 from runyard.store.database import Session
 from runyard.store.kinds import CODES, F8, JSON, convert, join_codes
 from runyard.store.merging import Piece, fill, merge
@@ -189,9 +190,13 @@ def _read_columns(session: Session, row: _Series) -> Columns:
     at = 0
     for chunk in chunks:
         end = at + len(chunk)
+        if end > row.count:
+            break
         values[at:end] = convert(chunk.values, chunk.kind, kind)
         steps[at:end], times[at:end] = chunk.steps, chunk.times
         at = end
+    if at != row.count:
+        raise Damaged(f"of {row.count} points of a metric {at} are there")
     return Columns(kind, values, steps, times)
 
 

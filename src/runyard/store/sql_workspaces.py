@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import bindparam, select, update
 
 from runyard.core.names import make_uuid
-from runyard.core.plain import from_plain
 from runyard.core.records import Experiment, Workspace
 from runyard.store.changes import changed_experiment
 from runyard.store.database import Session
@@ -20,9 +19,10 @@ from runyard.store.sql_rows import (
     get_workspace_id,
     no_experiment,
     no_workspace,
+    record_of,
 )
 from runyard.store.statements import Insert, Statement, Upsert
-from runyard.store.text import clean, load
+from runyard.store.text import clean
 
 _VALUE = Statement(select(server_values.c.value).where(server_values.c.key == bindparam("value_key")))
 _SET_VALUE = Upsert(server_values, "key", "value", keys=("key",), change=("value",))
@@ -141,8 +141,8 @@ def _put_workspace(session: Session, workspace: Workspace) -> Workspace:
 
 
 def _workspace(document: str) -> Workspace:
-    return from_plain(Workspace, load(document))
+    return record_of(Workspace, document)
 
 
 def _experiment(document: str) -> Experiment:
-    return from_plain(Experiment, load(document))
+    return record_of(Experiment, document)

@@ -7,11 +7,10 @@ is made once per dialect.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 from sqlalchemy import Table, insert
-from sqlalchemy.dialects.postgresql import insert as postgresql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.expression import ClauseElement
@@ -58,13 +57,17 @@ class Upsert(Insert):
         self._table, self._keys, self._change = table, keys, change
 
     def _build(self, dialect: Dialect) -> ClauseElement:
-        make = postgresql_insert if dialect.name == "postgresql" else sqlite_insert
-        statement = make(self._table)
+        # Each product spells it its own way, in a module that only its users should pay for.
+        make = import_module(f"sqlalchemy.dialects.{dialect.name}").insert
+        statement: Any = make(self._table)
+        keys = list(self._keys)
         if not self._change:
-            return statement.on_conflict_do_nothing(index_elements=list(self._keys))
-        return statement.on_conflict_do_update(
-            index_elements=list(self._keys), set_={name: statement.excluded[name] for name in self._change}
-        )
+            statement = statement.on_conflict_do_nothing(index_elements=keys)
+        else:
+            new = {name: statement.excluded[name] for name in self._change}
+            statement = statement.on_conflict_do_update(index_elements=keys, set_=new)
+        assert isinstance(statement, ClauseElement)
+        return statement
 
 
 class _Text:

@@ -7,6 +7,8 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+from runyard.store.damage import Damaged
+
 MAX_INDEXED = 255  # PostgreSQL refuses index entries over 2.7 kB
 MAX_INT_BITS = 10_000  # json refuses to write or read integers of more than 4,300 digits
 
@@ -40,7 +42,15 @@ def dump(value: Any) -> str:
 
 
 def load(text: str) -> Any:
-    return json.loads(text)
+    """Return what `dump` was given.
+
+    Raises:
+        Damaged: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise Damaged(f"a document is not JSON ({error})") from error
 
 
 def scalar(value: Any) -> Any:

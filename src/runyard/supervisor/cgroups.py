@@ -19,6 +19,10 @@ class Group:
     def members(self) -> List[int]:
         return [int(line) for line in _read(self.procs).split() if line.isdigit()]
 
+    def is_populated(self) -> bool:
+        """Whether a process lives in it or below: the kernel's own count."""
+        return "populated 1" in _read(os.path.join(self.path, "cgroup.events"))
+
     def kill(self) -> bool:
         """Kill all members at once; False when this kernel (before 5.14) cannot."""
         return _write(os.path.join(self.path, "cgroup.kill"), "1")
@@ -43,7 +47,9 @@ def make_group(name: str) -> Optional[Group]:
         return None
     path = os.path.join(own, name)
     try:
-        os.makedirs(path, exist_ok=True)
+        os.mkdir(path)
+    except FileExistsError:
+        pass
     except OSError:
         return None
     return Group(path) if os.access(os.path.join(path, "cgroup.procs"), os.W_OK) else None

@@ -94,14 +94,14 @@ class Journals:
             if left > 0 and segment.number == last[segment.writer] and not segment.is_given_up:
                 self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
 
-    def part(self, segment: Segment, *, most_records: int = 0) -> Part:
-        """Return what can be shipped now; `most_records` 0: all that fits."""
+    def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
+        """Return what can be shipped now: whole records until `most_bytes` are reached, but at least one."""
         try:
             data = segment.read(PART_BYTES)
         except OSError as error:
             logger.debug("%s: %s", segment.name, error)
             return Part(segment, segment.offset, [], 0)
-        end, sides, is_cut = self._scan(segment, data, most_records)
+        end, sides, is_cut = self._scan(segment, data, most_bytes)
         if not is_cut and segment.offset + len(data) >= segment.size:
             segment.end = end
         if end == segment.offset:
@@ -112,18 +112,22 @@ class Journals:
         frames = [*sides, (head, data[: end - segment.offset])]
         return Part(segment, end, frames, sum(len(body) for _, body in frames))
 
-    def _scan(self, segment: Segment, data: bytes, most_records: int) -> Tuple[int, List[Frame], bool]:
-        """Return where the shippable bytes end, their side files, and whether more whole records follow."""
+    def _scan(self, segment: Segment, data: bytes, most_bytes: int) -> Tuple[int, List[Frame], bool]:
+        """Return where the shippable bytes end, their side files, and whether more whole records may follow."""
         end = segment.offset
+        last = segment.offset + most_bytes
         sides: List[Frame] = []
         is_blocked = False
-        for count, part in enumerate(journal.iter_parts(data, base=segment.offset), 1):
+        for part in journal.iter_parts(data, base=segment.offset):
             if isinstance(part, journal.LongRecord):
                 is_blocked = not self._note(segment, part, sides, is_blocked) or is_blocked
             if not is_blocked:
-                is_one_number = most_records and isinstance(part, journal.Span)
-                end = part.offset + journal.CELL if is_one_number else part.end
-            if count == most_records:
+                end = (
+                    part.end
+                    if isinstance(part, journal.LongRecord)
+                    else max(min(part.end, last), part.offset + journal.CELL)
+                )
+            if part.end >= last:
                 return end, sides, True
         return end, sides, is_blocked
 

@@ -173,7 +173,7 @@ class Adopted(Keeper):
 
     def kill(self, *, grace_s: float) -> None:
         self.is_empty = False
-        self._sweep = Sweep(self._find_left, group=self._group, grace_s=grace_s)
+        self._sweep = Sweep(self._find_left, children=list, group=self._group, grace_s=grace_s)
 
     def leave(self, *, remove: bool) -> None:
         if self._group is not None:

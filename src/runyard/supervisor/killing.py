@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
 from typing import Callable, Dict, List, Optional, Set
 
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
 
 Find = Callable[[], List[ProcessEntry]]
+Children = Callable[[], List[int]]
+
+LOOKS = 2  # at /proc that must find nothing
+ROUNDS = 20  # of quick kills per step, for a process that forks faster than /proc can be read
 
 
 class Sweep:
     """One order to end what is left. Call `step` until it returns True; it never blocks.
 
     With a grace, leftovers get TERM first; then KILL, again and again, because a killed process may just have forked.
+    `children` lists processes that only we can wait for: as long as we do not, their pids are nobody else's, none can
+    vanish from the list, and a process that renews itself by forking is always among them or below one of them.
     """
 
-    def __init__(self, find: Find, *, group: Optional[Group], grace_s: float) -> None:
+    def __init__(self, find: Find, *, children: Children, group: Optional[Group], grace_s: float) -> None:
         self._find = find
+        self._children = children
         self._group = group
         self._kill_at = boot_ns() + int(grace_s * 1e9)
         self._asked = False
+        self._empty_looks = 0
 
     def step(self) -> bool:
         left = self._find()
-        if not left:
+        if not left and self._is_proven():
             return True
         if boot_ns() >= self._kill_at:
             self._kill(left)
@@ -35,9 +45,19 @@ class Sweep:
                 stop_gently(entry)
         return False
 
+    def _is_proven(self) -> bool:
+        """Whether one look at /proc that found nothing can be believed: it may have missed who was just forking."""
+        self._empty_looks += 1
+        if self._children() or (self._group is not None and self._group.is_populated()):
+            self._empty_looks = 0
+        return self._empty_looks >= LOOKS
+
     def _kill(self, left: List[ProcessEntry]) -> None:
         if self._group is not None:
             self._group.kill()
+        for _ in range(ROUNDS):
+            for pid in self._children():
+                os.kill(pid, signal.SIGKILL)
         for entry in left:
             send_signal(entry.pid, entry.start_ticks, signal.SIGKILL)
 
@@ -68,3 +88,12 @@ def find_marked(
 
 def subtree(entries: List[ProcessEntry], root: int) -> Set[int]:
     return {root, *(entry.pid for entry in descendants(entries, root))}
+
+
+def direct_children(without: List[int]) -> List[int]:
+    """Return this process's children, dead ones included, in the order in which they came."""
+    try:
+        with open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split() if int(pid) not in without]
+    except OSError:  # a kernel built without it
+        return []

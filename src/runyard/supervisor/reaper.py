@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.supervisor.channel import Channel, ChannelClosed
 from runyard.supervisor.folder import RunFolder, remove_tree, sync_folder
-from runyard.supervisor.killing import Sweep, find_below
+from runyard.supervisor.killing import Sweep, direct_children, find_below
 from runyard.supervisor.proc import ProcessEntry, boot_ns, is_alive
 from runyard.supervisor.ranks import Ranks
 
@@ -147,7 +147,8 @@ class Reaper:
         elif what == "signal":
             self._ranks.signal(int(order["signal"]), self._find_left())
         elif what == "kill":
-            self._sweep = Sweep(self._find_left, group=self._ranks.group, grace_s=float(order.get("grace_s", 0)))
+            grace_s = float(order.get("grace_s", 0))
+            self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=grace_s)
         elif what == "spare":
             self._spared.append((int(order["pid"]), int(order["start_ticks"])))
         elif what == "leave":
@@ -182,9 +183,15 @@ class Reaper:
                 self._supervisor_ended()
 
     def _find_left(self) -> List[ProcessEntry]:
-        keepers = [self._child] if self._child else []
-        keepers += [pid for pid, ticks in self._spared if is_alive(pid, ticks)]
-        return find_below(os.getpid(), keepers=keepers, cookie=self._cookie, group=self._ranks.group)
+        return find_below(os.getpid(), keepers=self._keepers(), cookie=self._cookie, group=self._ranks.group)
+
+    def _find_children(self) -> List[int]:
+        return direct_children(self._keepers())
+
+    def _keepers(self) -> List[int]:
+        """Our own processes among our children: the supervisor and a private server that it started."""
+        spared = [pid for pid, ticks in self._spared if is_alive(pid, ticks)]
+        return [self._child, *spared] if self._child else spared
 
     def _go_on_sweeping(self) -> None:
         if self._sweep is not None and self._sweep.step():

@@ -8,8 +8,9 @@ import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.core.errors import RunyardError, ServerUnreachable, StoreUnavailable
+from runyard.core.journal import CELL
 from runyard.supervisor.connection import REFUSALS, Connection
-from runyard.supervisor.journals import Journals
+from runyard.supervisor.journals import PART_BYTES, Journals
 from runyard.supervisor.logs import Frame, Log, Logs
 from runyard.supervisor.segments import Segment
 
@@ -47,8 +48,7 @@ class Shipper:
         with self._lock:
             self._look()
             if self._one_by_one:
-                self._step_one_by_one()
-                return False
+                return self._step_one_by_one()
             frames, is_full = self._gather()
             if frames:
                 self._ship(frames)
@@ -128,13 +128,14 @@ class Shipper:
         self._logs.took(answer.logs)
         self._hear(answer.desired, None, answer.attempt)
 
-    def _step_one_by_one(self) -> None:
+    def _step_one_by_one(self) -> bool:
         """After a refusal: find what the server cannot take, and after three tries go on without it."""
         for log in self._logs.behind():
             self._ship_log_alone(log)
         for segment in self._journals.behind():
             self._ship_segment_alone(segment)
         self._one_by_one = any(segment.failures for segment in self._journals.behind())
+        return not self._one_by_one
 
     def _ship_log_alone(self, log: Log) -> None:
         frame = log.frame()
@@ -145,24 +146,33 @@ class Shipper:
             self._warn("logs", f"The server cannot take {log.name}; it is not stored.")
 
     def _ship_segment_alone(self, segment: Segment) -> None:
+        """Halve what is refused until the one record is found that the server cannot take."""
         is_foreign = self._journals.is_foreign(segment)
-        part = self._journals.part(segment, most_records=1 if segment.failures else 0)
-        if not part.frames:
-            return
-        if self._try_alone(part.frames, is_foreign=is_foreign):
-            segment.failures = 0
-            return
+        most_bytes = CELL if segment.failures else PART_BYTES
+        while segment.is_behind:
+            part = self._journals.part(segment, most_bytes=most_bytes)
+            size = part.end - segment.offset
+            if not part.frames:
+                return
+            if self._try_alone(part.frames, is_foreign=is_foreign):
+                segment.failures = 0
+            elif is_foreign or size <= CELL or most_bytes == CELL:
+                return self._failed_again(segment, part.end, is_foreign=is_foreign)
+            else:
+                most_bytes = max(CELL, size // 2 // CELL * CELL)
+
+    def _failed_again(self, segment: Segment, end: int, *, is_foreign: bool) -> None:
         segment.failures += 1
-        if segment.failures <= MOST_TRIES:
+        if segment.failures < MOST_TRIES:
             return
+        segment.failures = 0
         if is_foreign:
             segment.is_given_up = True
             self._warn(
                 "journal", f"The server does not take records for run {segment.header.get('run')} from this run."
             )
             return
-        segment.skipped.append((segment.offset, part.end))
-        segment.failures = 1
+        segment.skipped.append((segment.offset, end))
         self._warn(
             "journal", f"The record at byte {segment.offset} of {segment.name} cannot be stored and was skipped."
         )

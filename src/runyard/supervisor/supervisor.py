@@ -104,6 +104,7 @@ class Supervisor:
 
     def _watch(self) -> None:
         """Until every rank that counts has ended."""
+        self._keeper.update()
         while not self._is_over():
             self._wake.wait(self._keeper.fileno(), self._next_s())
             self._keeper.update()

@@ -57,6 +57,8 @@ class FakeServer:
         self.trees: Dict[str, bytes] = {}
         self.requests: List[str] = []
         self.check: Optional[Check] = None
+        self.gate = threading.Event()  # content waits while it is not set
+        self.gate.set()
         self.lock = threading.RLock()
         self._http: Optional[_Listener] = None
 
@@ -108,6 +110,8 @@ class FakeServer:
         return found
 
     def answer(self, route: str, run_id: str, body: bytes) -> Any:
+        if route in ("tree", "fetch"):
+            self.gate.wait()
         with self.lock:
             self.requests.append(route)
             return getattr(self, f"_do_{route}")(run_id, body)

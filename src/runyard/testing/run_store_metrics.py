@@ -1,0 +1,319 @@
+"""What every `RunStore` does with metrics: exactly once, in order, every value as it was."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.records import Mark
+from runyard.store.base import ArtifactMetric, Rows, RunStore
+from runyard.testing.runs import Journal, a_run, points
+
+
+def values_of(store: RunStore, metric: str, **which: Any) -> list[Any]:
+    series = store.read_series("r1", metric, **which)
+    found = series.values if isinstance(series.values, list) else series.values.tolist()
+    return [bool(value) for value in found] if series.kind == "b1" else found
+
+
+class MetricSuite:
+    def test_points_come_back_with_steps_and_times(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1", wall_offset_ns=1000)
+        journal.ship(points("loss", [0.5, 0.25], times=[10, 20]))
+        journal.ship(points("loss", [0.125], times=[30]))
+        series = store.read_series("r1", "loss")
+
+        assert (series.metric, series.column, series.rank, series.kind) == ("loss", "", 0, "f8")
+        assert series.values == pytest.approx([0.5, 0.25, 0.125])
+        assert series.steps.tolist() == [0, 1, 2]
+        assert series.times_ns.tolist() == [1010, 1020, 1030]
+
+    def test_steps_that_were_given_are_kept(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(points("loss", [1, 2, 3], steps=[7, 5, -3]), points("loss", [4]))
+
+        assert store.read_series("r1", "loss").steps.tolist() == [7, 5, -3, 3]
+
+    def test_a_part_is_stored_exactly_once(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        first, second, third = (journal.part(points("loss", [value])) for value in (1.0, 2.0, 3.0))
+
+        assert store.ingest("r1", 1, [first]) == [Mark("r0-1-aa", 0, 32)]
+        assert store.ingest("r1", 1, [first]) == [Mark("r0-1-aa", 0, 32)]
+        assert store.ingest("r1", 1, [third]) == [Mark("r0-1-aa", 0, 32)]
+        assert store.ingest("r1", 1, [first, second, second, third]) == [Mark("r0-1-aa", 0, 96)]
+        assert values_of(store, "loss") == [1.0, 2.0, 3.0]
+        assert store.list_marks("r1", 1) == [Mark("r0-1-aa", 0, 96)]
+        assert store.list_marks("r1", 2) == []
+
+    def test_marks_are_told_for_the_segments_named_alone(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", writer="a").ship(points("loss", [1]))
+        b = Journal(store, "r1", writer="b")
+
+        assert store.ingest("r1", 1, [b.part(points("loss", [2]))]) == [Mark("b", 0, 32)]
+        assert store.list_marks("r1", 1) == [Mark("a", 0, 32), Mark("b", 0, 32)]
+
+    def test_names_are_kept_per_segment(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(names={1: "loss"})
+        journal.ship(names={2: "acc"})
+        Journal(store, "r1", segment=1).ship(names={1: "other"})
+
+        assert store.list_names("r1", 1, "r0-1-aa", 0) == {1: "loss", 2: "acc"}
+        assert store.list_names("r1", 1, "r0-1-aa", 1) == {1: "other"}
+        assert store.list_names("r1", 2, "r0-1-aa", 0) == {}
+
+    def test_metrics_are_listed_as_first_logged_with_their_summary(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(points("z", [3.0, math.nan, 1.0, 2.0]), points("a", [7], kind="i8"))
+        journal.ship(points("a", [9], kind="i8"), points("m", ["text"], kind="json"), points("b", [1], kind="b1"))
+        z, a, m, b = store.list_metrics("r1")
+
+        assert (z.name, z.kind, z.columns, z.ranks, z.count) == ("z", "scalar", [""], [0], 4)
+        assert (z.last, z.minimum, z.maximum) == (2.0, 1.0, 3.0)
+        assert (a.name, a.last, a.count, type(a.last)) == ("a", 9, 2, int)
+        assert (m.name, m.last, m.minimum) == ("m", "text", None)
+        assert (b.name, b.last) == ("b", True)
+        assert store.list_metrics("r1", name="a") == [a]
+        assert store.list_metrics("r1", name="none") == []
+
+    @pytest.mark.parametrize(
+        ("batches", "kind", "expected"),
+        [
+            ([("f8", [1.5, math.inf, -math.inf])], "f8", [1.5, math.inf, -math.inf]),
+            ([("i8", [1, -(2**63), 2**63 - 1])], "i8", [1, -(2**63), 2**63 - 1]),
+            ([("b1", [1, 0])], "b1", [True, False]),
+            ([("i8", [1]), ("f8", [2.5])], "f8", [1.0, 2.5]),
+            ([("f8", [2.5]), ("i8", [1])], "f8", [2.5, 1.0]),
+            ([("json", [2**63]), ("f8", [0.5])], "f8", [2.0**63, 0.5]),
+            ([("json", [2**63, -(2**70)])], "json", [2**63, -(2**70)]),
+            ([("b1", [1]), ("i8", [7])], "json", [True, 7]),
+            ([("i8", [7]), ("json", ["a", None])], "json", [7, "a", None]),
+            ([("f8", [0.5]), ("b1", [0]), ("json", ["a"])], "json", [0.5, False, "a"]),
+            ([("json", [1.0, 2.0])], "f8", [1.0, 2.0]),
+            ([("json", [None])], "json", [None]),
+            ([("json", ["a\0b", "\ud800", "é"])], "json", ["a\0b", "\ud800", "é"]),
+            ([("json", [10**400, 0.5])], "json", [10**400, 0.5]),
+        ],
+        ids=ascii,
+    )
+    def test_values_come_back_as_azure_gives_them(
+        self, store: RunStore, batches: list[tuple[str, list[Any]]], kind: str, expected: list[Any]
+    ) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        for batch_kind, values in batches:
+            journal.ship(points("m", values, kind=batch_kind))
+        found = values_of(store, "m")
+
+        assert store.read_series("r1", "m").kind == kind
+        assert found == expected
+        assert [type(value) for value in found] == [type(value) for value in expected]
+
+    def test_nan_stays_nan(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(points("m", [math.nan, 1.0]), points("j", [math.nan, "a"], kind="json"))
+
+        assert math.isnan(values_of(store, "m")[0])
+        assert math.isnan(values_of(store, "j")[0])
+        assert [info.minimum for info in store.list_metrics("r1")] == [1.0, None]
+
+    def test_a_number_that_no_json_can_hold_is_kept_as_text(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        huge = 1 << 50_000
+        Journal(store, "r1").ship(points("m", [huge], kind="json"), Rows("t", {"c": [huge]}, [1]))
+
+        assert values_of(store, "m") == [hex(huge)] == values_of(store, "t", column="c")
+
+    @pytest.mark.parametrize("sizes", [[1] * 600, [100_000], [255, 1, 255, 4000, 96, 5000], [4096, 4096, 1]], ids=str)
+    def test_series_of_any_length_come_back_whole(self, store: RunStore, sizes: list[int]) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        numbers = np.random.default_rng(1).normal(size=sum(sizes))
+        at = 0
+        for size in sizes:
+            part = numbers[at : at + size]
+            journal.ship(points("m", part, times=range(at * 7, (at + size) * 7, 7)))
+            at += size
+        series = store.read_series("r1", "m")
+        info = store.list_metrics("r1")[0]
+
+        assert np.array_equal(np.asarray(series.values), numbers)
+        assert np.array_equal(series.steps, np.arange(len(numbers)))
+        assert np.array_equal(series.times_ns, np.arange(len(numbers)) * 7)
+        assert (info.count, info.last) == (len(numbers), numbers[-1])
+        assert (info.minimum, info.maximum) == (numbers.min(), numbers.max())
+
+    def test_kinds_may_change_in_a_long_series(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(points("m", ["start"], kind="json"))
+        journal.ship(points("m", np.arange(10_000) * 0.5))
+        journal.ship(points("m", ["end", None], kind="json"))
+        journal.ship(points("m", range(300), kind="i8"))
+        numbers = (np.arange(10_000) * 0.5).tolist()
+
+        assert values_of(store, "m") == ["start", *numbers, "end", None, *map(float, range(300))]
+        assert store.read_series("r1", "m").steps.tolist() == list(range(10_303))
+
+    def test_extreme_steps_and_times_are_kept(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        edges = [-(2**63), 2**63 - 1, 0, -(2**63)]
+        Journal(store, "r1").ship(points("m", [1, 2, 3, 4], steps=edges, times=edges))
+        series = store.read_series("r1", "m")
+
+        assert series.steps.tolist() == edges
+        assert series.times_ns.tolist() == edges
+
+    def test_writers_of_a_rank_are_merged_by_time(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", writer="b").ship(points("m", [1, 3, 6], times=[10, 30, 40]))
+        Journal(store, "r1", writer="a").ship(points("m", [2, 5, 4], times=[20, 40, 35]))
+        series = store.read_series("r1", "m")
+
+        assert values_of(store, "m") == [1, 2, 3, 5, 4, 6]
+        assert series.steps.tolist() == list(range(6))
+        assert series.times_ns.tolist() == [10, 20, 30, 40, 35, 40]
+        assert store.list_metrics("r1")[0].count == 6
+
+    def test_attempts_follow_one_another_whatever_the_clock_says(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", attempt=2).ship(points("m", [3, 4], times=[1, 2]))
+        Journal(store, "r1", attempt=1).ship(points("m", [1, 2], times=[100, 200]))
+
+        assert values_of(store, "m") == [1, 2, 3, 4]
+        assert store.list_metrics("r1")[0].last == 4
+
+    def test_segments_that_arrive_in_the_wrong_order_are_read_in_the_right_one(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", segment=1, wall_offset_ns=500).ship(points("m", [3], times=[30]))
+        Journal(store, "r1", segment=0, wall_offset_ns=100).ship(points("m", [1, 2], times=[10, 20]))
+
+        assert values_of(store, "m") == [1, 2, 3]
+        assert store.read_series("r1", "m").times_ns.tolist() == [110, 120, 530]
+
+    def test_the_lowest_rank_speaks_for_the_metric(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", writer="ps", rank=0, role="ps").ship(points("m", [99.0]))
+        Journal(store, "r1", writer="r3", rank=3).ship(points("m", [3.0, 30.0]))
+
+        assert values_of(store, "m") == [3.0, 30.0]
+        Journal(store, "r1", writer="r2", rank=2).ship(points("m", [2.0]))
+        Journal(store, "r1", writer="r3b", rank=3).ship(points("m", [300.0], times=[9]))
+        (info,) = store.list_metrics("r1")
+        assert values_of(store, "m") == [2.0]
+        assert (info.ranks, info.count, info.last, info.maximum) == ([2, 3, 0], 1, 2.0, 2.0)
+        assert values_of(store, "m", rank=3) == [3.0, 30.0, 300.0]
+        assert values_of(store, "m", rank=0) == [99.0]
+        with pytest.raises(NotFound, match="Rank 7"):
+            store.read_series("r1", "m", rank=7)
+
+    def test_a_table_is_its_columns_with_none_where_a_row_has_none(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(Rows("t", {"x": [1, 2], "y": ["a", "b"]}, [1, 2]))
+        journal.ship(Rows("t", {"x": [3.5], "z": [True]}, [3]), Rows("t", {"empty": [None]}, [4]))
+        (info,) = store.list_metrics("r1")
+
+        assert (info.kind, info.columns, info.count, info.last) == ("table", ["x", "y", "z", "empty"], 4, None)
+        assert values_of(store, "t", column="x") == [1.0, 2.0, 3.5, None]
+        assert values_of(store, "t", column="y") == ["a", "b", None, None]
+        assert values_of(store, "t", column="z") == [None, None, True, None]
+        assert values_of(store, "t", column="empty") == [None] * 4
+        assert store.read_series("r1", "t", column="y").times_ns.tolist() == [1, 2, 3, 4]
+
+    def test_a_full_column_of_numbers_stays_an_array(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        for index in range(300):
+            journal.ship(Rows("t", {"x": [index], "y": [index / 2]}, [index]))
+
+        assert store.read_series("r1", "t", column="x").kind == "i8"
+        assert store.read_series("r1", "t", column="y").kind == "f8"
+        assert values_of(store, "t", column="x") == list(range(300))
+
+    def test_rows_of_several_writers_stay_rows(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", writer="b").ship(Rows("t", {"x": [1, 4]}, [10, 40]))
+        Journal(store, "r1", writer="a").ship(Rows("t", {"x": [2, None], "y": ["u", "v"]}, [20, 30]))
+
+        assert values_of(store, "t", column="x") == [1, 2, None, 4]
+        assert values_of(store, "t", column="y") == [None, "u", "v", None]
+
+    def test_odd_column_names_are_columns(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(Rows("t", {"": [1], "a\0b": [2], "\ud800": [3]}, [1]))
+        (info,) = store.list_metrics("r1")
+
+        assert [values_of(store, "t", column=name) for name in info.columns] == [[1], [2], [3]]
+
+    def test_a_file_can_be_a_metric(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(ArtifactMetric("plot", "image", "plot_1.png", 5))
+        journal.ship(ArtifactMetric("plot", "image", "plot_2.png", 6))
+        (info,) = store.list_metrics("r1")
+
+        assert (info.kind, info.artifact, info.count) == ("artifact", "plot_2.png", 2)
+        with pytest.raises(InvalidArgument, match="file"):
+            store.read_series("r1", "plot")
+
+    def test_a_second_kind_under_one_name_is_left_out_and_noted_once(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        journal = Journal(store, "r1")
+        journal.ship(points("m", [1.0]), Rows("m", {"x": [1]}, [1]), points("n", [1.0]))
+        journal.ship(Rows("m", {"x": [2]}, [2]), ArtifactMetric("m", "image", "f", 3), points("m", [2.0]))
+        warnings = store.get_run("r1").warnings
+
+        assert values_of(store, "m") == [1.0, 2.0]
+        assert [(info.name, info.kind) for info in store.list_metrics("r1")] == [("m", "scalar"), ("n", "scalar")]
+        assert len(warnings) == 2
+        assert "`m`" in warnings[0]["message"] and "table" in warnings[0]["message"]
+
+    def test_tags_and_properties_of_a_journal_reach_the_run(self, store: RunStore) -> None:
+        a_run(store, "r1", tags={"old": "1"}, properties={"p": "1"})
+        journal = Journal(store, "r1")
+        journal.ship(tags_set={"a": "1", "b": None}, tags_remove=["old"], properties_add={"q": "2"})
+        journal.ship(tags_set={"a": "2"}, properties_add={"p": "9", "q": "2", "s": "3"})
+        journal.ship(properties_add={"p": "9"})
+        run = store.get_run("r1")
+
+        assert run.tags == {"a": "2", "b": None}
+        assert run.properties == {"p": "1", "q": "2", "s": "3"}
+        assert len(run.warnings) == 1 and "`p`" in run.warnings[0]["message"]
+
+    def test_a_finished_run_takes_late_metrics(self, store: RunStore) -> None:
+        from runyard.core.statuses import RunStatus
+
+        a_run(store, "r1")
+        store.set_status("r1", RunStatus.COMPLETED)
+        Journal(store, "r1").ship(points("m", [1.0]), quarantine=[{"reason": "odd", "kind": 99}])
+
+        assert values_of(store, "m") == [1.0]
+
+    def test_unknown_metrics_and_columns_are_not_found(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(Rows("t", {"x": [1]}, [1]))
+
+        with pytest.raises(NotFound, match="`loss`"):
+            store.read_series("r1", "loss")
+        with pytest.raises(NotFound, match="'y'"):
+            store.read_series("r1", "t", column="y")
+        with pytest.raises(NotFound, match="`loss`"):
+            store.chart("r1", "loss")
+
+    def test_nothing_of_an_empty_batch_is_kept(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(points("m", []), Rows("t", {}, []))
+
+        assert store.list_metrics("r1") == []
+        assert store.list_marks("r1", 1) == [Mark("r0-1-aa", 0, 32)]

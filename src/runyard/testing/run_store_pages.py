@@ -1,0 +1,185 @@
+"""What every `RunStore` does with a RunQuery: filters, orders, pages."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.statuses import RunStatus
+from runyard.store.base import MetricCondition, RunQuery, RunStore
+from runyard.testing.runs import Journal, a_run, a_workspace, points
+
+
+def ids(store: RunStore, **query: object) -> list[str]:
+    return [run.id for run in store.list_runs(RunQuery("default", **query)).runs]  # type: ignore[arg-type]  # spread
+
+
+def all_pages(store: RunStore, limit: int, **query: object) -> list[str]:
+    found: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = store.list_runs(RunQuery("default", limit=limit, cursor=cursor, **query))  # type: ignore[arg-type]  # spread
+        assert len(page.runs) <= limit
+        found += [run.id for run in page.runs]
+        cursor = page.next
+        if cursor is None:
+            return found
+
+
+def with_metric(store: RunStore, run_id: str, value: float | str | None, **fields: object) -> None:
+    a_run(store, run_id, **fields)
+    if value is not None:
+        kind = "json" if isinstance(value, str) else "f8"
+        Journal(store, run_id).ship(points("loss", [5.0]), points("loss", [value], kind=kind))
+
+
+class PageSuite:
+    def test_the_newest_runs_come_first(self, store: RunStore) -> None:
+        for name in ("a", "b", "c"):
+            a_run(store, name)
+
+        assert ids(store) == ["c", "b", "a"]
+        assert ids(store, descending=False) == ["a", "b", "c"]
+        assert ids(store, limit=2) == ["c", "b"]
+
+    def test_pages_hold_every_run_once(self, store: RunStore) -> None:
+        names = [f"r{index}" for index in range(7)]
+        for name in names:
+            a_run(store, name)
+
+        assert all_pages(store, 3) == names[::-1]
+        assert all_pages(store, 7) == names[::-1]
+        assert all_pages(store, 1, descending=False) == names
+
+    def test_a_run_made_meanwhile_does_not_shift_the_next_page(self, store: RunStore) -> None:
+        for name in ("a", "b", "c"):
+            a_run(store, name)
+        first = store.list_runs(RunQuery("default", limit=2))
+        a_run(store, "d")
+
+        assert ids(store, limit=2, cursor=first.next) == ["a"]
+
+    def test_children_are_listed_when_asked_for(self, store: RunStore) -> None:
+        a_run(store, "top")
+        a_run(store, "child", parent_id="top")
+        a_run(store, "grandchild", parent_id="child")
+
+        assert ids(store) == ["top"]
+        assert ids(store, include_children=True) == ["grandchild", "child", "top"]
+        assert ids(store, parent_id="top") == ["child"]
+        assert ids(store, parent_id="nobody") == []
+
+    def test_experiment_status_and_type_narrow_the_list(self, store: RunStore) -> None:
+        a_run(store, "a", experiment="one")
+        a_run(store, "b", experiment="two", type=None)
+        a_run(store, "c", experiment="two")
+        store.set_status("c", RunStatus.FAILED)
+
+        assert ids(store, experiment="two") == ["c", "b"]
+        assert ids(store, experiment="three") == []
+        assert ids(store, statuses=[RunStatus.FAILED, RunStatus.RUNNING]) == ["c"]
+        assert ids(store, type="azureml.scriptrun") == ["c", "a"]
+        assert ids(store, experiment="two", type="azureml.scriptrun", statuses=[RunStatus.NOT_STARTED]) == []
+
+    def test_an_unknown_workspace_is_not_found_when_listing(self, store: RunStore) -> None:
+        with pytest.raises(NotFound, match="nowhere"):
+            store.list_runs(RunQuery("nowhere"))
+
+    def test_tags_properties_and_parameters_narrow_the_list(self, store: RunStore) -> None:
+        a_run(store, "a", tags={"team": "x", "draft": None}, parameters={"lr": "0.1"})
+        a_run(store, "b", tags={"team": "y"}, properties={"git": "c0ffee"}, parameters={"lr": "0.1"})
+        a_run(store, "c", parameters={"lr": "0.2"})
+
+        assert ids(store, tags={"team": "x"}) == ["a"]
+        assert ids(store, tags={"team": None}) == ["b", "a"]
+        assert ids(store, tags={"draft": None}) == ["a"]
+        assert ids(store, properties={"git": "c0ffee"}) == ["b"]
+        assert ids(store, parameters={"lr": "0.1"}) == ["b", "a"]
+        assert ids(store, parameters={"lr": "0.1"}, tags={"team": "y"}) == ["b"]
+        assert ids(store, tags={"lr": "0.1"}) == []
+
+    def test_a_changed_tag_is_found_by_its_new_value(self, store: RunStore) -> None:
+        a_run(store, "a", tags={"stage": "draft", "gone": "x"})
+        store.update_run("a", tags_set={"stage": "final"}, tags_remove=["gone"])
+
+        assert ids(store, tags={"stage": "final"}) == ["a"]
+        assert ids(store, tags={"stage": "draft"}) == []
+        assert ids(store, tags={"gone": None}) == []
+
+    @pytest.mark.parametrize("text", ["a\0b", "lone \ud800", "x" * 5000], ids=ascii)
+    def test_odd_tags_are_found(self, store: RunStore, text: str) -> None:
+        a_run(store, "a", tags={text: text})
+        a_run(store, "b", tags={text: text + "y"})
+
+        assert ids(store, tags={text: text}) == ["a"]
+        assert ids(store, tags={text: None}) == ["b", "a"]
+
+    def test_more_matches_than_a_short_list_are_all_found(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        for index in range(1200):
+            a_run(store, f"r{index}", tags={"team": "x"} if index % 6 else {"team": "y"})
+
+        assert len(all_pages(store, 300, tags={"team": "x"})) == 1000
+        assert len(all_pages(store, 300, tags={"team": "y"})) == 200
+
+    @pytest.mark.parametrize(
+        ("op", "expected"),
+        [("<", ["a"]), ("<=", ["b", "a"]), (">", ["c"]), (">=", ["c", "b"]), ("=", ["b"]), ("!=", ["c", "a"])],
+    )
+    def test_the_last_value_of_a_metric_narrows_the_list(self, store: RunStore, op: str, expected: list[str]) -> None:
+        for name, value in (("a", 0.1), ("b", 0.2), ("c", 0.3), ("none", None), ("nan", math.nan), ("text", "0.2")):
+            with_metric(store, name, value)
+
+        assert ids(store, metrics=[MetricCondition("loss", op, 0.2)]) == expected
+        assert ids(store, metrics=[MetricCondition("other", op, 0.2)]) == []
+
+    def test_runs_are_ordered_by_a_metric_and_those_without_it_come_last(self, store: RunStore) -> None:
+        values = {"a": 0.3, "b": None, "c": -math.inf, "d": 0.3, "e": math.nan, "f": math.inf, "g": 0.1, "h": "text"}
+        for name, value in values.items():
+            with_metric(store, name, value)
+
+        assert ids(store, order="metrics.loss") == ["f", "d", "a", "g", "c", "h", "e", "b"]
+        assert ids(store, order="metrics.loss", descending=False) == ["c", "g", "a", "d", "f", "b", "e", "h"]
+        for limit in (1, 2, 3, 5):
+            assert all_pages(store, limit, order="metrics.loss") == ["f", "d", "a", "g", "c", "h", "e", "b"]
+            assert all_pages(store, limit, order="metrics.loss", descending=False) == [
+                "c",
+                "g",
+                "a",
+                "d",
+                "f",
+                "b",
+                "e",
+                "h",
+            ]
+
+    def test_order_and_conditions_work_together(self, store: RunStore) -> None:
+        for index in range(10):
+            with_metric(store, f"r{index}", index / 10, tags={"odd": str(index % 2)}, experiment=f"e{index % 3}")
+        odd = [MetricCondition("loss", "<", 0.8)]
+
+        assert ids(store, order="metrics.loss", metrics=odd, tags={"odd": "1"}) == ["r7", "r5", "r3", "r1"]
+        assert all_pages(store, 2, order="metrics.loss", metrics=odd, tags={"odd": "1"}) == ["r7", "r5", "r3", "r1"]
+        assert ids(store, order="metrics.loss", experiment="e1", descending=False) == ["r1", "r4", "r7"]
+        assert ids(store, order="metrics.loss", statuses=[RunStatus.FAILED]) == []
+
+    def test_children_are_ordered_by_a_metric(self, store: RunStore) -> None:
+        a_run(store, "sweep")
+        for index in range(3):
+            with_metric(store, f"trial{index}", index * 1.0, parent_id="sweep")
+
+        assert ids(store, parent_id="sweep", order="metrics.loss") == ["trial2", "trial1", "trial0"]
+        assert ids(store, order="metrics.loss") == ["sweep"]
+        assert ids(store, order="metrics.loss", include_children=True) == ["trial2", "trial1", "trial0", "sweep"]
+
+    def test_an_unknown_order_comparison_or_cursor_is_refused(self, store: RunStore) -> None:
+        a_run(store, "a")
+
+        with pytest.raises(InvalidArgument, match="ordered"):
+            ids(store, order="name")
+        with pytest.raises(InvalidArgument, match="compared"):
+            ids(store, metrics=[MetricCondition("loss", "~", 1.0)])
+        with pytest.raises(InvalidArgument, match="cursor"):
+            ids(store, cursor="nonsense")

@@ -1,0 +1,56 @@
+"""The background thread: sleeps without work, wakes at once for new work, ends when told."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+from runyard.core.statuses import RunStatus
+from tests.engine.bench import Bench
+
+
+def wait_until(condition: object, what: str, *, seconds: float = 5.0) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.005)
+
+
+def test_a_freed_place_is_taken_at_once_by_the_next_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, local_runs=1)
+    bench.engine.loop.start()
+    bench.submit("exp_1")
+    bench.submit("exp_2")
+
+    began = time.monotonic()
+    bench.report(RunStatus.COMPLETED, "exp_1")
+    wait_until(lambda: bench.backend.jobs_of("exp_2"), "the second run did not start")
+    took = time.monotonic() - began
+    bench.engine.stop()
+
+    assert took < 0.5
+
+
+def test_stop_ends_the_thread_and_lets_the_backends_go(bench: Bench) -> None:
+    bench.engine.loop.start()
+
+    bench.engine.stop()
+    bench.engine.stop()
+
+    assert bench.backend.is_closed
+    assert "engine-loop" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_round_that_fails_does_not_end_the_loop(bench: Bench) -> None:
+    bench.submit()
+    bench.clock.seconds += 10
+    bench.backend.poll = None  # type: ignore[method-assign, assignment]  # whatever a backend can do wrong
+    bench.engine.loop.start()
+    del bench.backend.poll
+    bench.clock.seconds += 10
+    bench.submit("exp_2")
+
+    wait_until(lambda: bench.backend.jobs_of("exp_2"), "the loop ended")
+    bench.engine.stop()

@@ -1,0 +1,104 @@
+"""The whole app behind its real guard, in this process, and the real client over a unix socket."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+
+from runyard.client.address import Address
+from runyard.client.client import Client
+from runyard.client.transport import Transport
+from runyard.core.names import make_uuid
+from runyard.core.plain import to_plain
+from runyard.core.records import NewRun
+from runyard.core.settings import Settings
+from runyard.core.specs import RunSpec
+from runyard.server.app import create_app
+from runyard.server.auth import Credentials, guard
+from runyard.server.hosts import Names
+from runyard.server.services import Services, open_services
+from runyard.server.signin import Signin
+from runyard.testing.fake_backend import FakeBackend
+
+TOKEN = "t" * 43
+PORT = 8787
+
+
+@dataclass(frozen=True)
+class Served:
+    services: Services
+    backend: FakeBackend
+    client: Client
+    address: Address
+    others: list[Client] = field(default_factory=list)
+
+    def submit(self, run_id: str = "exp_1", **changes: Any) -> str:
+        """Submit a run and return its id."""
+        spec = RunSpec(script="train.py", arguments=["--alpha", "0.5"])
+        new = NewRun(key=make_uuid(), id=run_id, workspace="default", experiment="exp", spec=spec)
+        return self.client.runs.create(replace(new, **changes)).run.id
+
+    def as_run(self, run_id: str) -> Client:
+        """Return a client with the token that the run's own code has."""
+        found = Client(Transport(replace(self.address, token=self.backend.jobs_of(run_id)[-1].token)))
+        self.others.append(found)
+        return found
+
+    def close(self) -> None:
+        for client in (self.client, *self.others):
+            client.transport.close()
+
+
+@pytest.fixture
+def served(session_folder: Path) -> Iterator[Served]:
+    with tempfile.TemporaryDirectory(prefix="s", dir=session_folder) as folder, serve(Path(folder)) as found:
+        yield found
+
+
+@contextmanager
+def serve(folder: Path, *, local_runs: int = 0) -> Iterator[Served]:
+    """Serve a home; may be entered again with the same folder, as a restarted server would."""
+    address = Address("unix", path=str(folder / "s"), token=TOKEN, home=None)
+    backend = FakeBackend()
+    services = open_services(
+        Settings(home=folder / "home", local_runs=local_runs),
+        {**to_plain(address), "token": ""},
+        backends={"local": backend},
+    )
+    app = create_app(services)
+    signin = Signin(token=TOKEN, server_id=services.server_id)
+    credentials = Credentials(token=TOKEN, store=services.store, signin=signin)
+    guarded = guard(app, names=Names(PORT), credentials=credentials, activity=services.activity)
+    try:
+        with running(guarded, folder / "s"):
+            found = Served(services, backend, Client(Transport(address)), address)
+            yield found
+            found.close()
+    finally:
+        services.close()
+
+
+@contextmanager
+def running(app: Any, path: Path) -> Iterator[None]:
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen(100)
+        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([listening],), name="server")
+        thread.start()
+        try:
+            yield
+        finally:
+            server.should_exit = True
+            thread.join()

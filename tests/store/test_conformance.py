@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from runyard.core.errors import NotFound
+from runyard.store import open_store
+from runyard.store.base import RunStore
+from runyard.store.memory import MemoryStore
+from runyard.store.sqlite import SqliteStore
+from runyard.testing.run_store import RunStoreSuite
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
+    found = open_store(f"{request.param}:{tmp_path / 'runyard.db'}")
+    yield found
+    found.close()
+
+
+class TestRunStore(RunStoreSuite): ...
+
+
+def test_a_path_is_a_sqlite_file_and_unknown_names_are_answered_with_the_known(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "deep" / "runyard.db")
+    store.close()
+
+    assert isinstance(store, SqliteStore)
+    assert isinstance(open_store("memory:"), MemoryStore)
+    with pytest.raises(NotFound, match="memory, sqlite"):
+        open_store("floppy:disk")

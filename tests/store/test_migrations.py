@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+
+from runyard.core.errors import StoreUnavailable
+from runyard.store import migrations, revisions
+from runyard.store.schema import KNOWN_REVISIONS, REVISION, metadata
+from runyard.store.sqlite import SqliteStore
+from runyard.testing.runs import a_run
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+def tables(path: Path) -> dict[str, list[str]]:
+    """Return each table's and index's definition, its lines in no order."""
+    connection = sqlite3.connect(path)
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
+    connection.close()
+    return {name: sorted(line.strip().rstrip(",") for line in sql.splitlines()) for name, sql in rows}
+
+
+def test_migrations_end_in_the_schema_that_a_new_database_gets(tmp_path: Path) -> None:
+    SqliteStore(tmp_path / "new.db").close()
+    with create_engine(f"sqlite:///{tmp_path / 'old.db'}").connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        migrations.upgrade(connection, REVISION)
+        connection.commit()
+    new, old = tables(tmp_path / "new.db"), tables(tmp_path / "old.db")
+    del new["alembic_version"], old["alembic_version"]
+
+    assert old == new
+    assert set(metadata.tables) <= set(new)
+
+
+def test_every_migration_is_known_and_the_last_is_the_schemas() -> None:
+    files = sorted((SOURCE / "runyard/store/migrations/versions").glob("v*.py"))
+    found = [re.search(r'^revision = "(.*)"', path.read_text(), re.MULTILINE)[1] for path in files]  # type: ignore[index]  # or fail
+
+    assert tuple(found) == KNOWN_REVISIONS
+    assert found[-1] == REVISION
+
+
+def test_a_newer_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "runyard.db"
+    SqliteStore(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '0999'")
+    connection.close()
+    before = tables(path)
+
+    with pytest.raises(StoreUnavailable) as caught:
+        SqliteStore(path)
+    assert str(path) in caught.value.what and "newer" in caught.value.what
+    assert "0999" in caught.value.why and REVISION in caught.value.why
+    assert "upgrade" in caught.value.hint.lower()
+    assert tables(path) == before
+
+
+def test_an_older_database_is_brought_up_to_date_by_alembic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "runyard.db"
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+    connection.commit()
+    connection.close()
+    # An older schema than the first does not exist yet, so an empty one stands for it.
+    monkeypatch.setattr(revisions, "_find_revision", old_then_new(revisions._find_revision))
+    monkeypatch.setattr(revisions, "KNOWN_REVISIONS", ("none", *KNOWN_REVISIONS))
+    store = SqliteStore(path)
+    a_run(store, "r")
+
+    assert store.get_run("r").id == "r"
+    store.close()
+    assert "runs" in tables(path)
+
+
+def old_then_new(find: object) -> object:
+    return lambda connection: find(connection) or "none"  # type: ignore[operator]  # the function it replaces
+
+
+def test_ten_processes_that_start_at_once_make_one_schema(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "runyard.db"
+    code = (
+        "import sys; from pathlib import Path; from runyard.store.sqlite import SqliteStore;"
+        "from runyard.testing.runs import a_run;"
+        "sys.stdin.readline(); store = SqliteStore(Path(sys.argv[1])); a_run(store, sys.argv[2]); store.close()"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(path), f"r{index}"],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        for index in range(10)
+    ]
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    ends = [(process.communicate(timeout=60)[1], process.returncode) for process in processes]
+
+    assert ends == [("", 0)] * 10
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(REVISION,)]
+    assert connection.execute("SELECT count(*), max(serial) FROM runs").fetchone() == (10, 10)
+    connection.close()

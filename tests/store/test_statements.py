@@ -1,0 +1,59 @@
+"""The store's statements are not SQLite's alone: each can be written for PostgreSQL, which is to pass the same suite."""
+
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+
+import pytest
+from sqlalchemy import create_engine, select
+from sqlalchemy.dialects import postgresql
+
+from runyard.store.schema import metadata, server_values
+from runyard.store.statements import Statement, Upsert
+
+MODULES = ["sql_files", "sql_ingest", "sql_metrics", "sql_rows", "sql_runs", "sql_series", "sql_workspaces"]
+
+
+def statements(module: ModuleType) -> dict[str, Statement]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, Statement)}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_statement_can_be_written_for_postgresql(name: str) -> None:
+    found = statements(importlib.import_module(f"runyard.store.{name}"))
+
+    assert found
+    for statement in found.values():
+        assert (
+            "%(" in statement.text(postgresql.dialect()).sql or "WHERE" not in statement.text(postgresql.dialect()).sql
+        )
+
+
+def test_every_table_can_be_made_in_postgresql() -> None:
+    made: list[str] = []
+    engine = create_engine("sqlite://")
+    for table in metadata.sorted_tables:
+        from sqlalchemy.schema import CreateTable
+
+        made.append(str(CreateTable(table).compile(dialect=postgresql.dialect())))
+    engine.dispose()
+
+    assert any("serial BIGSERIAL" in text for text in made)
+    assert all("ROWID" not in text for text in made)
+
+
+def test_fixed_values_of_a_statement_are_filled_in() -> None:
+    statement = Statement(select(server_values.c.value).where(server_values.c.key == "port").limit(5))
+    text = statement.text(create_engine("sqlite://").dialect)
+
+    assert text.arguments({}) == ("port", 5, 0)
+
+
+def test_an_upsert_changes_only_what_it_names() -> None:
+    engine = create_engine("sqlite://")
+    put = Upsert(server_values, "key", "value", keys=("key",), change=("value",)).text(engine.dialect).sql
+    keep = Upsert(server_values, "key", "value", keys=("key",)).text(engine.dialect).sql
+
+    assert put.endswith("ON CONFLICT (key) DO UPDATE SET value = excluded.value")
+    assert keep.endswith("ON CONFLICT (key) DO NOTHING")

@@ -1,0 +1,191 @@
+"""R7 and M30 to M34: our own processes killed at any instant; training goes on and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+
+from tests.supervisor.journals import UNTIL_STOPPED
+from tests.supervisor.supervised import Job, Site, wait_for
+
+
+def finish(job: Job) -> int:
+    (job.folder / "work/stop").touch()
+    job.wait_for_text("count")
+    return int((job.folder / "work/count").read_text())
+
+
+def check_complete(site: Site, job: Job, count: int) -> None:
+    assert site.server.numbers(job.id) == [float(n) for n in range(count)]
+    assert job.log() == b"go\n" + b"".join(b"%d\n" % n for n in range(50, count + 1, 50))
+
+
+def test_a_killed_supervisor_is_back_soon_and_training_never_notices(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    rank = job.rank_pid()
+    backs = []
+    for _ in range(5):
+        os.kill(job.supervisor_pid(), signal.SIGKILL)
+        began, before = time.monotonic(), len(site.server.numbers(job.id))
+        wait_for(lambda before=before: len(site.server.numbers(job.id)) > before)
+        backs.append(time.monotonic() - began)
+    assert job.rank_pid() == rank
+    count = finish(job)
+    run = job.wait()
+
+    assert max(backs) < 5
+    assert run.status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_kills_at_random_instants_lose_and_double_no_point(site: Site) -> None:
+    seed = 20261115
+    instants = random.Random(seed)
+    jobs = [site.start(UNTIL_STOPPED) for _ in range(3)]
+    for job in jobs:
+        job.wait_for_file("ranks.json")
+    for _ in range(5):
+        for job in jobs:
+            time.sleep(instants.random() * 0.2)
+            os.kill(job.supervisor_pid(), signal.SIGKILL)
+    counts = [finish(job) for job in jobs]
+    for job in jobs:
+        os.kill(job.supervisor_pid(), signal.SIGKILL)  # at the end too: while it ships, decides or reports
+
+    for job, count in zip(jobs, counts):
+        assert job.wait().status == "Completed"
+        check_complete(site, job, count)
+
+
+def test_a_killed_reaper_leaves_the_supervisor_in_charge(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    rank = job.rank_pid()
+    os.kill(job.reaper_pid(), signal.SIGKILL)
+    before = len(site.server.numbers(job.id))
+    wait_for(lambda: len(site.server.numbers(job.id)) > before + 100)
+    assert os.path.exists(f"/proc/{rank}")
+    count = finish(job)
+    run = job.wait()
+
+    assert run.status == "Completed"  # by the process's own last word
+    check_complete(site, job, count)
+    wait_for((job.folder / "done").exists)
+
+
+def test_without_a_reaper_a_killed_program_is_not_called_a_success(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    os.kill(job.reaper_pid(), signal.SIGKILL)
+    os.kill(job.rank_pid(), signal.SIGKILL)
+    run = job.wait()
+
+    assert run.status == "Failed"
+    assert run.error is not None
+    assert run.error["code"] == "ExitCodeUnknown"
+
+
+def test_without_a_reaper_cancel_still_ends_everything(site: Site) -> None:
+    script = "import os, time\nfor _ in range(3):\n    if not os.fork(): os.setsid(); time.sleep(600)\n"
+    job = site.start(script + "open('started', 'w').write('x')\ntime.sleep(600)\n", grace_s=0.5)
+    job.wait_for_text("started")
+    os.kill(job.reaper_pid(), signal.SIGKILL)
+    job.run.desired = "cancel"
+    run = job.wait()
+
+    assert run.status == "Canceled"
+    assert job.living() == []
+
+
+def test_both_killed_and_adopted(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    supervisor, reaper = job.supervisor_pid(), job.reaper_pid()
+    for pid in (reaper, supervisor):
+        os.kill(pid, signal.SIGKILL)
+    assert job.process is not None
+    job.process.wait()
+    before = len(site.server.numbers(job.id))
+    job.start("--adopt")
+    wait_for(lambda: len(site.server.numbers(job.id)) > before + 100)
+    count = finish(job)
+
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_adopted_before_the_launch_starts_the_code_once(site: Site) -> None:
+    job = site.prepare("open('../started', 'a').write('x')\n")
+    site.server.gate.clear()
+    job.start()
+    wait_for(lambda: job.run.status == "Preparing")
+    supervisor, reaper = job.supervisor_pid(), job.reaper_pid()
+    for pid in (reaper, supervisor):
+        os.kill(pid, signal.SIGKILL)
+    assert job.process is not None
+    job.process.wait()
+    site.server.gate.set()
+    job.start("--adopt")
+
+    assert job.wait().status == "Completed"
+    assert (job.folder / "started").read_text() == "x"
+
+
+def test_a_second_start_of_a_claimed_attempt_does_nothing(site: Site) -> None:
+    job = site.start("open('../started', 'a').write('x')\nimport time\ntime.sleep(0.5)\n")
+    job.wait_for_file("claim")
+    for mode in ("--run", "--adopt"):
+        other = Job(site, job.id, job.folder, job.cookie).start(mode)
+        assert other.process is not None
+        assert other.process.wait(10) == 0
+
+    assert job.wait().status == "Completed"
+    assert (job.folder / "started").read_text() == "x"
+
+
+def test_after_a_reboot_the_run_is_lost_and_its_data_arrives(site: Site) -> None:
+    job = site.prepare("")
+    (job.folder / "journal").mkdir()
+    (job.folder / "user_logs").mkdir()
+    (job.folder / "user_logs/std_log.txt").write_text("until the power went\n")
+    (job.folder / "claim").write_text(json.dumps({"pid": 1, "start_ticks": 1, "boot_id": "another"}))
+    (job.folder / "launch.json").write_text(json.dumps({"processes": [{"rank": 0, "log": "user_logs/std_log.txt"}]}))
+    ranks = [{"rank": 0, "pid": os.getpid(), "start_ticks": 1, "boot_id": "another", "started_boot_ns": 1}]
+    (job.folder / "ranks.json").write_text(json.dumps(ranks))
+    run = job.start("--adopt").wait()
+
+    assert run.status == "Failed"
+    assert run.error is not None
+    assert run.error["code"] == "NodeLost"
+    assert job.log() == b"until the power went\n"
+
+
+def test_signals_sent_to_the_session_by_accident_end_neither_of_us(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    reaper, supervisor = job.reaper_pid(), job.supervisor_pid()
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        os.killpg(os.getpgid(reaper), number)
+    before = len(site.server.numbers(job.id))
+    wait_for(lambda: len(site.server.numbers(job.id)) > before + 50)
+
+    assert (job.reaper_pid(), job.supervisor_pid()) == (reaper, supervisor)
+    count = finish(job)
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_a_stopped_supervisor_heals(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    supervisor = job.supervisor_pid()
+    os.kill(supervisor, signal.SIGSTOP)
+    count = finish(job)
+    os.kill(supervisor, signal.SIGCONT)
+
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)

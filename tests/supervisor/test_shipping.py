@@ -1,0 +1,249 @@
+"""Journals, files and logs on their way: records that need work, a server that is away or refuses, a full disk."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from runyard.core import journal
+from runyard.core.errors import InvalidArgument, StoreUnavailable
+from runyard.supervisor.segments import silence
+from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
+from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.test_kills import check_complete, finish
+
+
+def test_a_file_record_is_shipped_after_its_file(site: Site) -> None:
+    script = COUNTER + (
+        "fd = open_segment(0)\n"
+        "number(fd, 1.0)\n"
+        "open(folder + '/uploads/abc', 'wb').write(b'x' * 5_000_000)\n"
+        "for name, path in ('plots/a.png', 'uploads/abc'), ('../bad', 'uploads/abc'), ('x', '../../../../etc/passwd'):\n"
+        "    os.write(fd, journal.pack_long(journal.FILE, {'name': name, 'path': path, 'size': 5000000}))\n"
+        "number(fd, 2.0)\n"
+    )
+    shipped_before_file = []
+
+    def check(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if route == "ship" and head["kind"] == "journal" and b"plots/a.png" in body:
+            shipped_before_file.append("plots/a.png" not in site.server.runs[job.id].files)
+
+    job = site.prepare(script)
+    site.server.check = check
+    run = job.start().wait()
+
+    assert run.status == "Completed"
+    assert site.server.file(job.id, "plots/a.png") == b"x" * 5_000_000
+    assert shipped_before_file == [False]
+    assert site.server.numbers(job.id) == [1.0, 2.0]
+    assert list(run.files) == ["plots/a.png"]
+    assert len([warning for warning in run.warnings if warning["source"] == "files"]) == 2
+    assert os.listdir(job.folder / "uploads") == ["abc.done"]
+
+
+def test_side_files_travel_before_the_record_that_names_them(site: Site) -> None:
+    script = COUNTER + (
+        "fd, name = open_segment(0), writer + '.0.0.side'\n"
+        "open(folder + '/journal/' + name, 'wb').write(b'{' + b' ' * 3_000_000 + b'}')\n"
+        "side = {'kind': journal.TABLE, 'file': name, 'length': 3_000_002, 'crc': 0}\n"
+        "os.write(fd, journal.pack_long(journal.SIDE, side))\n"
+        "number(fd, 1.0)\n"
+    )
+    job = site.start(script)
+
+    assert job.wait().status == "Completed"
+    assert [len(data) for data in site.server.sides.values()] == [3_000_002]
+    assert site.server.numbers(job.id) == [1.0]
+
+
+def test_records_of_a_child_run_are_shipped_for_it_and_an_open_child_is_ended(site: Site) -> None:
+    script = COUNTER + (
+        "fd = open_segment(0)\n"
+        "for child in ('child-1', 'child-2'):\n"
+        "    os.write(fd, journal.pack_long(journal.CHILD, {'run_id': child}))\n"
+        "one = open_segment(1, run='child-1')\n"
+        "number(one, 3.0)\n"
+        "os.write(one, journal.pack_long(journal.END, {'status': 'Completed'}))\n"
+    )
+    job = site.start(script)
+    run = job.wait()
+    parts = list(journal.iter_parts(site.server.journal_of("child-2")[0]))
+
+    assert run.status == "Completed"
+    assert site.server.numbers("child-1") == [3.0]
+    assert [part.kind for part in parts] == [journal.HEADER, journal.END]  # type: ignore[union-attr]
+    assert parts[1].payload["error"]["code"] == "RunInterrupted"  # type: ignore[union-attr]
+    assert len(site.server.journal_of("child-1")) == 1
+
+
+def test_acknowledged_offsets_are_written_for_who_waits_in_flush(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: list((job.folder / "journal").glob("*.acked")))
+    finish(job)
+    job.wait()
+    segment = next((job.folder / "journal").glob("*.journal"))
+    acked = int.from_bytes(segment.with_suffix(".acked").read_bytes(), "little")
+
+    assert acked == segment.stat().st_size
+
+
+def test_a_ring_ships_at_once(site: Site) -> None:
+    job = site.start(COUNTER + "fd = open_segment(0)\nopen('ready', 'w').write('x')\nimport sys\n"
+                     "while not os.path.exists('log'): time.sleep(0.001)\n"
+                     "number(fd, 7.0)\nos.write(os.open(folder + '/wake', os.O_WRONLY | os.O_NONBLOCK), b'x')\n"
+                     "began = time.monotonic()\n"
+                     "end = os.fstat(fd).st_size\n"
+                     "acked = '%s/journal/%s.0.acked' % (folder, writer)\n"
+                     "def read():\n"
+                     "    try: return int.from_bytes(open(acked, 'rb').read(), 'little')\n"
+                     "    except OSError: return 0\n"
+                     "while read() < end: time.sleep(0.001)\n"
+                     "open('took', 'w').write(str(time.monotonic() - began))\n")  # fmt: skip
+    job.wait_for_text("ready")
+    wait_for(lambda: "ship" in site.server.requests)
+    (job.folder / "work/log").touch()
+
+    assert float(job.wait_for_text("took")) < 2
+    assert job.wait().status == "Completed"
+
+
+def test_a_server_that_is_away_gets_everything_later(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: site.server.numbers(job.id))
+    site.server.stop()
+    count = finish(job)
+    wait_for((job.folder / "final.json").exists)
+    site.server.start()
+
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_a_store_that_is_full_for_a_while_delays_the_end_and_loses_nothing(site: Site) -> None:
+    job = site.prepare(UNTIL_STOPPED)
+    full_until = time.monotonic() + 1.0
+
+    def check(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if time.monotonic() < full_until:
+            raise StoreUnavailable("The disk is full.")
+
+    site.server.check = check
+    job.start()
+    time.sleep(0.5)
+    count = finish(job)
+
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_a_record_that_the_server_cannot_take_is_skipped_after_three_tries(site: Site) -> None:
+    script = COUNTER + (
+        "fd = open_segment(0)\n"
+        "for n in range(5000): number(fd, float(n))\n"
+        "os.write(fd, journal.pack_long(journal.VALUES, {'name': 'poison', 'values': ['x' * 100]}))\n"
+        "for n in range(5000, 10_000): number(fd, float(n))\n"
+        "print('done')\n"
+    )
+
+    def check(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if b"poison" in body:
+            raise InvalidArgument("This record cannot be applied.")
+
+    job = site.prepare(script)
+    site.server.check = check
+    run = job.start().wait()
+
+    assert run.status == "Completed"
+    assert site.server.numbers(job.id) == [float(n) for n in range(10_000)]
+    assert [warning["source"] for warning in run.warnings] == ["journal"]
+    assert "cannot be stored and was skipped" in run.warnings[0]["message"]
+    assert job.log() == b"done\n"
+
+
+def test_a_run_that_this_one_may_not_write_to_does_not_hold_up_its_own_records(site: Site) -> None:
+    script = COUNTER + (
+        "fd = open_segment(0)\nnumber(fd, 1.0)\nother = open_segment(1, run='somebody-else')\nnumber(other, 2.0)\n"
+    )
+
+    def check(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if head.get("run") == "somebody-else":
+            raise InvalidArgument("There is no such run below this one.")
+
+    job = site.prepare(script)
+    site.server.check = check
+    run = job.start().wait()
+
+    assert run.status == "Completed"
+    assert site.server.numbers(job.id) == [1.0]
+    assert "somebody-else" in run.warnings[0]["message"]
+
+
+def test_journals_that_the_program_removes_or_tears_end_the_run_with_a_warning(site: Site) -> None:
+    script = COUNTER + (
+        "fd = open_segment(0)\nnumber(fd, 1.0)\nos.write(fd, b'\\x10torn')\n"
+        "gone = open_segment(1)\nos.unlink('%s/journal/%s.1.journal' % (folder, writer))\n"
+        "open(folder + '/journal/evil.journal', 'w').write('no journal')\n"
+    )
+    job = site.start(script)
+    run = job.wait()
+
+    assert run.status == "Completed"
+    assert site.server.numbers(job.id) == [1.0]
+    assert any("no whole record" in warning["message"] for warning in run.warnings)
+
+
+def test_a_restored_server_that_lost_the_tail_gets_it_again(site: Site) -> None:
+    job = site.start(UNTIL_STOPPED)
+    wait_for(lambda: len(site.server.numbers(job.id)) > 500)
+    with site.server.lock:
+        for data in site.server.segments.values():
+            del data[len(data) // 64 * 32 :]
+        del job.run.logs["user_logs/std_log.txt"][10:]
+    count = finish(job)
+
+    assert job.wait().status == "Completed"
+    check_complete(site, job, count)
+
+
+def test_silence_has_the_size_of_what_it_stands_for() -> None:
+    for size in (32, 64, 96, 1024, 1 << 20):
+        record = next(iter(journal.iter_parts(silence(size))))
+
+        assert isinstance(record, journal.LongRecord)
+        assert (record.kind, record.end, record.payload) == (journal.TAGS, size, {"set": {}})
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
+def test_a_full_disk_delays_and_loses_nothing_that_was_written(site: Site) -> None:
+    runs = site.home / "runs"
+    runs.mkdir(exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m,mode=0700", "none", str(runs)], check=True)
+    try:
+        job = site.start(
+            COUNTER + "fd = open_segment(0)\n"
+            "for n in range(100): number(fd, float(n))\n"
+            "try:\n"
+            "    with open('outputs/big', 'wb', buffering=0) as big:\n"
+            "        while True: big.write(b'x' * 65536)\n"
+            "except OSError as error: code = error.errno\n"
+            "try: open('outputs/more', 'w').write('y' * 10000)\n"
+            "except OSError: pass\n"
+            "while os.path.exists('outputs/big'): time.sleep(0.01)\n"
+            "for n in range(100, 200): number(fd, float(n))\n"
+            "print('errno', code)\n"
+        )  # fmt: skip
+        wait_for(lambda: (job.folder / "work/outputs/more").exists() or os.statvfs(runs).f_bavail == 0)
+        time.sleep(1.0)
+        os.unlink(job.folder / "work/outputs/big")
+        run = job.wait()
+
+        assert run.status == "Completed"
+        assert site.server.numbers(job.id) == [float(n) for n in range(200)]
+        assert job.log() == b"errno 28\n"
+    finally:
+        subprocess.run(["umount", "-l", str(runs)], check=True)
