@@ -113,7 +113,9 @@ def _find_python(minor: int) -> str | None:
     if root:
         for path in sorted(Path(root, "versions").glob(f"3.{minor}.*/bin/python")):
             return str(path)
-    return shutil.which(f"python3.{minor}")
+    found = shutil.which(f"python3.{minor}")
+    runs = found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
+    return found if runs else None  # a shim may stand for nothing
 
 
 def _point(path: Path, data: bytes, at: int, names: dict[int, str]) -> Point:

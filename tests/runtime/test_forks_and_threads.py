@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import signal
 import sys
@@ -54,7 +55,7 @@ def test_eight_threads_log_while_the_process_forks_a_thousand_times(run_folder: 
     rounds = 1000 if pythons()[version] == sys.executable else 100
     done = run_script(FORKING, run_folder, rounds, python=pythons()[version])
 
-    counts = eval(done.stdout)
+    counts = json.loads(done.stdout)
     found: dict[str, list[object]] = collections.defaultdict(list)
     for point in read_points(run_folder):
         found[point.name].append(point.value)

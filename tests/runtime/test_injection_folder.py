@@ -51,6 +51,31 @@ def test_a_run_imports_us_from_it(tmp_path: Path, version: str) -> None:
     assert done.stdout.strip() == str(folder / "runyard/runtime/current.py")
 
 
+EVERY_MODULE = """
+import importlib, pkgutil, sys
+import runyard
+packages = [runyard] + ([importlib.import_module("azureml")] if sys.argv[1] == "azureml" else [])
+for package in packages:
+    for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if not found.name.endswith(("__main__", "injected_sitecustomize")):
+            importlib.import_module(found.name)
+print(len([name for name in sys.modules if name.startswith(("runyard", "azureml"))]))
+"""
+
+
+@pytest.mark.parametrize("version", pythons())
+def test_every_injected_module_imports_with_the_standard_library_alone(tmp_path: Path, version: str) -> None:
+    folder = injection_folder(tmp_path)
+    facade = "azureml" if (folder / "azureml").exists() else "none"
+    python = ["-S", "-c", EVERY_MODULE, facade]
+    done = subprocess.run(
+        [pythons()[version], *python], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 20
+
+
 def test_ten_processes_at_once_get_one_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(10) as pool:
         answers = set(pool.map(lambda _: run_script(CALL, tmp_path).stdout.strip(), range(10)))

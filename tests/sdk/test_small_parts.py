@@ -174,6 +174,7 @@ def test_details_of_a_failed_run_hold_the_error_in_azures_shape() -> None:
             "exception": {"type": "ValueError", "message": "bad", "traceback": "Traceback …"},
             "log": "user_logs/std_log.txt",
             "exit_code": 1,
+            "last_lines": ["they are in the message"],
         },
     }
     record = run_record(status=RunStatus.FAILED, ended_at=MOMENT, error=error, warnings=[{"message": "w"}])

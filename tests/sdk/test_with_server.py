@@ -469,6 +469,55 @@ def test_an_interactive_run_whose_process_dies_is_closed(experiment: Experiment,
     assert run.get_metrics() == {"x": 1}
 
 
+def test_inside_its_script_a_run_is_ended_by_the_exit_alone(submit: Callable[..., Run]) -> None:
+    run = submit(
+        """
+        from azureml.core import Run
+        run = Run.get_context()
+        run.log("before", 1)
+        run.cancel()
+        run.complete()
+        assert run.get_status() == "Running"
+        run.log("after", 2)
+        """
+    )
+
+    assert run.wait_for_completion()["status"] == "Completed"
+    assert run.get_metrics() == {"before": 1, "after": 2}
+
+
+def test_inside_its_script_a_run_reads_what_it_wrote(submit: Callable[..., Run], experiment: Experiment) -> None:
+    run = submit(
+        """
+        from azureml.core import Run
+
+        class Plot:
+            def savefig(self, file, format):
+                file.write(b"\\x89PNG\\r\\n\\x1a\\n")
+
+        run = Run.get_context()
+        run.log("loss", 1)
+        run.log_image("plot", plot=Plot())
+        run.set_tags({"a": "1", "b": "2"})
+        run.remove_tags("b")
+        run.add_properties({"p": "q"})
+        assert run.get_metrics("loss") == {"loss": 1}
+        assert run.tags == {"a": "1"} and run.properties["p"] == "q"
+        assert [name for name in run.get_file_names() if name.startswith("plot_") and name.endswith(".png")]
+        assert run.parent is None and run.number == 1 and run.input_datasets == {}
+        assert run.get_details()["runId"] == run.id
+        print(run.experiment.workspace.subscription_id, run.get_portal_url())
+        """
+    )
+    details = run.wait_for_completion()
+
+    assert details["status"] == "Completed"
+    assert re.fullmatch(
+        rf"0{{8}}-0000-0000-0000-0{{12}} http://127\.0\.0\.1:\d+/runs/{run.id}\n",
+        run.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"],
+    )
+
+
 def test_git_facts_and_the_patch_of_a_dirty_tree_are_kept(experiment: Experiment, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

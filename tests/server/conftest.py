@@ -64,6 +64,14 @@ def served(session_folder: Path) -> Iterator[Served]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def shared(session_folder: Path) -> Iterator[Served]:
+    """One server with the run `exp_1` for all tests of a module that leave nothing behind."""
+    with tempfile.TemporaryDirectory(prefix="m", dir=session_folder) as folder, serve(Path(folder)) as found:
+        found.submit("exp_1")
+        yield found
+
+
 @contextmanager
 def serve(folder: Path, *, local_runs: int = 0) -> Iterator[Served]:
     """Serve a home; may be entered again with the same folder, as a restarted server would."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +26,24 @@ def settings_of(home: Path, **variables: str) -> Settings:
 def start(home: Path, **variables: str) -> Client:
     """Have a server running and return a plain client of it: one that would not start it again."""
     return Client(Transport(ensure(settings_of(home, **variables))))
+
+
+def python_prints(code: str, **variables: str) -> str:
+    """Return what a fresh Python process with these variables prints."""
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def mode_of(path: Path | str) -> int:
+    return stat.S_IMODE(os.lstat(path).st_mode)
 
 
 def pid_of(client: Client) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import signal
 import socket
-import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -23,13 +21,12 @@ from tests.server.private import (
     holder_of,
     is_alive,
     kill,
-    listening_addresses,
     log_of,
+    mode_of,
     pid_of,
     settings_of,
     start,
     stop,
-    variables_of,
     wait_until,
 )
 
@@ -49,55 +46,6 @@ def run_python(code: str, *arguments: str, **variables: str) -> subprocess.Compl
         timeout=60,
         check=False,
     )
-
-
-def mode_of(path: Path | str) -> int:
-    return stat.S_IMODE(os.lstat(path).st_mode)
-
-
-def test_the_first_call_starts_a_server_that_only_its_owner_reaches(home: Path) -> None:
-    before = os.umask(0)
-    try:
-        client = start(home)
-    finally:
-        os.umask(before)
-    path = str(client.address.path)
-    token = (home / "server/token").read_text()
-
-    assert mode_of(path) == 0o600
-    assert stat.S_ISSOCK(os.lstat(path).st_mode)
-    assert mode_of(os.path.dirname(path)) == 0o700
-    assert len(path.encode()) <= 107
-    assert (mode_of(home), mode_of(home / "server")) == (0o700, 0o700)
-    assert {entry.name: mode_of(entry) for entry in (home / "server").iterdir() if entry.is_file()}.items() >= {
-        ("token", 0o600),
-        ("lock", 0o600),
-        ("server.log", 0o600),
-        ("runyard.db", 0o600),
-    }
-    assert re.fullmatch(r"ryt_[0-9a-f]{64}\n", token)
-    assert client.workspaces.get("default").name == "default"
-
-
-def test_the_lock_names_host_boot_and_process(home: Path) -> None:
-    client = start(home)
-    pid = pid_of(client)
-    holder = holder_of(home)
-
-    assert holder["host"] == socket.gethostname()
-    assert holder["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert holder["pid"] == pid
-    assert holder["start_ticks"] == int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
-    assert holder["socket"] == client.address.path
-
-
-def test_it_listens_on_loopback_and_unix_sockets_only(home: Path) -> None:
-    client = start(home)
-    info = client.server.info()
-    found = list(listening_addresses(info.pid))
-
-    assert [address for address, _ in found] == ["127.0.0.1"]
-    assert info.url == f"http://127.0.0.1:{found[0][1]}"
 
 
 def test_ten_first_calls_at_once_end_in_one_server(home: Path) -> None:
@@ -129,20 +77,6 @@ def test_a_client_goes_on_when_its_server_was_killed(home: Path) -> None:
 
     assert second.pid != first.pid
     assert second.id == first.id
-
-
-def test_a_second_server_leaves_quietly(home: Path) -> None:
-    pid = pid_of(start(home))
-    result = subprocess.run(
-        [sys.executable, "-m", "runyard.server", "--home", str(home)],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-
-    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
-    assert is_alive(pid)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -272,46 +206,6 @@ def test_a_token_file_that_is_not_safe_is_refused(home: Path, text: str, mode: i
     (home / "server/token").chmod(mode)
     with pytest.raises(ServerNotStarted, match=reason):
         start(home)
-
-
-def test_nothing_of_the_starters_variables_reaches_the_server(home: Path) -> None:
-    hostile = {
-        "BASH_ENV": "/tmp/evil",
-        "PYTHONSTARTUP": "/tmp/evil.py",
-        "PYTHONWARNINGS": "ignore",
-        "GIT_SSH_COMMAND": "evil",
-        "AWS_SECRET_ACCESS_KEY": "canary",
-        "LD_AUDIT": "",
-        "RUNYARD_TOKEN": "canary",
-        "MALLOC_ARENA_MAX": "1",
-    }
-    result = run_python(ASK_FOR_PID, **hostile)
-    pid = int(result.stdout)
-    variables = variables_of(pid)
-
-    assert set(hostile) & set(variables) == {"MALLOC_ARENA_MAX"}
-    assert variables["MALLOC_ARENA_MAX"] == "2"
-    assert variables["RUNYARD_HOME"] == str(home)
-    assert os.readlink(f"/proc/{pid}/cwd") == "/"
-    assert os.readlink(f"/proc/{pid}/fd/0") == "/dev/null"
-    assert os.readlink(f"/proc/{pid}/fd/2") == str(home / "server/server.log")
-
-
-def test_the_server_is_nobodys_child_and_has_a_session_of_its_own(home: Path) -> None:
-    pid = pid_of(start(home))
-    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
-    parent, session = int(fields[1]), int(fields[3])
-
-    assert parent != os.getpid()
-    assert session != os.getsid(0)
-
-
-def test_another_login_session_finds_the_same_server(home: Path, tmp_path: Path) -> None:
-    first = pid_of(start(home))
-    tmp_path.chmod(0o700)
-    result = run_python(ASK_FOR_PID, XDG_RUNTIME_DIR=str(tmp_path))
-
-    assert int(result.stdout) == first
 
 
 def test_a_python_without_the_servers_packages_says_what_to_do(home: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.store import blocks
+from runyard.store import blocks, tails
 from runyard.store.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode
 from runyard.store.damage import Damaged
 from runyard.store.growth import TAIL_POINTS, grow
@@ -65,6 +65,41 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(points: Columns, data: st.
     except Damaged:
         return
     assert same(found, points)
+
+
+@given(st.lists(columns(), min_size=1, max_size=8))
+@settings(deadline=None, max_examples=100)
+def test_a_tail_grows_by_points_of_its_kind_and_comes_back(pieces: list[Columns]) -> None:
+    tail: bytes | None = None
+    kept: list[Columns] = []
+    for piece in pieces:
+        longer = tails.append(tail, piece)
+        if longer is None:
+            assert piece.kind == "json" or kept[0].kind != piece.kind or sum(map(len, [*kept, piece])) >= TAIL_POINTS
+            continue
+        tail = longer
+        kept.append(piece)
+
+    assert (tail is None) == (not kept)
+    if tail is not None:
+        assert same(tails.unpack(tail), concatenate(kept))
+
+
+@given(columns(), st.data())
+@settings(deadline=None, max_examples=100)
+def test_a_flipped_byte_of_a_tail_is_refused(points: Columns, data: st.DataObject) -> None:
+    whole = bytearray(tails.pack(points))
+    at = data.draw(st.sampled_from([place for place in range(len(whole)) if place not in (1, 2, 3)]))
+    whole[at] ^= data.draw(st.integers(1, 255))
+
+    with pytest.raises(Damaged, match="tail"):
+        tails.unpack(bytes(whole))
+
+
+@pytest.mark.parametrize("tail", [b"", b"\1", b"\1\0\0\0\0\0\0", b"\7\0\0\0\0\0\0\0"])
+def test_bytes_that_are_no_tail_are_refused(tail: bytes) -> None:
+    with pytest.raises(Damaged, match="tail"):
+        tails.unpack(tail)
 
 
 @pytest.mark.parametrize("cut", [0, 4, 10, 60, -1])

@@ -59,7 +59,7 @@ def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-VALUES = np.random.default_rng(0).normal(size=50_000)
+VALUES = np.random.default_rng(0).normal(size=12 * 4096 + 100)  # whole chunks and a tail
 
 
 def filled(path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_file_record_is_shipped_after_its_file(site: Site) -> None:
         "fd = open_segment(0)\n"
         "number(fd, 1.0)\n"
         "open(folder + '/uploads/abc', 'wb').write(b'x' * 5_000_000)\n"
-        "for name, path in ('plots/a.png', 'uploads/abc'), ('../bad', 'uploads/abc'), ('x', '../../../../etc/passwd'):\n"
+        "for name, path in ('plots/a.png', 'uploads/abc'), ('../bad', 'uploads/abc'), ('x', '../../../etc/passwd'):\n"
         "    os.write(fd, journal.pack_long(journal.FILE, {'name': name, 'path': path, 'size': 5000000}))\n"
         "number(fd, 2.0)\n"
     )

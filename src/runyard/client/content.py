@@ -27,6 +27,10 @@ class ContentCalls:
             self._server_id = str(self._transport.request("GET", "/server").json()["id"])
         return self._server_id
 
+    def close(self) -> None:
+        """Close this thread's connection: a thread that ends would leave it open."""
+        self._transport.close()
+
     def missing(self, ids: Sequence[str]) -> List[str]:
         """Return those chunks that the server does not have."""
         found: List[str] = []

@@ -110,6 +110,7 @@ def _start(settings: Settings) -> Optional[Tuple[Address, str]]:
 
 def _running(settings: Settings) -> Optional[Tuple[Address, str]]:
     """Return (address, version) of the home's server when it answers."""
+    _check_owner(settings.home)
     token = _read_token(settings.home)
     if token is None:
         return None
@@ -205,6 +206,20 @@ def _connect_to(url: str, token: Optional[str]) -> Client:
         client.server.info()
         _known[url + "\n" + token] = client
     return client
+
+
+def _check_owner(home: Path) -> None:
+    """Refuse a home of somebody else: its token and socket would be theirs, and so would what we send there."""
+    try:
+        owner = os.stat(str(home)).st_uid
+    except OSError:
+        return
+    if owner != os.getuid():
+        raise ServerNotStarted(
+            f"The home `{home}` cannot be used.",
+            why=f"It belongs to user {owner}, not to you ({os.getuid()}).",
+            hint="Set RUNYARD_HOME to a folder of your own.",
+        )
 
 
 def _read_token(home: Path) -> Optional[str]:

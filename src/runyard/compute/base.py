@@ -40,7 +40,7 @@ class JobHandle:
 
 
 class ComputeBackend(ABC):
-    """Starts supervisors on machines. Calls return at once and may be repeated. One instance is shared between threads."""
+    """Starts supervisors on machines. Calls return at once and may be repeated; threads share one instance."""
 
     @abstractmethod
     def plan(self, job: JobSpec) -> JobRequest:
@@ -63,7 +63,7 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def cancel(self, handle: JobHandle) -> None:
-        """Tell the supervisor at once that the run's desired state changed; it also learns it with its next heartbeat."""
+        """Tell the supervisor at once that the run's desired state changed; its next heartbeat tells it too."""
 
     @abstractmethod
     def close(self) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import logging
 from dataclasses import replace
 
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, RunyardError
 from runyard.core.records import Run, RunFile
 from runyard.engine.yard import Yard
 
@@ -39,8 +39,19 @@ def close_streams(yard: Yard, run: Run) -> None:
     """Write the final sizes of a run's logs down; they grow no more."""
     for file in yard.store.list_files(run.id):
         if file.kind == "stream" and not file.complete:
-            size = yard.artifacts.stream_size(key_of(run, file))
-            yard.store.put_file(run.id, replace(file, chunks=[key_of(run, file)], size=size, complete=True))
+            key = key_of(run, file)
+            yard.store.put_file(run.id, replace(file, chunks=[key], size=_final_size(yard, run, file), complete=True))
+
+
+def _final_size(yard: Yard, run: Run, file: RunFile) -> int:
+    """Return the log's size; one that cannot be read (a link was put in its place, say) must not keep a run alive."""
+    try:
+        return yard.artifacts.stream_size(key_of(run, file))
+    except RunyardError as error:
+        logger.warning("run %s: the log %s cannot be read: %s", run.id, file.name, error)
+        note = {"source": "server", "message": f"The log `{file.name}` cannot be read. {error.what}"}
+        yard.store.update_run(run.id, warnings_add=[note])
+        return file.size
 
 
 def key_of(run: Run, file: RunFile) -> str:

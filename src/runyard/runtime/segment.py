@@ -60,7 +60,7 @@ class Segment:
         return f"{self.path[: -len('.journal')]}.{next(self._sides)}.side"
 
     def disown(self) -> None:
-        """In a forked child: should interrupted code still define a name here, its id must not be one of the parent's."""
+        """In a forked child: if interrupted code still defines a name here, its id must not be one of the parent's."""
         self._ids = itertools.count(1 << 31 | int.from_bytes(os.urandom(4), "little") >> 2)
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Union
 
+from runyard.core.errors import SystemFailure
 from runyard.runtime.current import RunContext, find_context
 from runyard.sdk.connection import get_run_client
 from runyard.sdk.edge import azure_error
@@ -51,7 +52,10 @@ class SubmittedRun(ScriptRun):
 
     def _lazy(self, name: str) -> Any:
         """Read job.json when the server is first needed, and make what stands between it and this run."""
-        job = self._context.read_job()
+        try:
+            job = self._context.read_job()
+        except (OSError, ValueError) as error:
+            raise azure_error(_unreadable(self._run_id, error)) from error
         self._client: Client = get_run_client(job)
         self._experiment = Experiment._known(Workspace._inside_run(self._client, job["workspace"]), job["experiment"])
         return self.__dict__[name]
@@ -60,3 +64,11 @@ class SubmittedRun(ScriptRun):
         if name in ("_client", "_experiment"):
             return self._lazy(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+def _unreadable(run_id: str, error: Exception) -> SystemFailure:
+    return SystemFailure(
+        f"Run `{run_id}` cannot ask the server.",
+        why=f"How to reach it stands in job.json, which cannot be read: {error}.",
+        hint="What the script logs is recorded all the same.",
+    )

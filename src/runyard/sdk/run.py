@@ -258,11 +258,7 @@ class Run(RunMetrics):
             self._record = self._client.runs.fail(self._run_id, code=error_code or "UserError", message=message)
 
     def flush(self, timeout_seconds: float = 300) -> None:
-        """Wait until the server has all that this process logged.
-
-        Raises:
-            AzureMLException: it has not within `timeout_seconds`.
-        """
+        """Wait until the server has all that this process logged; warn when it has not within `timeout_seconds`."""
         wait_s = check_timeout(timeout_seconds)
         if self._writer is not None and not self._writer.flush(wait_s):
             warn(f"The server has not taken all records of run {self._run_id} within {wait_s:g} s; they follow later.")

@@ -95,6 +95,7 @@ def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[Dict[str, Any]]
         return None
     data = dict(run.error.get("details") or {})
     exception = data.pop("exception", None) or {}
+    data.pop("last_lines", None)  # the message ends with them
     error: Dict[str, Any] = {
         "code": run.error.get("code") or "UserError",
         "message": run.error.get("message") or "",

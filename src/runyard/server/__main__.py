@@ -22,14 +22,23 @@ def main(arguments: list[str]) -> int:
         _detach()
     word = _Word(ready_fd)
 
-    from runyard.core.errors import RunyardError
+    # After the fork: the one who waits for its exit should not wait for these.
+    from runyard.core.errors import RunyardError, ServerNotStarted
 
     try:
         return _serve(home, word, in_background=ready_fd is not None)
     except RunyardError as error:
-        print(f"error: {error}", file=sys.stderr)
-        word.say({"error": error.to_plain()})
-        return 1
+        found = error
+    except OSError as error:
+        sys.excepthook(*sys.exc_info())
+        found = ServerNotStarted(
+            "The private server could not be started.",
+            why=f"{error}.",
+            hint="Check space and permissions of RUNYARD_HOME (`df -h`, `ls -ld`).",
+        )
+    print(f"error: {found}", file=sys.stderr)
+    word.say({"error": found.to_plain()})
+    return 1
 
 
 class _Word:
@@ -52,7 +61,7 @@ class _Word:
 
 
 def _serve(home: Path | None, word: _Word, *, in_background: bool) -> int:
-    # After the fork: the one who waits for its exit should not wait for these.
+    # As above.
     from runyard.core.folders import server_folder
     from runyard.core.settings import read_settings
     from runyard.server.lifecycle import serve

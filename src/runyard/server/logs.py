@@ -18,7 +18,8 @@ def set_up_logs(path: Path | None, level: str) -> None:
     handler.setFormatter(logging.Formatter(_FORMAT))
     root = logging.getLogger()
     root.handlers = [handler]
-    root.setLevel(level.upper() if level.upper() in logging.getLevelNamesMapping() else "INFO")
+    known = logging.getLevelName(level.upper())
+    root.setLevel(known if isinstance(known, int) else logging.INFO)
     # Its lines say nothing that ours do not.
     logging.getLogger("uvicorn").setLevel("ERROR")
 

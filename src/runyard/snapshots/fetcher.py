@@ -60,6 +60,8 @@ class Fetcher:
                 self._ready.put((len(order), self._fetch(list(dict.fromkeys(order)))))
         except BaseException as error:
             self._ready.put(error)
+        finally:
+            self._content.close()
 
     def _fetch(self, ids: List[str]) -> Dict[str, bytes]:
         found: Dict[str, bytes] = {}

@@ -45,6 +45,8 @@ def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
     beside = f"{target}.part-{os.urandom(4).hex()}"
     os.mkdir(beside, 0o777)
     try:
+        if os.path.isdir(target):  # an empty one that somebody made: its permissions are meant
+            os.chmod(beside, os.stat(target).st_mode & 0o7777)
         _fill(beside, planned, content)
         os.rename(beside, target)
     except BaseException:
@@ -55,14 +57,14 @@ def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
 def _check_free(target: str) -> None:
     try:
         names = os.listdir(target)
-    except FileNotFoundError:
-        return
-    except NotADirectoryError:
-        names = ["itself: it is no folder"]
+    except OSError:
+        if not os.path.lexists(target):
+            return
+        names = ["."]
     if names:
         raise Conflict(
             f"The snapshot cannot be restored into `{target}`.",
-            why=f"It holds {len(names)} entries already, such as `{names[0]}`.",
+            why=f"It holds something already (`{names[0]}`), or is no folder.",
             hint="Name a folder that does not exist yet.",
         )
 

@@ -17,6 +17,9 @@ class Content(Protocol):
 
     def server_id(self) -> str: ...
 
+    def close(self) -> None:
+        """Close this thread's connection."""
+
     def missing(self, ids: Sequence[str]) -> List[str]: ...
 
     def put(self, chunks: Iterable[Chunk]) -> None: ...
@@ -80,6 +83,7 @@ class ChunkSender:
         while True:
             batch = self._waiting.get()
             if batch is None:
+                self._content.close()
                 return
             if self._error is None:
                 try:

@@ -2,7 +2,7 @@
 
 Rows hold 4,096 points. The last row is *open* while it has fewer, and is rewritten as points come. Rewriting thousands
 of points for every single one that a live run logs would write megabytes per second, so the newest points, fewer than
-256, wait in the series' *tail*, which is small.
+128, wait in the series' *tail*, which is small: it fits a page of the database.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from runyard.store.chunks import CHUNK_POINTS, Columns, concatenate
 from runyard.store.kinds import JSON, join
 
-TAIL_POINTS = 256
+TAIL_POINTS = 128
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import bindparam, select, update
 
 from runyard.core.records import Mark
-from runyard.store import blocks
+from runyard.store import blocks, tails
 from runyard.store.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.base import ArtifactMetric, SegmentPart
 from runyard.store.changes import reported
@@ -21,7 +21,7 @@ from runyard.store.kinds import CODES, JSON
 from runyard.store.schema import CHUNKS_PER_SERIES, metric_chunks, quarantine, run_metrics, segments, series
 from runyard.store.sql_rows import RunRow, change_run, get_run_row
 from runyard.store.statements import Insert, Statement, Upsert
-from runyard.store.summaries import Summary, combine, summarize
+from runyard.store.summaries import Summary, combine, span, summarize
 from runyard.store.text import clean, dump, load
 
 _SEGMENT = Statement(
@@ -242,31 +242,38 @@ class _Ingest:
         metric.add(new)
 
     def _grow(self, metric: _Metric, key: SeriesKey, arrival: Arrival, state: _State, columns: Columns) -> None:
-        values = state.values
-        growth = grow(
-            columns,
-            tail=None if values["tail"] is None else decode(values["tail"]),
-            chunks=values["chunks"],
-            open_count=values["open_count"],
-            load_open=lambda: self._load_open(state),
-        )
-        empty = values["count"] == 0
-        first, last = int(columns.times.min()), int(columns.times.max())
+        old = state.values
+        rows, kept = self._place(state, columns)
+        first, last = span(columns.times)
         new = {
-            "count": values["count"] + len(columns),
-            "kinds": values["kinds"] | CODES[columns.kind],
-            "numbered": int(values["numbered"] and arrival.numbered),
-            "first_time": first if empty else min(first, values["first_time"]),
-            "last_time": last if empty else max(last, values["last_time"]),
-            "chunks": growth.chunks,
-            "open_count": growth.open_count,
-            "tail": None if growth.tail is None else encode(growth.tail),
+            **kept,
+            "count": old["count"] + len(columns),
+            "kinds": old["kinds"] | CODES[columns.kind],
+            "numbered": int(old["numbered"] and arrival.numbered),
+            "first_time": min(first, old["first_time"]) if old["count"] else first,
+            "last_time": max(last, old["last_time"]) if old["count"] else last,
         }
         if state.id is None:
             state.id = self._insert_series(metric, key, arrival, new)
         else:
             self._session.run(_UPDATE_SERIES, row=state.id, **{f"new_{name}": value for name, value in new.items()})
-        self._session.many(_PUT_CHUNK, [_chunk_row(state.id, sequence, points) for sequence, points in growth.rows])
+        self._session.many(_PUT_CHUNK, [_chunk_row(state.id, sequence, points) for sequence, points in rows])
+
+    def _place(self, state: _State, columns: Columns) -> tuple[list[tuple[int, Columns]], dict[str, Any]]:
+        """Return the chunks to write and what the series then says of its chunks and tail."""
+        chunks, opened, tail = (state.values[name] for name in ("chunks", "open_count", "tail"))
+        longer = tails.append(tail, columns)
+        if longer is not None:
+            return [], {"chunks": chunks, "open_count": opened, "tail": longer}
+        growth = grow(
+            columns,
+            tail=None if tail is None else tails.unpack(tail),
+            chunks=chunks,
+            open_count=opened,
+            load_open=lambda: self._load_open(state),
+        )
+        packed = None if growth.tail is None else tails.pack(growth.tail)
+        return growth.rows, {"chunks": growth.chunks, "open_count": growth.open_count, "tail": packed}
 
     def _load_open(self, state: _State) -> Columns:
         assert state.id is not None

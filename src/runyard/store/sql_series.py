@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import bindparam, select
 
 from runyard.core.errors import InvalidArgument, NotFound
-from runyard.store import blocks
+from runyard.store import blocks, tails
 from runyard.store.arrivals import ARTIFACT, ROWS, TABLE
 from runyard.store.base import Chart, Series
 from runyard.store.blocks import BLOCK_POINTS, Blocks
@@ -207,7 +207,7 @@ def _decoded(session: Session, row: _Series) -> Iterator[Columns]:
         for (data,) in batch:
             yield decode(data)
     if row.tail is not None:
-        yield decode(row.tail)
+        yield tails.unpack(row.tail)
 
 
 def _overlap(ordered: Sequence[_Series]) -> bool:
@@ -283,7 +283,7 @@ class _Window:
 
     def _tail(self) -> Iterator[Blocks]:
         if self._row.tail is not None:
-            yield self._cut(blocks.of_points(decode(self._row.tail)))
+            yield self._cut(blocks.of_points(tails.unpack(self._row.tail)))
 
     def _cut(self, found: Blocks) -> Blocks:
         return self._placed(within(found, self._low, self._high))

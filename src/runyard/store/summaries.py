@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from runyard.store.chunks import Columns
-from runyard.store.kinds import as_number, numbers_among
+from runyard.store.kinds import as_number, numbers_among, to_python
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ def summarize(columns: Columns, *, server: int, rank: int, attempt: int) -> Summ
     last = columns.values[-1]
     if columns.kind != "json":
         last = bool(last) if columns.kind == "b1" else last.item()
-    return Summary(server, rank, len(columns), last, minimum, maximum, attempt, int(columns.times.max()))
+    return Summary(server, rank, len(columns), last, minimum, maximum, attempt, span(columns.times)[1])
 
 
 def combine(old: Summary | None, new: Summary) -> Summary:
@@ -42,23 +46,36 @@ def combine(old: Summary | None, new: Summary) -> Summary:
         return new
     if (new.server, new.rank) > (old.server, old.rank):
         return old
-    later = (new.last_attempt, new.last_time) >= (old.last_attempt, old.last_time)
-    return replace(
-        new if later else old,
-        count=old.count + new.count,
-        minimum=_best(min, old.minimum, new.minimum),
-        maximum=_best(max, old.maximum, new.maximum),
+    later = new if (new.last_attempt, new.last_time) >= (old.last_attempt, old.last_time) else old
+    return Summary(
+        old.server,
+        old.rank,
+        old.count + new.count,
+        later.last_value,
+        _best(min, old.minimum, new.minimum),
+        _best(max, old.maximum, new.maximum),
+        later.last_attempt,
+        later.last_time,
     )
 
 
+def span(times: NDArray[np.int64]) -> tuple[int, int]:
+    """Return the first and the last time. Live runs send point by point, so one point must cost little."""
+    if len(times) == 1:
+        only = int(times[0])
+        return only, only
+    return int(times.min()), int(times.max())
+
+
 def _extremes(columns: Columns) -> tuple[float | None, float | None]:
-    if isinstance(columns.values, list):
-        numbers = numbers_among(columns.values)
+    if isinstance(columns.values, list) or len(columns) == 1:
+        numbers = numbers_among(to_python(columns.values, columns.kind))
         return (min(numbers), max(numbers)) if numbers else (None, None)
     low, high = float(np.fmin.reduce(columns.values)), float(np.fmax.reduce(columns.values))
     return (None, None) if low != low else (low, high)
 
 
-def _best(choose: Any, first: float | None, second: float | None) -> float | None:
-    found = [value for value in (first, second) if value is not None]
-    return choose(found) if found else None
+def _best(choose: Callable[[float, float], float], first: float | None, second: float | None) -> float | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return choose(first, second)

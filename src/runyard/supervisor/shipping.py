@@ -156,10 +156,10 @@ class Shipper:
                 return
             if self._try_alone(part.frames, is_foreign=is_foreign):
                 segment.failures = 0
-            elif is_foreign or size <= CELL or most_bytes == CELL:
+            elif is_foreign or most_bytes == CELL:
                 return self._failed_again(segment, part.end, is_foreign=is_foreign)
             else:
-                most_bytes = max(CELL, size // 2 // CELL * CELL)
+                most_bytes = max(CELL, min(most_bytes, size) // 2 // CELL * CELL)
 
     def _failed_again(self, segment: Segment, end: int, *, is_foreign: bool) -> None:
         segment.failures += 1

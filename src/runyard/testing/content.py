@@ -43,6 +43,8 @@ class LocalContent:
     def server_id(self) -> str:
         return self._id
 
+    def close(self) -> None: ...
+
     def missing(self, ids: Sequence[str]) -> list[str]:
         self.calls.append(("missing", len(ids)))
         return self.store.missing(ids)

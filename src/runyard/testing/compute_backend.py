@@ -1,0 +1,110 @@
+"""What every ComputeBackend must do. Subclass the suite and give it a `bench` fixture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from runyard.compute.base import ComputeBackend, JobHandle, JobState
+from runyard.core.errors import SubmitRejected
+from runyard.core.specs import DistributionSpec, JobSpec
+
+
+class ComputeBench(Protocol):
+    """A backend and a server that its supervisors can reach."""
+
+    backend: ComputeBackend
+
+    def job(self, script: str, *, distribution: DistributionSpec | None = None) -> JobSpec:
+        """Return a new run's job whose snapshot holds `script` as train.py."""
+        ...
+
+    def status(self, run_id: str) -> str:
+        """Return the status that the supervisor reported last."""
+        ...
+
+    def desire(self, run_id: str, desired: str) -> None:
+        """Store at the server what it wants of the run."""
+        ...
+
+
+class ComputeBackendSuite:
+    def test_a_plan_touches_nothing_and_names_the_job(self, bench: ComputeBench) -> None:
+        job = bench.job("print(1)")
+        request = bench.backend.plan(job)
+
+        assert (request.run_id, request.attempt, request.job) == (job.run_id, job.attempt, job)
+        assert request.argv and job.token not in request.argv
+        assert not Path(request.run_folder).exists()
+        assert bench.backend.plan(job) == request
+
+    def test_what_the_backend_cannot_give_is_refused_in_words(self, bench: ComputeBench) -> None:
+        job = bench.job("print(1)", distribution=DistributionSpec(node_count=1000))
+
+        with pytest.raises(SubmitRejected, match="1000 nodes"):
+            bench.backend.plan(job)
+
+    def test_a_job_lives_and_is_gone(self, bench: ComputeBench, tmp_path: Path) -> None:
+        stop = tmp_path / "stop"
+        job = bench.job(f"import os, time\nwhile not os.path.exists({str(stop)!r}): time.sleep(0.01)\n")
+        handle = bench.backend.submit(bench.backend.plan(job))
+        _until(lambda: bench.status(job.run_id) == "Running")
+
+        assert handle == JobHandle(job.run_id, job.attempt)
+        assert bench.backend.poll([handle]) == {handle: JobState.ALIVE}
+        stop.touch()
+        _until(lambda: bench.backend.poll([handle]) == {handle: JobState.GONE})
+        assert bench.status(job.run_id) == "Completed"
+
+    def test_submitting_again_never_starts_the_code_twice(self, bench: ComputeBench, tmp_path: Path) -> None:
+        started = tmp_path / "started"
+        job = bench.job(f"open({str(started)!r}, 'a').write('x')\nimport time\ntime.sleep(0.3)\n")
+        request = bench.backend.plan(job)
+        handles = {bench.backend.submit(request) for _ in range(5)}
+        _until(lambda: bench.status(job.run_id) == "Completed")
+        _until(lambda: bench.backend.poll(list(handles))[next(iter(handles))] is JobState.GONE)
+
+        assert len(handles) == 1
+        assert started.read_text() == "x"
+
+    def test_a_cancel_reaches_the_program(self, bench: ComputeBench) -> None:
+        job = bench.job("import time\ntime.sleep(600)\n")
+        handle = bench.backend.submit(bench.backend.plan(job))
+        _until(lambda: bench.status(job.run_id) == "Running")
+        bench.desire(job.run_id, "cancel")
+        bench.backend.cancel(handle)
+        bench.backend.cancel(handle)
+        _until(lambda: bench.status(job.run_id) == "Canceled")
+        _until(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+        bench.backend.cancel(handle)
+        bench.backend.adopt(handle)
+
+    def test_a_job_that_nobody_submitted_is_gone(self, bench: ComputeBench) -> None:
+        handle = JobHandle("nobody_1_00000000", 1)
+
+        assert bench.backend.poll([handle]) == {handle: JobState.GONE}
+        bench.backend.cancel(handle)
+        bench.backend.adopt(handle)
+        assert bench.backend.poll([]) == {}
+
+    def test_jobs_outlive_the_backend(self, bench: ComputeBench, tmp_path: Path) -> None:
+        stop = tmp_path / "stop"
+        job = bench.job(f"import os, time\nwhile not os.path.exists({str(stop)!r}): time.sleep(0.01)\n")
+        bench.backend.submit(bench.backend.plan(job))
+        _until(lambda: bench.status(job.run_id) == "Running")
+        bench.backend.close()
+        bench.backend.close()
+        stop.touch()
+
+        _until(lambda: bench.status(job.run_id) == "Completed")
+
+
+def _until(what: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"
+        time.sleep(0.01)

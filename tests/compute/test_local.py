@@ -1,0 +1,158 @@
+"""The backend `local`: its spare, what supervisors may know, and jobs whose supervisor is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+from pathlib import Path
+
+import pytest
+
+from runyard.compute.base import JobHandle, JobState
+from runyard.compute.local import LocalBackend
+from runyard.compute.spares import SparePool, supervisor_variables
+from runyard.core.settings import Settings
+from tests.compute.test_conformance import Bench, bench  # noqa: F401  # the fixture
+from tests.supervisor.supervised import wait_for
+
+HOSTILE = {
+    "LD_PRELOAD": "/tmp/evil.so",
+    "PYTHONSTARTUP": "/tmp/evil.py",
+    "PYTHONPATH": "/tmp/evil",
+    "BASH_ENV": "/tmp/evil.sh",
+    "GIT_SSH_COMMAND": "evil",
+    "AWS_SECRET_ACCESS_KEY": "secret",
+    "RUNYARD_TOKEN": "secret",
+}
+
+
+def spare_of(backend: object) -> int:
+    assert isinstance(backend, LocalBackend)
+    pool: SparePool = backend._spares
+    wait_for(lambda: pool._spare is not None and pool._spare.is_ready())
+    assert pool._spare is not None
+    return pool._spare.pid
+
+
+def test_supervisors_start_from_an_allow_list(tmp_path: Path) -> None:
+    environ = {**HOSTILE, "PATH": "/bin", "HOME": "/home/ada", "LC_ALL": "C.UTF-8", "RUNYARD_LOG_LEVEL": "DEBUG"}
+
+    assert supervisor_variables(Settings(home=tmp_path), environ) == {
+        "PATH": "/bin",
+        "HOME": "/home/ada",
+        "LC_ALL": "C.UTF-8",
+        "RUNYARD_LOG_LEVEL": "DEBUG",
+        "RUNYARD_HOME": str(tmp_path),
+    }
+
+
+def test_a_spare_knows_nothing_of_the_submitters_hooks(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in HOSTILE.items():
+        monkeypatch.setenv(name, value)
+    backend = LocalBackend(Settings(home=home))
+    environ = Path(f"/proc/{spare_of(backend)}/environ").read_bytes()
+    backend.close()
+
+    assert not [name for name in HOSTILE if f"{name}=".encode() in environ]
+
+
+def test_a_spare_takes_the_job_and_another_is_started(bench: Bench) -> None:  # noqa: F811
+    spare = spare_of(bench.backend)
+    job = bench.job("import os\nopen('../kept', 'w')\n")
+    handle = bench.backend.submit(bench.backend.plan(job))
+    claim = wait_for(lambda: _read(bench.home / "runs" / job.run_id / "1/claim"))
+    wait_for(lambda: bench.status(job.run_id) == "Completed")
+    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+
+    assert json.loads(claim)["pid"] == spare
+    assert spare_of(bench.backend) != spare
+
+
+def test_a_spare_leaves_with_its_backend(home: Path) -> None:
+    backend = LocalBackend(Settings(home=home))
+    pid = spare_of(backend)
+    backend.close()
+
+    wait_for(lambda: _state(pid) in ("", "Z"))
+
+
+def test_a_spare_that_died_is_replaced_and_its_job_started_anyway(bench: Bench) -> None:  # noqa: F811
+    spare = spare_of(bench.backend)
+    os.kill(spare, signal.SIGSTOP)  # it is told, and never acts
+    job = bench.job("print(1)")
+    handle = bench.backend.submit(bench.backend.plan(job))
+    assert bench.backend.poll([handle]) == {handle: JobState.WAITING}
+    os.kill(spare, signal.SIGKILL)
+
+    def over() -> bool:
+        bench.backend.poll([handle])
+        return bench.status(job.run_id) == "Completed"
+
+    wait_for(over)
+
+
+def test_job_files_are_private(bench: Bench) -> None:  # noqa: F811
+    old = os.umask(0)
+    try:
+        job = bench.job("import time\ntime.sleep(0.3)\n")
+        request = bench.backend.plan(job)
+        bench.backend.submit(request)
+        folder = Path(request.run_folder)
+
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert stat.S_IMODE((folder / "job.json").stat().st_mode) == 0o600
+        wait_for(lambda: bench.status(job.run_id) == "Running")
+        for path in folder.rglob("*"):
+            if "work" not in path.relative_to(folder).parts and not path.is_symlink():
+                assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    finally:
+        os.umask(old)
+    wait_for(lambda: bench.status(job.run_id) == "Completed")
+
+
+def test_an_orphaned_job_is_seen_and_adopted(bench: Bench, tmp_path: Path) -> None:  # noqa: F811
+    stop = tmp_path / "stop"
+    job = bench.job(f"import os, time\nwhile not os.path.exists({str(stop)!r}): time.sleep(0.01)\n")
+    handle = bench.backend.submit(bench.backend.plan(job))
+    wait_for(lambda: bench.status(job.run_id) == "Running")
+    folder = bench.home / "runs" / job.run_id / "1"
+    reaper = json.loads((folder / "claim").read_text())["pid"]
+    _stop_below(reaper, except_pid=json.loads((folder / "ranks.json").read_text())[0]["pid"])
+
+    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.ORPHANED)
+    bench.backend.adopt(handle)
+    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.ALIVE)
+    stop.touch()
+    wait_for(lambda: bench.status(job.run_id) == "Completed")
+    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+
+
+def test_a_claim_of_an_ended_process_whose_pid_was_reused_is_not_alive(bench: Bench) -> None:  # noqa: F811
+    handle = JobHandle("exp_9_0000abcd", 1)
+    folder = bench.home / "runs" / handle.run_id / "1"
+    folder.mkdir(parents=True, mode=0o700)
+    (folder / "job.json").write_text("{}")
+    (folder / "claim").write_text(json.dumps({"pid": os.getpid(), "start_ticks": 1, "boot_id": "x"}))
+
+    assert bench.backend.poll([handle]) == {handle: JobState.ORPHANED}
+
+
+def _stop_below(reaper: int, *, except_pid: int) -> None:
+    from runyard.supervisor.proc import descendants, list_processes
+
+    below = [entry.pid for entry in descendants(list_processes(), reaper) if entry.pid != except_pid]
+    for pid in [reaper, *below]:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _read(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
