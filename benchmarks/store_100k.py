@@ -2,8 +2,8 @@
 
     python benchmarks/store_100k.py [RUNS]
 
-Each figure is the slowest of several calls of `RunStore.list_runs` (a page of 100 whole runs). The reference is the
-same search in bare sqlite3 on the same file, without making runs of the rows.
+Each figure is the median of several calls of `RunStore.list_runs` (a page of 100 whole runs); the slowest is named too.
+The reference is the same search in bare sqlite3 on the same file, without making runs of the rows.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ def measure(store: SqliteStore, bare: sqlite3.Connection) -> None:
     for name, query in QUERIES.items():
         found = len(store.list_runs(query).runs)
         times = rounds(lambda query=query: store.list_runs(query))
-        note = f"median {statistics.median(times):.1f} ms, {found} runs"
+        note = f"slowest {max(times):.1f} ms, {found} runs"
         if name in BARE:
             text = BARE[name]
             plain = rounds(lambda text=text: bare.execute(text).fetchall())
             note += f", bare sqlite3 median {statistics.median(plain):.1f} ms"
-        report(f"store.{name}", max(times), "ms", target=f"<= {TARGET_MS}", reference=note)
+        report(f"store.{name}", statistics.median(times), "ms", target=f"<= {TARGET_MS}", reference=note)
 
 
 def rounds(call: Callable[[], Any]) -> list[float]:

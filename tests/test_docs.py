@@ -30,9 +30,7 @@ LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 # Split, so that this file does not hold what it forbids.
-MACHINE_PATHS = re.compile(
-    r"(?<![\w./~])/(?:wor" r"k|roo" r"t)/[\w.]|\.pye" r"nv|/opt/(?:pypi|wheels)"
-)
+MACHINE_PATHS = re.compile(r"(?<![\w./~])/(?:wor" r"k|roo" r"t)/[\w.]|/opt/(?:pypi|wheels)")
 REGISTRIES = re.compile(
     r"(?:artifac"
     r"tory|nex"

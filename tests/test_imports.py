@@ -56,6 +56,23 @@ def test_import_is_quick(name: str, limit_s: float) -> None:
     assert best <= limit_s
 
 
+def test_every_rank_starts_without_the_slow_part_of_the_standard_library() -> None:
+    code = (
+        "import sys, runyard.runtime.sitecustomize_hook\nprint({'typing', 're', 'json', 'logging'} & set(sys.modules))"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={"PYTHONPATH": SOURCE},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    # typing alone takes as long as the whole start of a bare Python.
+    assert result.stdout == "set()\n"
+
+
 def test_the_command_line_loads_no_web_framework_for_its_help() -> None:
     code = "import sys, runyard.cli\ntry:\n    runyard.cli.main(['--help'])\nexcept SystemExit:\n    pass\n"
     code += (

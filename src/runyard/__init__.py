@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, List
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # checkers know the name; importing typing would cost every rank's start 10 ms
 if TYPE_CHECKING:
+    from typing import Any, List
+
     from runyard.core.errors import RunyardError, SystemFailure, UserError
     from runyard.sdk.conda_dependencies import CondaDependencies
     from runyard.sdk.environment import Environment

@@ -70,7 +70,10 @@ def find_in(folder: Path, values: list[str]) -> dict[str, int]:
     for path in folder.rglob("*"):
         if not path.is_file() or path.is_symlink():
             continue
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            continue
         for start in range(len(data)):
             if data[start : start + 4] == b"\x28\xb5\x2f\xfd":
                 try:
@@ -128,7 +131,7 @@ def test_a71_a_stolen_database_opens_nothing(victim: Victim) -> None:
     """Tokens stand in the token file and nowhere else; the files are for their owner only; nothing shows in `ps`."""
     tokens = [victim.token, victim.first.token, victim.second.token]
     holding = find_in(victim.home, tokens)
-    modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in victim.home.rglob("*") if not path.is_symlink()}
+    modes = {path: mode for path in victim.home.rglob("*") if (mode := mode_of(path)) is not None}
     open_to_others = {str(path.relative_to(victim.home)): oct(mode) for path, mode in modes.items() if mode & 0o077}
     lines = [
         Path(f"/proc/{pid}/cmdline").read_bytes() + environ(pid)
@@ -142,6 +145,15 @@ def test_a71_a_stolen_database_opens_nothing(victim: Victim) -> None:
     assert open_to_others == {}
     assert stat.S_IMODE(victim.home.stat().st_mode) & 0o077 == 0
     assert not [line for line in lines for token in tokens if token.encode() in line]
+
+
+def mode_of(path: Path) -> int | None:
+    """None for links, and for what was renamed into place while we looked."""
+    try:
+        found = path.lstat().st_mode
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISLNK(found) else stat.S_IMODE(found)
 
 
 def readable(pid: str) -> bool:

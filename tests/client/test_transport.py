@@ -425,14 +425,10 @@ def test_the_token_is_not_in_an_addresses_text() -> None:
     assert "secret-token" not in str(address)
 
 
-def seconds_of(work: Callable[[], object], *, tries: int = 5) -> float:
-    """The least of a few: other work on the machine only ever adds."""
-    spent = []
-    for _ in range(tries):
-        begin = time.perf_counter()
-        work()
-        spent.append(time.perf_counter() - begin)
-    return min(spent)
+def seconds_of(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
 
 
 def test_eighty_megabytes_cost_little_more_than_the_bare_socket() -> None:
@@ -451,11 +447,17 @@ def test_eighty_megabytes_cost_little_more_than_the_bare_socket() -> None:
     with standin(always(data)) as server:
         transport = Transport(server.address)
         assert len(transport.request("GET", "/x").read()) == len(data)
-        spent = seconds_of(lambda: transport.request("GET", "/x").read())
+        spent = bare = float("inf")
+        for _ in range(10):
+            # In turns, and the least of each: other work on the machine only ever adds.
+            bare = min(bare, seconds_of(pour))
+            spent = min(spent, seconds_of(lambda: transport.request("GET", "/x").read()))
+            if spent <= 3 * bare:
+                break
         transport.close()
 
     # About 0.1 s on an idle machine.
-    assert spent <= 3 * seconds_of(pour) + 0.1
+    assert spent <= 3 * bare
 
 
 def test_urls_become_addresses() -> None:

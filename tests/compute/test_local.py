@@ -118,6 +118,7 @@ def test_an_orphaned_job_is_seen_and_adopted(bench: Bench, tmp_path: Path) -> No
     handle = bench.backend.submit(bench.backend.plan(job))
     wait_for(lambda: bench.status(job.run_id) == "Running")
     folder = bench.home / "runs" / job.run_id / "1"
+    wait_for((folder / "ranks.json").exists)
     reaper = json.loads((folder / "claim").read_text())["pid"]
     _stop_below(reaper, except_pid=json.loads((folder / "ranks.json").read_text())[0]["pid"])
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -131,10 +129,3 @@ def log_frame(data: bytes, offset: int = 0, name: str = "user_logs/std_log.txt")
 def values_of(bench: Bench, metric: str, run_id: str = "exp_1") -> list[Any]:
     values = bench.store.read_series(run_id, metric).values
     return values if isinstance(values, list) else values.tolist()
-
-
-def same_bits(left: float, right: float) -> bool:
-    return struct.pack("<d", left) == struct.pack("<d", right)
-
-
-Payload = Mapping[str, Any]

@@ -61,8 +61,8 @@ MIXED: dict[str, tuple[list[Any], str, list[Any]]] = {
     "ints": ([1, -(2**63), 2**63 - 1], "i8", [1, -(2**63), 2**63 - 1]),
     "bools": ([True, False], "b1", [1, 0]),
     "ints and floats": ([1, 0.5], "f8", [1.0, 0.5]),
-    "ints and bools": ([3, True], "i8", [3, 1]),
-    "floats and bools": ([0.5, True], "f8", [0.5, 1.0]),
+    "ints and bools": ([3, True], "json", [3, True]),
+    "floats and bools": ([0.5, True], "json", [0.5, True]),
     "large ints and floats": ([2**62 + 1, 0.5], "json", [2**62 + 1, 0.5]),
 }
 

@@ -77,6 +77,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "no script": ({"spec": RunSpec()}, SubmitRejected, "neither a script nor a command"),
     "script outside": ({"spec": RunSpec(script="../a.py")}, SubmitRejected, "relative to source_directory"),
     "absolute script": ({"spec": RunSpec(script="/etc/a.py")}, SubmitRejected, "absolute"),
+    "no time": ({"spec": RunSpec(script="a.py", time_limit_s=0)}, SubmitRejected, "time limit of 0 s"),
     "unknown workspace": ({"workspace": "nowhere"}, NotFound, "nowhere"),
     "unknown parent": ({"parent_id": "nobody"}, NotFound, "nobody"),
     "unknown snapshot": ({"snapshot_id": "0" * 8}, NotFound, "no snapshot"),

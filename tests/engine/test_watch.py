@@ -142,3 +142,24 @@ def test_a_job_that_waits_at_its_target_is_not_silent(bench: Bench) -> None:
 def test_a_heartbeat_of_another_attempt_is_refused(running: Bench) -> None:
     with pytest.raises(Conflict, match="attempt 1"):
         running.engine.heartbeat("exp_1", 2)
+
+
+def test_a_target_that_cannot_be_polled_or_adopted_ends_nothing_and_hides_nobody(
+    running: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running.submit("exp_2")
+    running.report(RunStatus.RUNNING, "exp_2")
+    running.backend.states[JOB] = JobState.ORPHANED
+    running.backend.states[JobHandle("exp_2", 1)] = JobState.GONE
+
+    def broken(*args: object) -> None:
+        raise OSError("no such machine")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(running.backend, "poll", broken)
+        running.pass_time(5)
+    assert running.run("exp_2").status is RunStatus.RUNNING
+
+    monkeypatch.setattr(running.backend, "adopt", broken)
+    running.pass_time(3)
+    assert running.run("exp_2").status is RunStatus.FAILED and running.run("exp_1").status is RunStatus.RUNNING

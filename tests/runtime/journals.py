@@ -103,7 +103,10 @@ def pythons() -> dict[str, str]:
     found = {f"3.{minor}": path for minor in range(8, 14) if (path := _find_python(minor))}
     mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
     chosen = sorted(found, key=lambda version: int(version[2:]))
-    return {mine: sys.executable, **{version: found[version] for version in {*chosen[:1], *chosen[-1:]} - {mine}}}
+    return {
+        mine: sys.executable,
+        **{version: found[version] for version in sorted({*chosen[:1], *chosen[-1:]} - {mine})},
+    }
 
 
 def _find_python(minor: int) -> str | None:

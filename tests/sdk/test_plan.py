@@ -147,6 +147,16 @@ def test_a_script_outside_the_source_is_refused(project: Path) -> None:
     assert error.what == "The script `../outside.py` is outside the source directory."
 
 
+@pytest.mark.parametrize("ignored", ["*.py", "src/", "deep.py"])
+def test_a_script_that_is_ignored_would_not_travel(project: Path, ignored: str) -> None:
+    (project / ".amlignore").write_text(f"{ignored}\n")
+    error = error_of(project, script="src/deep.py")
+
+    assert isinstance(error, SubmitRejected)
+    assert error.what == "The script `src/deep.py` would not travel with the run."
+    assert "by `.amlignore`" in error.why and "!src" in error.hint
+
+
 def test_a_folder_is_no_script(project: Path) -> None:
     assert "is a folder" in error_of(project, script="src").what
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from runyard.core.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument, ServerUnreachable, StoreUnavailable
 from runyard.core.records import Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.sdk.exceptions import AzureMLException, UserErrorException
 from runyard.sdk.images import artifact_name, image_name, json_bytes, plot_bytes, read_image
 from runyard.sdk.pace import Pace
+from runyard.sdk.patience import Patience
 from runyard.sdk.run_details import details_of, is_log, utc_text
 from runyard.sdk.streaming import pick_log
 from runyard.sdk.tags import filters, property_texts, tag_texts
@@ -244,3 +245,46 @@ def test_azures_variables_move_the_limits_of_the_pace() -> None:
     variables = {"AZUREML_RUN_POLLING_INTERVAL_MIN": "3", "AZUREML_RUN_POLLING_INTERVAL_MAX": "bad"}
 
     assert Pace(environ=variables, clock=lambda: 0.0).next() == 3.0
+
+
+def test_a_server_that_is_away_for_a_moment_is_waited_for() -> None:
+    now = [0.0]
+    answers: list[Any] = [ServerUnreachable("away"), StoreUnavailable("disk full"), "answer"]
+
+    def read() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    assert Patience(clock=lambda: now[0], sleep=sleep).ask(read) == "answer"
+    assert now[0] == 0.5
+
+
+def test_a_server_that_stays_away_is_an_error_after_all() -> None:
+    now = [0.0]
+
+    def away() -> None:
+        raise ServerUnreachable("away")
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    with pytest.raises(ServerUnreachable):
+        Patience(limit_s=10, clock=lambda: now[0], sleep=sleep).ask(away)
+    assert now[0] == 10.0
+
+
+def test_what_the_user_can_fix_is_not_waited_for() -> None:
+    calls = []
+
+    def refused() -> None:
+        calls.append(1)
+        raise InvalidArgument("wrong")
+
+    with pytest.raises(InvalidArgument):
+        Patience().ask(refused)
+    assert calls == [1]

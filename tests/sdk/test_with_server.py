@@ -479,11 +479,12 @@ def test_inside_its_script_a_run_is_ended_by_the_exit_alone(submit: Callable[...
         run.complete()
         assert run.get_status() == "Running"
         run.log("after", 2)
+        Run(run.experiment, run.id).log("by another handle", 3)
         """
     )
 
     assert run.wait_for_completion()["status"] == "Completed"
-    assert run.get_metrics() == {"before": 1, "after": 2}
+    assert run.get_metrics() == {"before": 1, "after": 2, "by another handle": 3}
 
 
 def test_inside_its_script_a_run_reads_what_it_wrote(submit: Callable[..., Run], experiment: Experiment) -> None:

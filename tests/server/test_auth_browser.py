@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 
 from runyard.core.errors import InvalidArgument
-from runyard.server.signin import COOKIE_S, Signin, clean_next
+from runyard.server.signin import CODE_S, COOKIE_S, Signin, clean_next
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Answer
 
@@ -170,7 +170,7 @@ def test_the_cookie_is_kept_from_scripts_and_other_sites_and_named_after_the_ser
 def test_codes_and_cookies_end(server: Guarded) -> None:
     path = server.signin.make_path("/")
     cookie = sign_in(server)
-    server.clock[0] += 601
+    server.clock[0] += CODE_S + 1
     assert server.tcp.ask("GET", path).status == 401
     assert server.tcp.ask("GET", "/api/v1/server", [cookie]).status == 200
     server.clock[0] += COOKIE_S
@@ -229,7 +229,7 @@ def test_a_person_without_a_cookie_is_told_how_to_sign_in(server: Guarded) -> No
 
     assert answer.status == 401
     assert answer.headers["content-type"].startswith("text/html")
-    assert b"runyard server status" in answer.body
+    assert b"runyard runs show" in answer.body
 
 
 AWAY = [

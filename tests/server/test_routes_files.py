@@ -71,25 +71,27 @@ RANGES = {
 
 @pytest.mark.parametrize("kind", ["blob", "stream"])
 @pytest.mark.parametrize(("asked", "status", "body", "said"), RANGES.values(), ids=RANGES.keys())
-def test_ranges(served: Served, kind: str, asked: str, status: int, body: bytes, said: str | None) -> None:
-    served.submit()
-    if kind == "blob":
-        upload(served, b"0123456789", LOG)
-    else:
-        served.as_run("exp_1").runs.ship("exp_1", [log_frame(b"0123456789")])
+def test_ranges(shared: Served, kind: str, asked: str, status: int, body: bytes, said: str | None) -> None:
+    name = ten_bytes(shared, kind)
 
-    found, headers, data = get(served, LOG, Range=asked)
+    found, headers, data = get(shared, name, Range=asked)
 
     assert (found, data, headers.get("content-range")) == (status, body, said)
 
 
 @pytest.mark.parametrize("asked", ["bytes=10-", "bytes=5-2", "bytes=-0"])
-def test_a_range_without_bytes_is_not_satisfiable(served: Served, asked: str) -> None:
-    served.submit()
-    upload(served, b"0123456789", LOG)
+def test_a_range_without_bytes_is_not_satisfiable(shared: Served, asked: str) -> None:
+    name = ten_bytes(shared, "blob")
 
     with pytest.raises(Exception, match="416"):
-        get(served, LOG, Range=asked)
+        get(shared, name, Range=asked)
+
+
+def ten_bytes(served: Served, kind: str) -> str:
+    if kind == "blob":
+        return upload(served, b"0123456789", "outputs/ten").name
+    served.as_run("exp_1").runs.ship("exp_1", [log_frame(b"0123456789")])
+    return LOG
 
 
 def test_parts_of_a_file_by_offset_and_limit(served: Served) -> None:

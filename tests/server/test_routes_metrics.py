@@ -115,3 +115,13 @@ def test_unknown_metrics_and_odd_parameters_are_said(logged: Served) -> None:
         logged.client.transport.request("GET", "/runs/exp_1/metrics/values", query={"rank": "first"})
     with pytest.raises(InvalidArgument):
         logged.client.runs.metrics("exp_1", name="a\0b")
+
+
+@pytest.mark.parametrize(
+    "query", [{"rank": 2**70}, {"rank": -1}, {"first": 2**63}, {"last": -(2**70)}, {"width": 2**70}]
+)
+def test_numbers_beyond_64_bits_are_refused(logged: Served, query: dict[str, int]) -> None:
+    ship(logged, name(1, "wave"), number(1, 1.0))
+
+    with pytest.raises(InvalidArgument):
+        logged.client.runs.chart("exp_1", "wave", **query)

@@ -134,9 +134,9 @@ def test_the_list_is_filtered_ordered_and_paged(served: Served) -> None:
         ({"tag": ["a\0b"]}, "NUL"),
     ],
 )
-def test_a_query_that_cannot_be_read_says_why(served: Served, query: dict[str, Any], word: str) -> None:
+def test_a_query_that_cannot_be_read_says_why(shared: Served, query: dict[str, Any], word: str) -> None:
     with pytest.raises(InvalidArgument, match=word):
-        served.client.runs.list("default", **query)
+        shared.client.runs.list("default", **query)
 
 
 def test_a_run_is_changed_and_a_property_is_not_changed_twice(served: Served) -> None:

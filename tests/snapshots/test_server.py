@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import shutil
+import subprocess
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +22,12 @@ from runyard.client.transport import Response, Transport
 from runyard.core.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, ProtocolError
 from runyard.core.frames import join_frames
+from runyard.core.plain import to_plain
 from runyard.core.settings import read_settings
 from runyard.core.tree import FileEntry, encode_tree, snapshot_id, tree_id
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import take_snapshot
+from tests.runtime.journals import SOURCE, pythons
 from tests.snapshots.folders import later, on_disk, write
 
 
@@ -176,3 +182,50 @@ def test_bytes_that_are_not_those_asked_for_are_refused(server: Transport) -> No
     for body in (b"[]", b"5", b"{", b"null"):
         with pytest.raises(ProtocolError):
             ContentCalls(Lying(server, body)).missing([wanted])
+
+
+OTHER_PYTHON = """
+    import json, sys
+    from pathlib import Path
+    from runyard.client.address import Address
+    from runyard.client.content import ContentCalls
+    from runyard.client.transport import Transport
+    from runyard.core.plain import from_plain
+    from runyard.snapshots.git import git_facts
+    from runyard.snapshots.restore import restore
+    from runyard.snapshots.take import take_snapshot
+    address, source, home, target = sys.argv[1:]
+    transport = Transport(from_plain(Address, json.loads(address)))
+    content = ContentCalls(transport)
+    for _ in range(2):
+        snapshot = take_snapshot(source, content, home=Path(home))
+    restore(snapshot.root, content, target)
+    print(snapshot.id, git_facts(source).properties["azureml.git.dirty"], "pathspec" in sys.modules)
+    transport.close()
+"""
+
+
+@pytest.mark.parametrize("version", sorted(pythons()))
+def test_the_oldest_and_the_newest_python_make_the_same_snapshot(
+    tmp_path: Path, project: Path, calls: ContentCalls, transport: Counting, version: str
+) -> None:
+    write(project, {"train.py": "code", "sub/x": os.urandom(5 << 20), os.fsdecode(b"\xe9"): "odd"})
+    (project / "sub" / "link").symlink_to("../train.py")
+    subprocess.run(["git", "init", "-q"], cwd=project, check=True)
+    address = json.dumps(to_plain(transport.address))
+    command = [
+        pythons()[version],
+        "-c",
+        textwrap.dedent(OTHER_PYTHON),
+        address,
+        project,
+        tmp_path / "h",
+        tmp_path / "out",
+    ]
+    environ = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environ)
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [take_snapshot(project, calls, home=tmp_path / "home").id, "True", "False"]
+    shutil.rmtree(project / ".git")
+    assert on_disk(tmp_path / "out") == on_disk(project)

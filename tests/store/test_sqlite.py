@@ -48,6 +48,27 @@ print("stored", stored)
 """
 
 
+FULL_AT_FIRST = """
+import resource, sys
+from pathlib import Path
+from runyard.core.errors import StoreUnavailable
+from runyard.store.sqlite import SqliteStore
+
+for limit in range(0, 200_000, 9_000):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
+    try:
+        SqliteStore(Path(sys.argv[1])).close()
+        print("opened at", limit)
+        break
+    except StoreUnavailable as error:
+        assert sys.argv[1] in error.what and error.hint, error
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+store = SqliteStore(Path(sys.argv[1]))
+store.set_value("a", "b")
+store.close()
+"""
+
+
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-W", "error", "-c", code, *arguments],
@@ -88,6 +109,13 @@ def test_a_full_disk_refuses_and_loses_nothing_and_heals(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[1]) > 2
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_disk_too_full_for_an_empty_database_is_told_and_heals(tmp_path: Path) -> None:
+    done = run_python(FULL_AT_FIRST, str(tmp_path / "runyard.db"))
+
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[2]) > 0
 
 
 def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:

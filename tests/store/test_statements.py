@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateTable
 from runyard.store.schema import metadata, server_values
 from runyard.store.statements import Statement, Upsert
 
-MODULES = ["sql_files", "sql_ingest", "sql_metrics", "sql_rows", "sql_runs", "sql_series", "sql_workspaces"]
+MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
 
 
 def statements(module: ModuleType) -> dict[str, Statement]:
@@ -22,7 +22,7 @@ def statements(module: ModuleType) -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_statement_can_be_written_for_postgresql(name: str) -> None:
-    found = statements(importlib.import_module(f"runyard.store.{name}"))
+    found = statements(importlib.import_module(f"runyard.store.sql_{name}"))
 
     assert found
     for statement in found.values():

@@ -16,7 +16,7 @@ HARNESS = """
 import sys
 from runyard.supervisor.folder import RunFolder, claim
 from runyard.supervisor.keeper import ReaperLink
-from runyard.supervisor.proc import become_subreaper
+from runyard.supervisor.proc import set_subreaper
 from runyard.supervisor.reaper import Reaper
 import select
 
@@ -36,7 +36,7 @@ def supervise(link):
 
 folder = RunFolder(sys.argv[1])
 folder.make_subfolders()
-become_subreaper()
+set_subreaper(True)
 Reaper(folder, cookie="", supervise=supervise, lock_fd=claim(folder)).run()
 """
 

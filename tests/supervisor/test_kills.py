@@ -28,7 +28,7 @@ def test_a_killed_supervisor_is_back_soon_and_training_never_notices(site: Site)
     wait_for(lambda: site.server.numbers(job.id))
     rank = job.rank_pid()
     backs = []
-    for _ in range(5):
+    for _ in range(3):
         os.kill(job.supervisor_pid(), signal.SIGKILL)
         began, before = time.monotonic(), len(site.server.numbers(job.id))
         wait_for(lambda before=before: len(site.server.numbers(job.id)) > before)
@@ -48,7 +48,7 @@ def test_kills_at_random_instants_lose_and_double_no_point(site: Site) -> None:
     jobs = [site.start(UNTIL_STOPPED) for _ in range(3)]
     for job in jobs:
         job.wait_for_file("ranks.json")
-    for _ in range(5):
+    for _ in range(4):
         for job in jobs:
             time.sleep(instants.random() * 0.2)
             os.kill(job.supervisor_pid(), signal.SIGKILL)
@@ -162,6 +162,23 @@ def test_after_a_reboot_the_run_is_lost_and_its_data_arrives(site: Site) -> None
     assert run.error is not None
     assert run.error["code"] == "NodeLost"
     assert job.log() == b"until the power went\n"
+
+
+def test_adopting_a_folder_that_the_program_emptied_is_no_success(site: Site) -> None:
+    job = site.start("import time\nopen('started', 'w').write('x')\ntime.sleep(600)\n")
+    job.wait_for_text("started")
+    supervisor, reaper, rank = job.supervisor_pid(), job.reaper_pid(), job.rank_pid()
+    for pid in (reaper, supervisor, rank):
+        os.kill(pid, signal.SIGKILL)
+    assert job.process is not None
+    job.process.wait()
+    for name in ("ranks.json", "launch.json"):
+        (job.folder / name).unlink()
+    run = job.start("--adopt").wait()
+
+    assert run.status == "Failed"
+    assert run.error is not None
+    assert run.error["code"] == "ExitCodeUnknown"
 
 
 def test_signals_sent_to_the_session_by_accident_end_neither_of_us(site: Site) -> None:

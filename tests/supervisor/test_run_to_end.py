@@ -132,6 +132,15 @@ def test_a_program_that_deletes_its_folder_and_lowers_its_limits_ends_normally(s
     assert site.start(script).wait().status == "Completed"
 
 
+def test_a_program_that_removes_the_whole_run_folder_ends_with_its_own_code(site: Site) -> None:
+    job = site.start("import os, shutil\nshutil.rmtree(os.environ['RUNYARD_RUN_FOLDER'])\nos._exit(5)\n")
+    run = job.wait()
+
+    assert run.status == "Failed"
+    assert run.error is not None
+    assert run.error["details"]["exit_code"] == 5
+
+
 def test_a_file_in_logs_is_there_within_five_seconds(site: Site) -> None:
     script = (
         "import os, time\nopen('logs/events', 'w').write('one')\nwhile not os.path.exists('stop'): time.sleep(0.01)\n"

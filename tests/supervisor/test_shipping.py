@@ -133,8 +133,7 @@ def test_a_store_that_is_full_for_a_while_delays_the_end_and_loses_nothing(site:
             raise StoreUnavailable("The disk is full.")
 
     site.server.check = check
-    job.start()
-    time.sleep(0.5)
+    job.start().wait_for_file("ranks.json")
     count = finish(job)
 
     assert job.wait().status == "Completed"

@@ -52,7 +52,7 @@ class ContentStore:
         items = {check_content_id(name): bytes(data) for name, data in chunks}
         for name, data in items.items():
             _check_chunk(name, data)
-        return self._store(items)
+        return self._store(items, self._index.find_chunks(list(items)))
 
     def get_chunk(self, name: str) -> bytes:
         """Raises: NotFound; StoreUnavailable when the stored bytes are damaged."""
@@ -117,8 +117,7 @@ class ContentStore:
                 elif isinstance(entry, FolderEntry) and _tree_key(entry.tree) not in items:
                     outside.append(entry.tree)
             items[_tree_key(name)] = whole
-        self._check_named(files, outside)
-        return self._store(items)
+        return self._store(items, self._check_named(files, outside, items))
 
     def has_tree(self, name: str) -> bool:
         """Whether the tree, and with it everything below it, is stored."""
@@ -151,8 +150,7 @@ class ContentStore:
                 if isinstance(entry, FileEntry):
                     yield from entry.chunks
 
-    def _store(self, items: Mapping[str, bytes]) -> int:
-        known = self._index.find_chunks(list(items))
+    def _store(self, items: Mapping[str, bytes], known: Mapping[str, object]) -> int:
         new = {name: data for name, data in items.items() if name not in known}
         if new:
             pieces, places = build_pack(new)
@@ -187,10 +185,13 @@ class ContentStore:
         places = {name: Found(*rows[_tree_key(name)]) for name in ids}
         return dict(self._read_window(ids, places))
 
-    def _check_named(self, files: Sequence[FileEntry], trees: Sequence[str]) -> None:
+    def _check_named(
+        self, files: Sequence[FileEntry], trees: Sequence[str], items: Mapping[str, bytes]
+    ) -> Mapping[str, object]:
+        """Check that all that `items` name is there; return what the index knows, asked once."""
         chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
         keys = {_tree_key(name): name for name in trees}
-        known = self._index.find_chunks([*chunks, *keys])
+        known = self._index.find_chunks([*chunks, *keys, *items])
         _need(
             [*(name for name in chunks if name not in known), *(name for key, name in keys.items() if key not in known)]
         )
@@ -201,6 +202,7 @@ class ContentStore:
                     f"A tree says that {entry.name!r} has {entry.size} bytes, its chunks have {held}.",
                     hint="Take the snapshot again.",
                 )
+        return known
 
 
 def _tree_key(name: str) -> str:

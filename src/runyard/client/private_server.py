@@ -263,14 +263,15 @@ def _start_lock(settings: Settings) -> Iterator[None]:
     path = os.path.join(str(runtime_folder(settings)), "start.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        _lock(descriptor, path)
+        _lock(descriptor, path, settings)
         yield
     finally:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, path: str) -> None:
+def _lock(descriptor: int, path: str, settings: Settings) -> None:
     deadline = time.monotonic() + _LOCK_PATIENCE_S
+    speak_at = time.monotonic() + processes.SPEAK_AFTER_S
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -282,4 +283,7 @@ def _lock(descriptor: int, path: str) -> None:
                 why=f"It holds {path}.",
                 hint=f"`fuser {path}` names it; end it and try again.",
             )
+        if time.monotonic() > speak_at:
+            processes.say_waiting(settings)
+            speak_at = deadline
         time.sleep(_POLL_S)

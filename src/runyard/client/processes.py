@@ -35,7 +35,7 @@ _KEPT_VARIABLES = frozenset(
     | {"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 )
 _PATIENCE_S = 60.0
-_SPEAK_AFTER_S = 1.0
+SPEAK_AFTER_S = 1.0
 _LOG_LINES = 15
 
 
@@ -103,6 +103,10 @@ def check_installed() -> None:
         )
 
 
+def say_waiting(settings: Settings) -> None:
+    print(f"runyard: waiting for the private server of {settings.home} to start…", file=sys.stderr)
+
+
 def last_lines(path: Path, count: int = _LOG_LINES) -> str:
     try:
         with open(path, "rb") as file:
@@ -159,12 +163,12 @@ def _spawn(command: List[str], variables: Mapping[str, str], log: int, ready_fd:
 def _wait_for_word(reader: int, settings: Settings) -> None:
     """Wait for `{"ok": true}` or an error; the pipe's end without either means that the process died."""
     deadline = time.monotonic() + _PATIENCE_S
-    speak_at: Optional[float] = time.monotonic() + _SPEAK_AFTER_S
+    speak_at: Optional[float] = time.monotonic() + SPEAK_AFTER_S
     said = b""
     while True:
         now = time.monotonic()
         if speak_at is not None and now >= speak_at:
-            print(f"runyard: waiting for the private server of {settings.home} to start…", file=sys.stderr)
+            say_waiting(settings)
             speak_at = None
         if now >= deadline:
             raise _not_started(settings, f"It did not answer within {_PATIENCE_S:g} s.")

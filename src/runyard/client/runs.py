@@ -10,8 +10,13 @@ from runyard.client.answers import (
     RunWish,
     SeriesValues,
     ShipAnswer,
+    created_run,
+    read_answer,
     read_record,
     read_records,
+    run_page,
+    run_wish,
+    ship_answer,
 )
 from runyard.client.files import FileCalls
 from runyard.client.http1 import Buffer, quote
@@ -45,7 +50,7 @@ class RunCalls(FileCalls):
             body["submitter"] = dict(submitter)
         if interactive is not None:
             body["interactive"] = dict(interactive)
-        return read_record(CreatedRun, self._transport.request("POST", "/runs", json=body))
+        return read_answer(self._transport.request("POST", "/runs", json=body), created_run)
 
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
@@ -53,7 +58,7 @@ class RunCalls(FileCalls):
     def list(self, workspace: str, **query: Any) -> RunPage:
         """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
         path = f"/workspaces/{quote(workspace)}/runs"
-        return read_record(RunPage, self._transport.request("GET", path, query=_query_pairs(query)))
+        return read_answer(self._transport.request("GET", path, query=_query_pairs(query)), run_page)
 
     def iter(self, workspace: str, **query: Any) -> Iterator[Run]:
         """Yield all runs that match, page by page."""
@@ -127,12 +132,11 @@ class RunCalls(FileCalls):
         body: List[Buffer] = []
         for head, data in frames:
             body += pack_frame(head, data)
-        return read_record(ShipAnswer, self._transport.request("POST", f"{_path(run_id)}/ship", body=body))
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/ship", body=body), ship_answer)
 
     def heartbeat(self, run_id: str, attempt: int) -> RunWish:
-        return read_record(
-            RunWish, self._transport.request("POST", f"{_path(run_id)}/heartbeat", json={"attempt": attempt})
-        )
+        answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json={"attempt": attempt})
+        return read_answer(answer, run_wish)
 
     def state(
         self,
@@ -160,7 +164,7 @@ class RunCalls(FileCalls):
             "marks": to_plain([*marks]) if marks is not None else None,
             "logs": dict(logs) if logs is not None else None,
         }
-        return read_record(RunWish, self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)))
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
 
 
 def _path(run_id: str) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Tuple, Union
 
 from runyard.client.answers import SeriesValues
 from runyard.client.transport import Response
@@ -16,8 +15,7 @@ Values = Union["memoryview[int]", "memoryview[float]", List[Any]]
 _FORMATS = {"f8": "d", "i8": "q"}
 
 
-@dataclass(frozen=True)
-class SeriesPoints:
+class SeriesPoints(NamedTuple):
     """One series, point by point; the three have one length."""
 
     steps: Values

@@ -8,11 +8,11 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Union
 
-from runyard import __version__
 from runyard.client.address import Address
-from runyard.client.http1 import Buffer, Dropped, Head, Wire, quote, set_timeouts
+from runyard.client.http1 import Dropped, Head, Wire, set_timeouts
+from runyard.client.request import Body, Query, Request
 from runyard.core.errors import (
     NotAllowed,
     NotAuthenticated,
@@ -25,12 +25,6 @@ from runyard.core.errors import (
     error_from_plain,
 )
 
-BASE = "/api/v1"
-JSON_TYPE = "application/json"
-FRAMES_TYPE = "application/x-runyard-frames"
-
-Query = Union[Mapping[str, Any], Sequence[Tuple[str, Any]]]
-Body = Union[Buffer, Sequence[Buffer]]
 Revive = Callable[[Address], Address]
 
 _MOST_TRIES = 3
@@ -102,7 +96,7 @@ class Transport:
             ServerUnreachable: nobody answers, or not in time.
             RunyardError: what the server answered, as the same class.
         """
-        request = _Request(method, path, query, json, body, headers)
+        request = Request(method, path, query, json, body, headers)
         wire, head, data = self._repeat(lambda wire: _read_whole(wire, request, self.address), timeout_s, retry)
         self._keep(wire, head)
         response = Response(head, data)
@@ -123,7 +117,7 @@ class Transport:
         retry: bool = True,
     ) -> Iterator[Response]:
         """Like `request`, but the body is read while it comes; leaving early closes the connection."""
-        request = _Request(method, path, query, json, body, headers)
+        request = Request(method, path, query, json, body, headers)
         wire, head, data = self._repeat(lambda wire: _read_start(wire, request, self.address), timeout_s, retry)
         done: List[bool] = []
         try:
@@ -221,52 +215,17 @@ def _connect_unix(path: str, timeout_s: float) -> socket.socket:
     return sock
 
 
-class _Request(NamedTuple):
-    method: str
-    path: str
-    query: Optional[Query]
-    json: Any
-    body: Optional[Body]
-    headers: Optional[Mapping[str, str]]
-
-    def pieces(self, address: Address) -> List[Buffer]:
-        payload, content_type = self._payload()
-        fields = {
-            "Host": address.authority,
-            "User-Agent": f"runyard/{__version__}",
-            "Authorization": f"Bearer {address.token}",
-            **content_type,
-        }
-        if payload or self.method not in ("GET", "HEAD"):
-            fields["Content-Length"] = str(sum(len(piece) for piece in payload))
-        fields.update(self.headers or {})
-        start = f"{self.method} {BASE}{self.path}{_query_text(self.query)} HTTP/1.1"
-        lines = [start, *(f"{name}: {value}" for name, value in fields.items())]
-        if any("\n" in line or "\r" in line for line in lines):
-            raise ProtocolError("A request's head holds a line break.", why="A path or header value was not encoded.")
-        return [("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"), *payload]
-
-    def _payload(self) -> Tuple[List[Buffer], Dict[str, str]]:
-        if self.json is not None:
-            return [jsonlib.dumps(self.json, separators=(",", ":")).encode()], {"Content-Type": JSON_TYPE}
-        if self.body is None:
-            return [], {}
-        if isinstance(self.body, (bytes, bytearray, memoryview)):
-            return [self.body], {"Content-Type": FRAMES_TYPE}
-        return list(self.body), {"Content-Type": FRAMES_TYPE}
-
-
-def _read_whole(wire: Wire, request: _Request, address: Address) -> Tuple[Head, bytes]:
+def _read_whole(wire: Wire, request: Request, address: Address) -> Tuple[Head, bytes]:
     head = _ask(wire, request, address)
     return head, wire.read_body(head)
 
 
-def _read_start(wire: Wire, request: _Request, address: Address) -> Tuple[Head, Optional[bytes]]:
+def _read_start(wire: Wire, request: Request, address: Address) -> Tuple[Head, Optional[bytes]]:
     head = _ask(wire, request, address)
     return head, wire.read_body(head) if head.status >= 300 else None
 
 
-def _ask(wire: Wire, request: _Request, address: Address) -> Head:
+def _ask(wire: Wire, request: Request, address: Address) -> Head:
     try:
         wire.send(request.pieces(address))
     except Dropped as error:
@@ -284,20 +243,6 @@ def _guarded(wire: Wire, head: Head, done: List[bool], address: Address) -> Iter
     except Dropped as error:
         raise _unreachable(address, error) from error
     done.append(True)
-
-
-def _query_text(query: Optional[Query]) -> str:
-    if not query:
-        return ""
-    pairs = query.items() if isinstance(query, Mapping) else query
-    parts = [f"{quote(name)}={quote(_query_value(value))}" for name, value in pairs if value is not None]
-    return "?" + "&".join(parts) if parts else ""
-
-
-def _query_value(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def _raise_for_status(response: Response) -> None:

@@ -49,7 +49,9 @@ class LocalBackend(ComputeBackend):
         handle = JobHandle(request.run_id, request.attempt)
         folder = Path(request.run_folder)
         _make_private(folder)
-        if not (folder / "claim").exists():
+        if (folder / "claim").exists():
+            self.adopt(handle)
+        else:
             _write_job(folder, request.job)
             self._start(handle, request.argv[-2], folder)
         return handle

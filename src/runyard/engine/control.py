@@ -13,7 +13,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.board import Stage
 from runyard.engine.handover import end_unstarted
 from runyard.engine.texts import storable_value
-from runyard.engine.yard import Yard, is_launched
+from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None
 
 def _nothing_runs(yard: Yard, run: Run) -> bool:
     """Whether the run was never handed over, so that no process can exist."""
-    if run.status not in (RunStatus.NOT_STARTED, RunStatus.QUEUED):
+    if run.status not in BEFORE_START:
         return False
     if run.attempt == 0:
         return True

@@ -12,12 +12,11 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.board import Stage
 from runyard.engine.spool import Spooled
 from runyard.engine.tokens import hash_token, mint_run_token
-from runyard.engine.yard import Yard, is_launched
+from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
-_BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
 
 
 def hand_over(yard: Yard, run_id: str) -> str | None:
@@ -51,9 +50,7 @@ def end_unstarted(yard: Yard, run: Run) -> Run:
     """End a run that was never handed over, as its desired state says."""
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    ended = yard.store.set_status(
-        run.id, status, attempt=run.attempt, expected=_BEFORE_START, error=error, waits_for=""
-    )
+    ended = yard.store.set_status(run.id, status, attempt=run.attempt, expected=BEFORE_START, error=error, waits_for="")
     logger.info("run %s: %s before it started", run.id, ended.status)
     yard.ended(ended)
     return ended

@@ -6,6 +6,7 @@ import logging
 import threading
 
 from runyard.engine.board import Stage
+from runyard.engine.memory import give_memory_back
 from runyard.engine.schedule import start_waiting
 from runyard.engine.watch import look
 from runyard.engine.yard import Yard
@@ -13,6 +14,7 @@ from runyard.engine.yard import Yard
 logger = logging.getLogger(__name__)
 
 TICK_S = 1.0
+REST_S = 3.0
 PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that everybody else was silent
 
 
@@ -22,6 +24,7 @@ class Loop:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._last_tick: float | None = None
+        self._was_busy = False
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="engine-loop", daemon=True)
@@ -52,12 +55,19 @@ class Loop:
             except Exception:
                 # The edge of a thread: the store may be full or locked now and well in a second.
                 logger.exception("a round of the engine failed")
-            if self._has_work():
-                self._yard.wake.wait(TICK_S)
-            else:
-                self._last_tick = None
-                self._yard.wake.wait()
+            self._sleep()
             self._yard.wake.clear()
+
+    def _sleep(self) -> None:
+        if self._has_work():
+            self._was_busy = True
+            self._yard.wake.wait(TICK_S)
+            return
+        self._last_tick = None
+        if self._was_busy and not self._yard.wake.wait(REST_S):
+            self._was_busy = False
+            give_memory_back()
+        self._yard.wake.wait()
 
     def _has_work(self) -> bool:
         """Whether anything can happen without an event: a job to poll, or one to try again."""

@@ -130,11 +130,18 @@ def _typed(
         return "f8", raw
     if low == BOOL:
         return "b1", (integers != 0).astype(np.int64)
-    whole = np.where(kinds == BOOL, (integers != 0).astype(np.int64), integers)
+    if high == BOOL:
+        return "json", _exact(kinds, raw, integers)  # True beside 1 or 0.5 stays True, as it does across batches
     if low == INT:
-        return "i8", whole
+        return "i8", integers
     is_float = kinds == FLOAT
-    large = (whole > EXACT_IN_FLOAT) | (whole < -EXACT_IN_FLOAT)
+    large = (integers > EXACT_IN_FLOAT) | (integers < -EXACT_IN_FLOAT)
     if bool(np.any(large & ~is_float)):
-        return "json", [value if real else int(number) for value, number, real in zip(raw.tolist(), whole, is_float)]
-    return "f8", np.where(is_float, raw, whole.astype(np.float64))
+        return "json", _exact(kinds, raw, integers)
+    return "f8", np.where(is_float, raw, integers.astype(np.float64))
+
+
+def _exact(kinds: NDArray[np.uint8], raw: NDArray[np.float64], integers: NDArray[np.int64]) -> list[Any]:
+    """Return the values as Python logged them."""
+    columns = zip(kinds.tolist(), raw.tolist(), integers.tolist())
+    return [real if kind == FLOAT else whole != 0 if kind == BOOL else whole for kind, real, whole in columns]

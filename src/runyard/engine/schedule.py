@@ -8,11 +8,9 @@ from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.board import Job, Stage
 from runyard.engine.handover import hand_over
-from runyard.engine.yard import Yard, is_launched
+from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 logger = logging.getLogger(__name__)
-
-_BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
 
 
 def launch_now(yard: Yard, run: Run) -> None:
@@ -40,7 +38,7 @@ def recover(yard: Yard) -> None:
     now = yard.clock.monotonic()
     spooled = set(yard.spool.list_runs())
     for run in yard.store.list_unfinished():
-        waits = run.status in _BEFORE_START and (run.id in spooled or (is_launched(run) and run.attempt == 0))
+        waits = run.status in BEFORE_START and (run.id in spooled or (is_launched(run) and run.attempt == 0))
         if waits:
             spooled.discard(run.id)
         if waits or run.attempt:
@@ -55,7 +53,7 @@ def recover(yard: Yard) -> None:
 
 def explain_run(yard: Yard, run: Run) -> str:
     """Return what a queued run waits for, in words; empty when it does not wait."""
-    if run.status not in _BEFORE_START:
+    if run.status not in BEFORE_START:
         return ""
     job = yard.board.find(run.id)
     return explain(yard, job) if job is not None else run.waits_for

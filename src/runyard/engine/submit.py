@@ -15,10 +15,9 @@ from runyard.engine.handover import draft_job, hand_over, mint_token
 from runyard.engine.parameters import parse_parameters
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
-from runyard.engine.yard import Yard, is_launched
+from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 MAX_KEY = 200
-_BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submit
     spooled = Spooled(interactive_pid=watched.pid, interactive_start_ticks=watched.start_ticks)
     run, is_new = _create(yard, prepared, spooled)
     token = None
-    if run.status in _BEFORE_START:
+    if run.status in BEFORE_START:
         token = hand_over(yard, run.id)
     run = yard.store.get_run(run.id)
     folder = str(run_folder(yard.settings.home, run.id, run.attempt))
@@ -85,6 +84,7 @@ def check(yard: Yard, new: NewRun) -> NewRun:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
     yard.backend(new.spec.target)
     _check_script(new)
+    _check_limits(new)
     yard.store.get_workspace(new.workspace)
     _check_parent(yard, new)
     parameters = {**parse_parameters(new.spec.arguments), **new.parameters}
@@ -102,6 +102,16 @@ def _check_script(new: NewRun) -> None:
             why=error.why or error.what,
             hint="Name the script relative to source_directory, such as `train.py` or `src/train.py`.",
         ) from error
+
+
+def _check_limits(new: NewRun) -> None:
+    spec = new.spec
+    if spec.time_limit_s <= 0 or spec.grace_s < 0:
+        raise SubmitRejected(
+            f"Run `{new.id}` has a time limit of {spec.time_limit_s:g} s and a grace of {spec.grace_s:g} s.",
+            why="It would be stopped before it starts.",
+            hint="Leave max_run_duration_seconds out for no limit, or give more than 0.",
+        )
 
 
 def _check_parent(yard: Yard, new: NewRun) -> None:
@@ -139,7 +149,7 @@ def _create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
             raise
         if run.id != new.id:
             yard.spool.remove(new.id)
-        if run.status in _BEFORE_START:
+        if run.status in BEFORE_START:
             yard.board.add(Job(run.id, run.spec.target, launched=is_launched(run), attempt=run.attempt))
         return run, is_new
 

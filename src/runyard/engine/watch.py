@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
+from collections.abc import Mapping
 from enum import Enum
 
-from runyard.compute.base import JobState
+from runyard.compute.base import JobHandle, JobState
 from runyard.core.errors import Conflict
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.board import Job, Stage
-from runyard.engine.yard import Yard, handle_of
+from runyard.engine.yard import BEFORE_START, Yard, handle_of
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +53,14 @@ def look(yard: Yard) -> None:
         if job.stage is Stage.HANDED and now - job.heard >= POLL_AFTER_S:
             quiet[job.target].append(job)
     for target, jobs in quiet.items():
-        states = yard.backend(target).poll([handle_of(job) for job in jobs])
+        states = _poll(yard, target, jobs)
         for job in jobs:
-            _act(yard, job, judge(job, states.get(handle_of(job), JobState.UNKNOWN), now), now)
+            verdict = judge(job, states.get(handle_of(job), JobState.UNKNOWN), now)
+            try:
+                _act(yard, job, verdict, now)
+            except Exception:
+                # One job that cannot be looked after must not hide the others; it is looked at again in a second.
+                logger.exception("run %s: could not act on `%s`", job.run_id, verdict.value)
 
 
 def hear(yard: Yard, run: Run, attempt: int) -> Run:
@@ -68,11 +74,20 @@ def hear(yard: Yard, run: Run, attempt: int) -> Run:
         return yard.store.get_run(run.id)
 
 
+def _poll(yard: Yard, target: str, jobs: list[Job]) -> Mapping[JobHandle, JobState]:
+    try:
+        return yard.backend(target).poll([handle_of(job) for job in jobs])
+    except Exception:
+        # A compute target is somebody else's code; what it cannot tell stays unknown, which ends nothing.
+        logger.exception("target %s could not be polled", target)
+        return {}
+
+
 def _before_silence(run: Run) -> RunStatus:
     if run.desired == "cancel":
         return RunStatus.CANCEL_REQUESTED
     for phase in reversed(run.timeline):
-        if phase.status not in (RunStatus.NOT_RESPONDING, RunStatus.NOT_STARTED, RunStatus.QUEUED):
+        if phase.status not in (RunStatus.NOT_RESPONDING, *BEFORE_START):
             return phase.status
     return RunStatus.PREPARING
 
@@ -125,7 +140,7 @@ def _lose(yard: Yard, job: Job) -> None:
 
 
 def _lost_error(run: Run) -> dict[str, object]:
-    started = run.status not in (RunStatus.NOT_STARTED, RunStatus.QUEUED)
+    started = run.status not in BEFORE_START
     message = (
         f"Run `{run.id}` was lost on `{run.spec.target}`: its processes and its supervisor are gone without an end."
         if started

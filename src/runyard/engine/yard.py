@@ -11,6 +11,7 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import ComputeBackend, JobHandle
 from runyard.core.records import Run
 from runyard.core.settings import Settings
+from runyard.core.statuses import RunStatus
 from runyard.engine.backends import Backends, backend_for
 from runyard.engine.board import Board, Job
 from runyard.engine.clock import Clock, SystemClock
@@ -18,6 +19,7 @@ from runyard.engine.spool import Spool
 from runyard.store.base import RunStore
 
 _STRIPES = 64
+BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
 
 
 class RunLocks:

@@ -1,0 +1,1 @@
+"""What users type: workspaces, experiments, runs, configurations. `runyard` and `azureml.core` give its names."""

@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Dict
 
-from runyard.core.errors import NotFound
-from runyard.runtime.current import get_writer
+from runyard.runtime.current import find_context, get_writer
 from runyard.sdk.edge import azure_error
-from runyard.sdk.not_yet import not_yet
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -19,18 +17,15 @@ if TYPE_CHECKING:
 
 
 def attach_writer(client: Client, run_id: str) -> JournalWriter:
-    """Return this process's journal for another run.
+    """Return this process's journal for another run; a handle that a script made of its own run gets the run's.
 
     Raises:
         NotFound: there is no such run.
     """
-    client.runs.get(run_id)
-    try:
-        response = client.transport.request("POST", f"/runs/{run_id}/writers", json=this_process())
-    except NotFound as error:  # the run is there, so it is the route that the server does not have
-        raise not_yet(
-            "Logging on a run from outside of it", hint="Log inside the script: Run.get_context().log(...)."
-        ) from error
+    context = find_context()
+    if context is not None and context.run_id == run_id:
+        return context.writer(translate=azure_error)
+    response = client.transport.request("POST", f"/runs/{run_id}/writers", json=this_process())
     found: Dict[str, Any] = response.json()
     return get_writer(found["folder"], run_id, attempt=int(found["attempt"]), translate=azure_error)
 

@@ -122,7 +122,7 @@ class Environment(Guarded):
 
     def __init__(self, name: str, **_kwargs: Any) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"Environment name expected str, {type(name)} found")
+            raise TypeError(f"An environment's name must be text, found {type(name).__name__}.")
         self.name = name
         self.version: Optional[str] = None
         self.environment_variables: Dict[str, str] = {"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE"}

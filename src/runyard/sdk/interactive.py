@@ -13,8 +13,11 @@ from runyard.core.specs import RunSpec
 from runyard.runtime.current import get_writer
 from runyard.sdk.attached import this_process
 from runyard.sdk.edge import azure_error
+from runyard.sdk.exceptions import AzureMLException
+from runyard.sdk.notices import warn
 from runyard.sdk.pace import Pace
 from runyard.sdk.run import Run
+from runyard.sdk.run_control import RunControl
 from runyard.sdk.source import store_source
 from runyard.sdk.who import user_name
 
@@ -70,15 +73,24 @@ class InteractiveRun(Run):
     _outputs: Optional[str] = None
 
 
-def end_run(run: Run, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+def end_run(run: RunControl, status: str, error: Optional[Dict[str, Any]] = None) -> None:
     """Upload the outputs folder, record the end and wait until the server has everything."""
     assert isinstance(run, InteractiveRun) and run._writer is not None
-    if run._outputs is not None and os.path.isdir(run._outputs) and os.listdir(run._outputs):
-        run.upload_folder("outputs", run._outputs)
+    _upload_outputs(run)
     run._writer.end(status, error)
     run._writer.flush(END_S)
     _become_plain_handle(run)
     _wait_for_end(run)
+
+
+def _upload_outputs(run: InteractiveRun) -> None:
+    """Keep what lies in the outputs folder; what cannot be uploaded must not keep the run from ending."""
+    if run._outputs is None or not os.path.isdir(run._outputs):
+        return
+    try:
+        run.upload_folder(os.path.basename(run._outputs), run._outputs)
+    except (AzureMLException, OSError) as error:
+        warn(f"Not all of {run._outputs} could be stored with run {run.id}: {error}")
 
 
 def _wait_for_end(run: Run) -> None:

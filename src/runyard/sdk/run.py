@@ -9,7 +9,6 @@ from typing import (
     ClassVar,
     Dict,
     Iterator,
-    List,
     Mapping,
     NoReturn,
     Optional,
@@ -25,12 +24,10 @@ from runyard.sdk.edge import translates, translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
-from runyard.sdk.run_metrics import RunMetrics, check_timeout
-from runyard.sdk.tags import filters, property_texts, tag_texts
+from runyard.sdk.run_control import RunControl
+from runyard.sdk.tags import filters
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from runyard.core import records
     from runyard.sdk.experiment import Experiment
     from runyard.sdk.workspace import Workspace
@@ -42,7 +39,7 @@ Factory = Callable[["Experiment", "records.Run"], "Run"]
 
 
 @translates_errors
-class Run(RunMetrics):
+class Run(RunControl):
     """A run of an experiment: its metrics, tags, files, status and end.
 
     In a training script, `Run.get_context()` gives the run that the script is.
@@ -76,7 +73,7 @@ class Run(RunMetrics):
     @classmethod
     def get_submitted_run(cls, **_kwargs: Any) -> Any:
         """Deprecated: use `get_context(allow_offline=False)`."""
-        warn("Run.get_submitted_run() is deprecated, use Run.get_context() instead")
+        warn("Run.get_submitted_run() is an old name: write Run.get_context().")
         return cls.get_context(allow_offline=False)
 
     @staticmethod
@@ -177,92 +174,6 @@ class Run(RunMetrics):
     def output_datasets(self) -> Dict[str, Any]:
         return {}
 
-    @property
-    def tags(self) -> Dict[str, Optional[str]]:
-        return self.get_tags() if self._writes_here() else dict(self._facts.tags)
-
-    def get_tags(self) -> Dict[str, Optional[str]]:
-        self._flush_own()
-        return dict(self._refresh().tags)
-
-    def tag(self, key: str, value: Optional[str] = None) -> None:
-        """Set one tag; without a value the key alone counts."""
-        self.set_tags({key: value})
-
-    def set_tags(self, tags: Mapping[str, Any]) -> None:
-        texts = tag_texts(tags)
-        if self._writes_here():
-            self._journal().set_tags(texts)
-        else:
-            self._record = self._client.runs.update(self._run_id, tags_set=texts)
-
-    def remove_tags(self, tags: Union[str, Sequence[str]]) -> None:
-        keys = [tags] if isinstance(tags, str) else [*tags]
-        if self._writes_here():
-            self._journal().remove_tags(keys)
-        else:
-            self._record = self._client.runs.update(self._run_id, tags_remove=keys)
-
-    @property
-    def properties(self) -> Dict[str, str]:
-        return self.get_properties() if self._writes_here() else dict(self._facts.properties)
-
-    def get_properties(self) -> Dict[str, str]:
-        self._flush_own()
-        return dict(self._refresh().properties)
-
-    def add_properties(self, properties: Mapping[str, Any]) -> None:
-        """Add properties. One that exists cannot be changed.
-
-        Raises:
-            UserErrorException: one exists with another value.
-        """
-        texts = property_texts(properties)
-        if self._writes_here():
-            self._journal().add_properties(texts)
-        else:
-            self._record = self._client.runs.update(self._run_id, properties_add=texts)
-
-    def cancel(self) -> None:
-        """Ask the run to stop. Twice is fine; a finished run stays as it is. Inside the run itself it only flushes."""
-        if self._own:
-            self.flush()
-        else:
-            self._record = self._client.runs.cancel(self._run_id)
-
-    def start(self) -> None:
-        """Do nothing: a run starts with its submit."""
-
-    def clean(self) -> List[str]:
-        """Do nothing: a run's folder on its node is removed at its end. Return the files removed here: none."""
-        return []
-
-    def complete(self, _set_status: bool = True) -> None:
-        """End an interactive run as Completed. Inside a submitted run, wait until all that was logged has arrived."""
-        if self._interactive:
-            self._end("Completed")
-        elif self._own:
-            self.flush()
-        elif not self._refresh().status.is_terminal:
-            warn(f"Run {self._run_id} is completed by the end of its script; complete() from elsewhere has no effect.")
-
-    def fail(self, error_details: Any = None, error_code: Optional[str] = None, _set_status: bool = True) -> None:
-        """End the run as Failed and stop its processes. Inside a submitted run only the error is recorded."""
-        message = "" if error_details is None else str(error_details)
-        if self._interactive:
-            self._end("Failed", {"code": error_code or "UserError", "message": message, "details": {}})
-        elif self._own:
-            self._journal().fail(message or None, error_code)
-            self.flush()
-        else:
-            self._record = self._client.runs.fail(self._run_id, code=error_code or "UserError", message=message)
-
-    def flush(self, timeout_seconds: float = 300) -> None:
-        """Wait until the server has all that this process logged; warn when it has not within `timeout_seconds`."""
-        wait_s = check_timeout(timeout_seconds)
-        if self._writer is not None and not self._writer.flush(wait_s):
-            warn(f"The server has not taken all records of run {self._run_id} within {wait_s:g} s; they follow later.")
-
     def get_children(
         self,
         recursive: bool = False,
@@ -328,21 +239,6 @@ class Run(RunMetrics):
     def get_environment(self) -> Any:
         refuse("`Run.get_environment`", hint="run.get_details()['runDefinition']['environment'] holds it.")
 
-    def __enter__(self) -> Run:
-        return self
-
-    def __exit__(
-        self, cls: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> bool:
-        if error is None:
-            self.complete()
-            return False
-        if isinstance(error, SystemExit) and error.code in (None, 0):
-            self.complete()
-            return True
-        self.fail(error_details=f"{type(error).__name__}: {error}")
-        return False
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and other._run_id == self._run_id
 
@@ -364,11 +260,6 @@ class Run(RunMetrics):
             "Status": self.get_status(),
         }
         return html_table(fields, link=self.get_portal_url())
-
-    def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
-        from runyard.sdk.interactive import end_run  # interactive runs only
-
-        end_run(self, status, error)
 
 
 class ScriptRun(Run):

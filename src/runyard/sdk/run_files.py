@@ -61,7 +61,7 @@ class RunFiles(RunWaiting):
 
     def get_file_names(self) -> List[str]:
         """Return the names of all files of the run."""
-        self._flush_own_files()
+        self._flush_own()
         return [file.name for file in self._client.runs.files(self._run_id)]
 
     def download_file(
@@ -135,10 +135,6 @@ class RunFiles(RunWaiting):
             self._journal().upload(name, content)
         else:
             put_bytes(self._client, self._run_id, name, content, replace=replace)
-
-    def _flush_own_files(self) -> None:
-        if self._writer is not None:
-            self._writer.flush(30.0)
 
     def _fetch(self, file: RunFile, path: str) -> None:
         self._client.runs.download(self._run_id, file.name, path, expected=file)

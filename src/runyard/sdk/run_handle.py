@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Optional
 
+from runyard.sdk.notices import warn
+
 if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core import records
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.experiment import Experiment
+
+
+FLUSH_S = 30.0  # how long reading waits for what was just written
 
 
 class RunHandle:
@@ -44,6 +49,11 @@ class RunHandle:
     def _writes_here(self) -> bool:
         """Whether this process has a journal of its own for the run."""
         return self._own or self._interactive
+
+    def _flush_own(self) -> None:
+        """What this process wrote must be in what it reads."""
+        if self._writer is not None and not self._writer.flush(FLUSH_S):
+            warn(f"The server has not taken all records of run {self._run_id} yet; what it tells may be older.")
 
     def _journal(self) -> JournalWriter:
         """Return the journal that this process writes about the run; a handle of another run's gets one when needed."""

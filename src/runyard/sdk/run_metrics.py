@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Optional, Union
 
 from runyard.sdk.edge import translates_errors
-from runyard.sdk.exceptions import AzureMLException, UserErrorException
+from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.metrics_format import artifact_address, format_metrics
-from runyard.sdk.notices import warn
 from runyard.sdk.run_files import RunFiles
 
 if TYPE_CHECKING:
     from runyard.core import records
-
-FLUSH_S = 30.0  # how long reading one's own metrics waits for what was just logged
 
 
 @translates_errors
@@ -124,14 +121,3 @@ class RunMetrics(RunFiles):
     def _log_artifact(self, name: str, kind: str, file: str, content: bytes) -> None:
         self._put_bytes(file, content, replace=True)
         self._journal().log_artifact(name, kind, file)
-
-    def _flush_own(self) -> None:
-        """What this process logged must be in what it reads."""
-        if self._writer is not None and not self._writer.flush(FLUSH_S):
-            warn(f"The server has not taken all records of run {self._run_id} yet; newer metrics may be missing.")
-
-
-def check_timeout(seconds: Any) -> float:
-    if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds >= 0:
-        return float(seconds)
-    raise UserErrorException(f"timeout_seconds must be a number, zero or more, found {seconds!r}.")

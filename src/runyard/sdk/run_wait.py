@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, TextIO
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import ActivityFailedException, ExperimentExecutionException
 from runyard.sdk.pace import Pace
+from runyard.sdk.patience import Patience
 from runyard.sdk.run_details import RunDetails
 
 if TYPE_CHECKING:
@@ -43,15 +44,15 @@ class RunWaiting(RunDetails):
                 f"To stop it: run.cancel(), or `runyard runs cancel {self._run_id}`."
             ) from None
         self._record = final
-        details = self.get_details()
+        details = Patience().ask(self.get_details)
         if raise_on_error and details["status"] == "Failed":
             raise ActivityFailedException(error_details=_error_text(details.get("error")))
         return details
 
     def _wait(self) -> records.Run:
-        pace = Pace()
+        pace, patience = Pace(), Patience()
         while True:
-            run = self._client.runs.get(self._run_id)
+            run = patience.ask(lambda: self._client.runs.get(self._run_id))
             if run.status.is_terminal:
                 return run
             time.sleep(pace.next())
@@ -62,15 +63,12 @@ class RunWaiting(RunDetails):
         portal = self.get_portal_url()
         stream = LogStream(self._client, self._run_id, out)
         stream.say(f"RunId: {self._run_id}\nWeb View: {portal}\n")
-        run = stream.follow(self._stop_waiting)
+        run = stream.follow()
         stream.say(f"\nExecution Summary\n=================\nRunId: {self._run_id}\nWeb View: {portal}\n")
         if run.warnings:
             stream.say("\nWarnings:\n" + "".join(f"{warning.get('message', '')}\n" for warning in run.warnings))
         stream.say("\n")
         return run
-
-    def _stop_waiting(self, run: records.Run) -> bool:
-        return run.status.is_terminal
 
 
 def _error_text(error: Optional[Dict[str, Any]]) -> str:

@@ -46,7 +46,7 @@ class ScriptRunConfig:
         docker_runtime_config: Optional[DockerConfiguration] = None,
     ) -> None:
         if resume_from is not None:
-            raise UserErrorException(f"resume_from parameter should be of type DataPath. Found {type(resume_from)}.")
+            raise UserErrorException(f"resume_from takes a DataPath, found {type(resume_from).__name__}.")
         self.source_directory = source_directory
         self.script = script
         self.arguments = arguments
@@ -56,8 +56,8 @@ class ScriptRunConfig:
                 raise UserErrorException(f"run_config must be a RunConfiguration, found {type(run_config).__name__}.")
             if compute_target or environment or distributed_job_config or docker_runtime_config:
                 warn(
-                    "If 'run_config' is specified, the following parameters will be ignored: 'compute_target', "
-                    "'environment', 'distributed_job_config', 'max_run_duration_seconds', and 'docker_runtime_config'."
+                    "run_config decides: compute_target, environment, distributed_job_config, "
+                    "max_run_duration_seconds and docker_runtime_config are not used beside it."
                 )
             self.run_config = run_config
             return
@@ -90,7 +90,9 @@ def _set_docker(config: RunConfiguration, docker: Optional[DockerConfiguration])
     elif isinstance(docker, DockerConfiguration):
         config.docker = docker
     else:
-        raise RunConfigurationException("'docker_runtime_config' must be a 'DockerConfiguration' object.")
+        raise RunConfigurationException(
+            f"docker_runtime_config takes a DockerConfiguration, found {type(docker).__name__}."
+        )
 
 
 def _set_distribution(config: RunConfiguration, distribution: Distribution) -> None:
@@ -105,6 +107,6 @@ def _set_distribution(config: RunConfiguration, distribution: Distribution) -> N
         config.pytorch, config.node_count = distribution, distribution.node_count
     else:
         raise RunConfigurationException(
-            "'distributed_job_config' must be an 'azureml.core.runconfig.TensorflowConfiguration', "
-            "'azureml.core.runconfig.MpiConfiguration', or 'azureml.core.runconfig.PyTorchConfiguration' object."
+            "distributed_job_config takes an MpiConfiguration, PyTorchConfiguration or TensorflowConfiguration, "
+            f"found {type(distribution).__name__}."
         )

@@ -6,6 +6,7 @@ import os
 from typing import List, Optional
 
 from runyard.core.errors import SubmitRejected
+from runyard.snapshots.ignore import KEEP, read_rules
 
 _LOOK_AT = 2000  # files to look at for a near name
 
@@ -59,6 +60,7 @@ def check_script(source: str, script: str) -> str:
         raise _missing_script(source, given, path)
     if not os.access(path, os.R_OK):
         raise SubmitRejected(f"The script `{given}` cannot be read.", hint=f"chmod u+r {path}")
+    _check_not_ignored(source, relative)
     return relative.replace(os.sep, "/")
 
 
@@ -76,6 +78,23 @@ def check_output_folder(name: str) -> str:
             hint="directories_to_watch = ['logs']",
         )
     return clean
+
+
+def _check_not_ignored(source: str, relative: str) -> None:
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        rules, _ = read_rules(root_fd)
+    finally:
+        os.close(root_fd)
+    parts = relative.split(os.sep)
+    for count, name in enumerate(parts, start=1):
+        path = "/".join(parts[:count])
+        if rules.verdict(path, name, is_folder=count < len(parts)) != KEEP:
+            raise SubmitRejected(
+                f"The script `{relative}` would not travel with the run.",
+                why=f"`{path}` is left out of snapshots" + (f" by `{rules.file}`." if rules.file else "."),
+                hint=f"Add the line `!{path}` to `{rules.file or '.amlignore'}`, or move the script.",
+            )
 
 
 def _missing_script(source: str, given: str, path: str) -> SubmitRejected:

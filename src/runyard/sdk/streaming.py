@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 import time
-from typing import TYPE_CHECKING, Callable, Iterable, Optional, TextIO
+from typing import TYPE_CHECKING, Iterable, Optional, TextIO
 
 from runyard.core.errors import NotFound
 from runyard.sdk.pace import Pace
+from runyard.sdk.patience import Patience
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -37,19 +38,20 @@ class LogStream:
         self._run_id = run_id
         self._out = out
         self._wait_s = wait_s
+        self._patience = Patience()
         self._name: Optional[str] = None
         self._offset = 0
         self._complete = False
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._at_line_start = True
 
-    def follow(self, has_ended: Callable[[records.Run], bool]) -> records.Run:
+    def follow(self) -> records.Run:
         """Show the log until the run has ended; return the run as it then was."""
         pace = Pace()
         while True:
-            run = self._client.runs.get(self._run_id)
+            run = self._patience.ask(lambda: self._client.runs.get(self._run_id))
             # The status is read before the log: a final one means that every byte is there.
-            ended = has_ended(run)
+            ended = run.status.is_terminal
             if self._name is None:
                 self._find()
             grown = self._show_growth(wait_s=None if ended or self._complete else self._wait_s)
@@ -66,16 +68,20 @@ class LogStream:
         self._out.flush()
 
     def _find(self) -> None:
-        self._name = pick_log(file.name for file in self._client.runs.files(self._run_id))
+        files = self._patience.ask(lambda: self._client.runs.files(self._run_id))
+        self._name = pick_log(file.name for file in files)
         if self._name is not None:
             title = f"Streaming {self._name}"
             self.say(f"\n{title}\n{'=' * len(title)}\n\n")
 
     def _show_growth(self, *, wait_s: Optional[float]) -> bool:
-        if self._name is None:
+        name = self._name
+        if name is None:
             return False
         try:
-            part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
+            part = self._patience.ask(
+                lambda: self._client.runs.read_file(self._run_id, name, self._offset, PART_BYTES, wait_s)
+            )
         except NotFound:
             return False
         self._offset += len(part.data)

@@ -28,9 +28,8 @@ class Reach:
         if isinstance(principal, Owner):
             return
         left = set(ids) - self._snapshot_ids(principal)
-        for file in self._store.list_files(principal.run_id) if left else ():
-            found = self._store.find_file(principal.run_id, file.name)
-            left.difference_update(found.chunks if found is not None else ())
+        if left:
+            left.difference_update(chunk for file in self._store.list_files(principal.run_id) for chunk in file.chunks)
         if left:
             raise NotFound(f"There is no stored content with the id {min(left)[:64]} in reach of this run.")
 

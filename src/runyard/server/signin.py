@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 from runyard.core.errors import InvalidArgument
 
-CODE_S = 600.0
+CODE_S = 12 * 3600.0  # a printed link should still open when a long run has ended
 COOKIE_S = 30 * 24 * 3600
 SIGNIN_PREFIX = "/signin/"
 _MOST_CODES = 1000
@@ -36,7 +36,7 @@ class Signin:
         self._codes: dict[bytes, float] = {}
 
     def make_path(self, next_path: str) -> str:
-        """Return a path that signs in whoever opens it first, within ten minutes, and leads on to `next_path`.
+        """Return a path that signs in whoever opens it first, within twelve hours, and leads on to `next_path`.
 
         Raises:
             InvalidArgument: `next_path` is not a path of this server.

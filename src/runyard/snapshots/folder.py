@@ -6,7 +6,7 @@ import os
 from operator import attrgetter
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from runyard.core.tree import MAX_TREE_BYTES, FolderEntry, entry_bytes, join_entries, name_text, tree_id
+from runyard.core.tree import FolderEntry, entry_bytes, join_entries, name_text, tree_id
 
 Stamp = Tuple[int, int, int, int, int]
 stamp_of: Callable[[os.stat_result], Stamp] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_mode")
@@ -48,9 +48,6 @@ class Folder:
         data = join_entries([piece for _, piece in pieces])
         self.tree = tree_id(data)
         return data
-
-    def is_too_large(self, data: bytes) -> bool:
-        return len(data) > MAX_TREE_BYTES
 
     def iter_below(self, path: str = "") -> Iterator[Tuple[str, Folder]]:
         """Yield (path, folder) of all folders, children first, this one last."""

@@ -87,6 +87,6 @@ def _names(notes: Sequence[Note]) -> str:
 
 def _grouped(notes: Sequence[Note]) -> Dict[str, List[Note]]:
     found: Dict[str, List[Note]] = {}
-    for note in notes:
+    for note in sorted(notes):
         found.setdefault(note.kind, []).append(note)
     return found

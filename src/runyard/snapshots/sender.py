@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Set
 
 from runyard.core.chunks import Batcher, Chunk
 
 IN_FLIGHT = 2
+MOMENT_S = 0.003
 ASK_ABOVE = 256 << 10  # bytes; below this, sending is cheaper than asking first
 
 
@@ -34,31 +34,43 @@ class Content(Protocol):
 
 
 class ChunkSender:
-    """Takes chunks from one thread; sends full batches from others, so that reading and sending overlap."""
+    """Takes chunks from one thread and sends them from others, so that walking, reading and sending overlap.
+
+    Batches go when they are full. The first goes after a moment even if it is not: when little changed, it is on its
+    way while the walk still looks at the rest.
+    """
 
     def __init__(self, content: Content) -> None:
         self._content = content
         self._batcher = Batcher()
         self._seen: Set[str] = set()
-        self._waiting: queue.Queue[Optional[List[Chunk]]] = queue.Queue(maxsize=1)
+        self._full: List[List[Chunk]] = []
+        self._change = threading.Condition()
+        self._is_closed = False
+        self._may_go_early = True
         self._threads: List[threading.Thread] = []
         self._error: Optional[BaseException] = None
-        self.sent_bytes = 0
 
     def take(self, name: str, data: bytes) -> None:
         if name in self._seen:
             return
         self._seen.add(name)
-        batch = self._batcher.push(name, data)
-        if batch is not None:
+        with self._change:
             self._raise_error()
-            if len(self._threads) < IN_FLIGHT:
+            batch = self._batcher.push(name, data)
+            if not self._threads or (batch is not None and len(self._threads) < IN_FLIGHT):
                 self._start_thread()
-            self._waiting.put(batch)
+            if batch is not None:
+                while self._full and self._error is None:
+                    self._change.wait()
+                self._full.append(batch)
+                self._change.notify_all()
 
     def finish(self) -> None:
         """Send the rest and wait until everything has arrived; raise what went wrong."""
-        rest = self._batcher.flush()
+        with self._change:
+            self._may_go_early = False
+            rest = self._batcher.flush()
         try:
             if rest and self._error is None:
                 self._send(rest)
@@ -68,9 +80,10 @@ class ChunkSender:
 
     def stop(self) -> None:
         """End the threads; what they have taken is still sent. Twice is fine."""
+        with self._change:
+            self._is_closed = True
+            self._change.notify_all()
         threads, self._threads = self._threads, []
-        for _ in threads:
-            self._waiting.put(None)
         for thread in threads:
             thread.join()
 
@@ -80,16 +93,28 @@ class ChunkSender:
         thread.start()
 
     def _work(self) -> None:
-        while True:
-            batch = self._waiting.get()
-            if batch is None:
-                self._content.close()
-                return
-            if self._error is None:
-                try:
-                    self._send(batch)
-                except BaseException as error:
-                    self._error = error  # the queue is still emptied, so that nobody waits for room for ever
+        try:
+            for batch in iter(self._next_batch, None):
+                self._send(batch)
+        except BaseException as error:
+            with self._change:
+                self._error = error
+                self._change.notify_all()
+        finally:
+            self._content.close()
+
+    def _next_batch(self) -> Optional[List[Chunk]]:
+        with self._change:
+            while self._error is None:
+                if self._full:
+                    self._change.notify_all()
+                    return self._full.pop(0)
+                if self._is_closed:
+                    return None
+                if not self._change.wait(MOMENT_S if self._may_go_early else None) and self._may_go_early:
+                    self._may_go_early = False
+                    return self._batcher.flush()
+        return None
 
     def _send(self, batch: List[Chunk]) -> None:
         if sum(len(data) for _, data in batch) > ASK_ABOVE:
@@ -97,7 +122,6 @@ class ChunkSender:
             batch = [chunk for chunk in batch if chunk[0] in wanted]
         if batch:
             self._content.put(batch)
-            self.sent_bytes += sum(len(data) for _, data in batch)
 
     def _raise_error(self) -> None:
         if self._error is not None:

@@ -10,7 +10,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from runyard.core.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.errors import RunyardError, SnapshotRejected
-from runyard.core.tree import MAX_DEPTH, FileEntry, LinkEntry, entry_bytes, name_text
+from runyard.core.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
 from runyard.snapshots.folder import Folder, Kept, stamp_of
 from runyard.snapshots.ignore import SECRET, Rules
 from runyard.snapshots.links import leaves_tree
@@ -35,6 +35,18 @@ class Changed(NamedTuple):
     path: str
     folder: Folder
     data: bytes
+
+
+class _Listing:
+    """What one folder holds now."""
+
+    __slots__ = ("files", "folders", "is_fresh", "skipped")
+
+    def __init__(self, files: Dict[str, Kept], folders: List[str], skipped: Dict[str, int]) -> None:
+        self.files = files
+        self.folders = folders
+        self.skipped = skipped
+        self.is_fresh = False  # a file is new or differs
 
 
 class Walk:
@@ -72,12 +84,24 @@ class Walk:
 
     def _folder(self, fd: int, path: str, known: Optional[Folder], mode: int, depth: int) -> Folder:
         before = known if known is not None else Folder(mode, {}, {})
-        files: Dict[str, Kept] = {}
-        names: List[str] = []
-        skipped: Dict[str, int] = {}
-        trusted = {} if self._recheck else before.files
+        found = self._list(fd, path, before)
+        folders = self._below(fd, path, found.folders, before.folders, depth)
+        self.files += len(found.files)
+        if known is not None and mode == known.mode and _is_same(found, folders, known):
+            known.skipped = found.skipped
+            self.size_bytes += known.size
+            return known
+        folder = Folder(mode, found.files, folders, found.skipped)
+        self.size_bytes += folder.size
+        self._seal(path, folder)
+        return folder
+
+    def _list(self, fd: int, path: str, before: Folder) -> _Listing:
+        """Look at every entry of one folder. The first three lines of the loop are all that an unchanged file costs."""
+        found = _Listing({}, [], {})
+        files = found.files
+        trusted: Dict[str, Kept] = {} if self._recheck else before.files
         look_up = trusted.get
-        fresh = False
         with os.scandir(fd) as entries:
             for entry in entries:
                 name = entry.name
@@ -86,58 +110,45 @@ class Walk:
                     if hit is not None and hit[0] == stamp_of(entry.stat(follow_symlinks=False)):
                         files[name] = hit
                         continue
-                    found = self._look(entry, fd, path, before, names, skipped)
+                    kept = self._look(entry, fd, path, before, found)
                 except FileNotFoundError:
                     self.notes.append(Note("vanished", _join(path, name)))
-                    continue
-                if found is not None:
-                    files[name] = found
-                    fresh = self._compare(before.files.get(name), found) or fresh
-        folders = self._below(fd, path, names, before.folders, depth)
-        self.files += len(files)
-        is_same = not fresh and mode == before.mode and known is not None and len(files) == len(before.files)
-        if (
-            is_same
-            and len(folders) == len(before.folders)
-            and all(before.folders.get(n) is f for n, f in folders.items())
-        ):
-            before.skipped = skipped
-            self.size_bytes += before.size
-            return before
-        return self._sealed(path, Folder(mode, files, folders, skipped), known)
+                except PermissionError as error:
+                    raise _unreadable(path or ".", error, "folder") from error  # it can be listed, not entered
+                else:
+                    if kept is not None:
+                        files[name] = kept
+                        found.is_fresh = self._compare(before.files.get(name), kept) or found.is_fresh
+        return found
 
     def _compare(self, before: Optional[Kept], found: Kept) -> bool:
         if before is None or before.piece != found.piece:
             self.changed_files += 1
         return before is not found
 
-    def _sealed(self, path: str, folder: Folder, known: Optional[Folder]) -> Folder:
+    def _seal(self, path: str, folder: Folder) -> None:
         data = folder.seal()
-        if folder.is_too_large(data):
+        if len(data) > MAX_TREE_BYTES:
             raise SnapshotRejected(
                 f"The folder `{path or '.'}` has too many files for one folder: {len(folder.files)}.",
                 why="The description of one folder of a snapshot may have 30 MiB, about 190,000 files.",
                 hint="Spread the files over subfolders, or name the folder in `.amlignore` and use a dataset.",
             )
-        self.size_bytes += folder.size
         self.changed.append(Changed(path, folder, data))
-        return folder
 
-    def _look(
-        self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, names: List[str], skipped: Dict[str, int]
-    ) -> Optional[Kept]:
+    def _look(self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, found: _Listing) -> Optional[Kept]:
         """Decide about an entry that is new, changed, a folder or left out; return a file or link to keep."""
         name = entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
         if not (is_folder and name in before.folders and not self._recheck):
             verdict = self._verdict(path, name, is_folder, before)
             if verdict:
-                skipped[name] = verdict * 2 + is_folder
+                found.skipped[name] = verdict * 2 + is_folder
                 if verdict == SECRET:
                     self.notes.append(Note("secret", _join(path, name), name + "/" * is_folder))
                 return None
         if is_folder:
-            names.append(name)
+            found.folders.append(name)
             return None
         if self._recheck:
             hit = before.files.get(name)
@@ -250,6 +261,12 @@ class Walk:
                 target = folder.files[name].target or ""
                 if leaves_tree(root, path.split("/") if path else [], target, Folder.entry):
                     raise _link_out(_join(path, name), target)
+
+
+def _is_same(found: _Listing, folders: Dict[str, Folder], known: Folder) -> bool:
+    if found.is_fresh or len(found.files) != len(known.files) or len(folders) != len(known.folders):
+        return False
+    return all(known.folders.get(name) is folder for name, folder in folders.items())
 
 
 def _join(path: str, name: str) -> str:

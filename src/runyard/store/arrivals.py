@@ -101,7 +101,7 @@ class Arrivals:
     series: dict[SeriesKey, Arrival] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)  # of metrics that this ship names, in order
     columns: dict[tuple[str, str], None] = field(default_factory=dict)  # (metric, column), in order
-    files: list[tuple[ArtifactMetric, SegmentPart]] = field(default_factory=list)
+    files: list[ArtifactMetric] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
     _rows: dict[SeriesKey, int] = field(default_factory=dict)
 
@@ -115,7 +115,7 @@ class Arrivals:
                     self._add_rows(part, item)
             elif self._fits(item.metric, ARTIFACT):
                 self.columns.setdefault((clean(item.metric), ""))
-                self.files.append((item, part))
+                self.files.append(item)
 
     def _fits(self, metric: str, kind: str) -> bool:
         name = clean(metric)

@@ -81,7 +81,7 @@ class MemoryMetrics:
             if self.kinds[key.metric] == TABLE and key.column == ROWS:
                 new = replace(new, last_value=None, minimum=None, maximum=None)
             self.summaries[key.metric, key.column] = combine(self.summaries[key.metric, key.column], new)
-        for item, _part in arrivals.files:
+        for item in arrivals.files:
             self.files[clean(item.metric)] = clean(item.file)
             self.file_counts[clean(item.metric)] = self.file_counts.get(clean(item.metric), 0) + 1
 

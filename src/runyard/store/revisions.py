@@ -28,7 +28,8 @@ def bring_up_to_date(connection: Connection, place: str, *, lock: Callable[[Conn
             _upgrade(connection, place, found)
         connection.exec_driver_sql("COMMIT")
     except BaseException:
-        connection.exec_driver_sql("ROLLBACK")
+        # The driver's own call: a full disk may have ended the transaction, and ROLLBACK would be the error then.
+        connection.connection.rollback()
         raise
 
 

@@ -6,22 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sqlalchemy import bindparam, select, update
 
-from runyard.core.records import Mark
-from runyard.store import blocks, tails
+from runyard.core.records import Mark, Run
 from runyard.store.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.base import ArtifactMetric, SegmentPart
 from runyard.store.changes import reported
-from runyard.store.chunks import Columns, decode, encode
 from runyard.store.database import Session
-from runyard.store.growth import grow
-from runyard.store.kinds import CODES, JSON
-from runyard.store.schema import CHUNKS_PER_SERIES, metric_chunks, quarantine, run_metrics, segments, series
+from runyard.store.schema import quarantine, run_metrics, segments
+from runyard.store.sql_points import StoredSeries
 from runyard.store.sql_rows import RunRow, change_run, get_run_row
 from runyard.store.statements import Insert, Statement, Upsert
-from runyard.store.summaries import Summary, combine, span, summarize
+from runyard.store.summaries import Summary, combine, summarize
 from runyard.store.text import clean, dump, load
 
 _SEGMENT = Statement(
@@ -84,28 +80,6 @@ _UPDATE_FILE = Statement(
     .values(file=bindparam("new_file"), count=run_metrics.c.count + 1)
 )
 
-_STATE_COLUMNS = ("count", "kinds", "numbered", "first_time", "last_time", "chunks", "open_count", "tail")
-_SERIES_KEY = ("metric_id", "rank", "attempt", "writer", "segment")
-_SERIES = Statement(
-    select(series.c.id, *(series.c[name] for name in _STATE_COLUMNS)).where(
-        *(series.c[name] == bindparam(f"of_{name}") for name in _SERIES_KEY)
-    )
-)
-_INSERT_SERIES = Insert(series, *_SERIES_KEY, "server", "wall_offset_ns", *_STATE_COLUMNS)
-_UPDATE_SERIES = Statement(
-    update(series)
-    .where(series.c.id == bindparam("row"))
-    .values({name: bindparam(f"new_{name}") for name in _STATE_COLUMNS})
-)
-_CHUNK_COLUMNS = tuple(column.name for column in metric_chunks.columns)
-_PUT_CHUNK = Upsert(
-    metric_chunks,
-    *_CHUNK_COLUMNS,
-    keys=("id",),
-    change=[name for name in _CHUNK_COLUMNS if name != "id"],
-)
-_CHUNK_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id == bindparam("row")))
-
 _NO_SUMMARY = Summary(
     server=1, rank=2**31 - 1, count=0, last_value=None, minimum=None, maximum=None, last_attempt=0, last_time=0
 )
@@ -126,7 +100,7 @@ class _Ingest:
         self._run = run
         self._attempt = attempt
         self._metrics: dict[str, dict[str, _Metric]] = {}
-        self._states: dict[SeriesKey, _State | None] = {}
+        self._series: dict[SeriesKey, StoredSeries] = {}
 
     def apply(self, parts: Sequence[SegmentPart]) -> list[Mark]:
         marks, names = self._load_segments(parts)
@@ -168,8 +142,14 @@ class _Ingest:
         return None
 
     def _rows_of(self, key: SeriesKey) -> int:
-        state = self._state(key)
-        return 0 if state is None else state.values["count"]
+        metric = self._columns_of(key.metric).get(key.column)
+        return 0 if metric is None else self._series_of(metric, key).count
+
+    def _series_of(self, metric: _Metric, key: SeriesKey) -> StoredSeries:
+        found = self._series.get(key)
+        if found is None:
+            found = self._series[key] = StoredSeries(self._session, metric.id, self._attempt, key)
+        return found
 
     def _columns_of(self, metric: str) -> dict[str, _Metric]:
         found = self._metrics.get(metric)
@@ -178,29 +158,6 @@ class _Ingest:
             found = self._metrics[metric] = {row[0]: _Metric(row[1], row[2], _summary(row[3:])) for row in rows}
         return found
 
-    def _state(self, key: SeriesKey) -> _State | None:
-        if key not in self._states:
-            self._states[key] = self._load_state(key)
-        return self._states[key]
-
-    def _load_state(self, key: SeriesKey) -> _State | None:
-        metric = self._columns_of(key.metric).get(key.column)
-        if metric is None:
-            return None
-        row = self._session.one(
-            _SERIES, **{f"of_{name}": value for name, value in self._series_key(metric, key).items()}
-        )
-        return None if row is None else _State(row[0], dict(zip(_STATE_COLUMNS, row[1:])))
-
-    def _series_key(self, metric: _Metric, key: SeriesKey) -> dict[str, Any]:
-        return {
-            "metric_id": metric.id,
-            "rank": key.rank,
-            "attempt": self._attempt,
-            "writer": clean(key.writer),
-            "segment": key.segment,
-        }
-
     def _write_metrics(self, arrivals: Arrivals) -> None:
         for name, column in arrivals.columns:
             columns = self._columns_of(name)
@@ -208,8 +165,8 @@ class _Ingest:
                 columns[column] = self._insert_metric(name, column, arrivals.kinds[name])
         for key, arrival in arrivals.series.items():
             self._write_series(key, arrival)
-        for item, part in arrivals.files:
-            self._write_file(item, part)
+        for item in arrivals.files:
+            self._write_file(item)
         for columns in self._metrics.values():
             for metric in columns.values():
                 metric.save(self._session)
@@ -233,60 +190,15 @@ class _Ingest:
 
     def _write_series(self, key: SeriesKey, arrival: Arrival) -> None:
         metric = self._columns_of(key.metric)[key.column]
-        state = self._state(key) or _State(None, _new_state())
-        columns = arrival.columns(state.values["count"])
-        self._grow(metric, key, arrival, state, columns)
+        stored = self._series_of(metric, key)
+        columns = arrival.columns(stored.count)
+        stored.add(arrival, columns)
         new = summarize(columns, server=key.server, rank=key.rank, attempt=self._attempt)
         if metric.kind == TABLE and key.column == ROWS:
             new = replace(new, last_value=None, minimum=None, maximum=None)
         metric.add(new)
 
-    def _grow(self, metric: _Metric, key: SeriesKey, arrival: Arrival, state: _State, columns: Columns) -> None:
-        old = state.values
-        rows, kept = self._place(state, columns)
-        first, last = span(columns.times)
-        new = {
-            **kept,
-            "count": old["count"] + len(columns),
-            "kinds": old["kinds"] | CODES[columns.kind],
-            "numbered": int(old["numbered"] and arrival.numbered),
-            "first_time": min(first, old["first_time"]) if old["count"] else first,
-            "last_time": max(last, old["last_time"]) if old["count"] else last,
-        }
-        if state.id is None:
-            state.id = self._insert_series(metric, key, arrival, new)
-        else:
-            self._session.run(_UPDATE_SERIES, row=state.id, **{f"new_{name}": value for name, value in new.items()})
-        self._session.many(_PUT_CHUNK, [_chunk_row(state.id, sequence, points) for sequence, points in rows])
-
-    def _place(self, state: _State, columns: Columns) -> tuple[list[tuple[int, Columns]], dict[str, Any]]:
-        """Return the chunks to write and what the series then says of its chunks and tail."""
-        chunks, opened, tail = (state.values[name] for name in ("chunks", "open_count", "tail"))
-        longer = tails.append(tail, columns)
-        if longer is not None:
-            return [], {"chunks": chunks, "open_count": opened, "tail": longer}
-        growth = grow(
-            columns,
-            tail=None if tail is None else tails.unpack(tail),
-            chunks=chunks,
-            open_count=opened,
-            load_open=lambda: self._load_open(state),
-        )
-        packed = None if growth.tail is None else tails.pack(growth.tail)
-        return growth.rows, {"chunks": growth.chunks, "open_count": growth.open_count, "tail": packed}
-
-    def _load_open(self, state: _State) -> Columns:
-        assert state.id is not None
-        row = self._session.one(_CHUNK_DATA, row=chunk_id(state.id, state.values["chunks"] - 1))
-        return decode(row[0])
-
-    def _insert_series(self, metric: _Metric, key: SeriesKey, arrival: Arrival, values: dict[str, Any]) -> int:
-        names = self._series_key(metric, key)
-        self._session.run(_INSERT_SERIES, **names, server=key.server, wall_offset_ns=arrival.wall_offset_ns, **values)
-        row = self._session.one(_SERIES, **{f"of_{name}": value for name, value in names.items()})
-        return int(row[0])
-
-    def _write_file(self, item: ArtifactMetric, part: SegmentPart) -> None:
+    def _write_file(self, item: ArtifactMetric) -> None:
         metric = self._columns_of(clean(item.metric))[""]
         self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
 
@@ -295,7 +207,7 @@ class _Ingest:
         if not changing and not warnings:
             return
 
-        def change(run: Any) -> Any:
+        def change(run: Run) -> Run:
             for part in changing:
                 run = reported(
                     run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
@@ -349,56 +261,6 @@ class _Metric:
             values = {f"new_{name}": value for name, value in _summary_values(self._summary).items()}
             session.run(_UPDATE_METRIC, row=self.id, new_last=self._summary.last, **values)
             self._changed = False
-
-
-class _State:
-    """A row of series as it was; `id` None: not there yet."""
-
-    def __init__(self, id: int | None, values: dict[str, Any]) -> None:
-        self.id = id
-        self.values = values
-
-
-def chunk_id(series_id: int, sequence: int) -> int:
-    return series_id * CHUNKS_PER_SERIES + sequence
-
-
-def _new_state() -> dict[str, Any]:
-    return {**dict.fromkeys(_STATE_COLUMNS, 0), "numbered": 1, "tail": None}
-
-
-def _chunk_row(series_id: int, sequence: int, points: Columns) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "id": chunk_id(series_id, sequence),
-        "kind": points.kind,
-        "count": len(points),
-        "data": encode(points),
-    }
-    if points.kind == JSON:
-        numbers = dict.fromkeys(("minimum", "maximum", "last", "sum", "summary"))
-        edges = (points.steps.min(), points.steps.max(), points.times.min(), points.times.max())
-    else:
-        whole = blocks.sum_up(points)
-        edges = (whole.first_step.min(), whole.last_step.max(), whole.first_time.min(), whole.last_time.max())
-        numbers = {
-            "minimum": _real(np.fmin.reduce(whole.minimum)),
-            "maximum": _real(np.fmax.reduce(whole.maximum)),
-            "last": _real(whole.last[-1]),
-            "sum": _real(_sum(points.values)),
-            "summary": blocks.to_bytes(whole),
-        }
-    names = ("first_step", "last_step", "first_time", "last_time")
-    return {**row, **numbers, **{name: int(edge) for name, edge in zip(names, edges)}}
-
-
-def _sum(values: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.sum(values, dtype=np.float64)
-
-
-def _real(value: Any) -> float | None:
-    number = float(value)
-    return None if number != number else number
 
 
 def _summary(row: Sequence[Any]) -> Summary:

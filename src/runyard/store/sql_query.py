@@ -23,6 +23,7 @@ from runyard.store.sql_rows import find_experiment_row, find_run_row, get_worksp
 from runyard.store.text import clean, indexed
 
 FEW = MAX_PARAMETERS
+MAX_PAGE = 1_000_000
 METRIC_ORDER = "metrics."
 OPERATORS = {
     "<": operator.lt,
@@ -239,7 +240,7 @@ def _on(column: Any, aside: int | None) -> Any:
 
 
 def _limit(scope: _Scope) -> int:
-    return max(1, scope.query.limit)
+    return max(1, min(scope.query.limit, MAX_PAGE))
 
 
 def _page(rows: Sequence[Row[Any]], limit: int, cursor: Any) -> RunPage:
@@ -257,8 +258,10 @@ def _read_cursor(cursor: str, letter: str) -> tuple[int, float]:
         if cursor[:1] != letter:
             raise ValueError(cursor)
         serial, _, last = cursor[1:].partition("/")
+        if len(serial) > 18:
+            raise ValueError(serial)
         return int(serial), float.fromhex(last) if last else 0.0
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidArgument(
             f"The cursor {cursor[:80]!r} is not one of this list's.",
             hint="Take `next` of the page before, with the same order.",

@@ -1,6 +1,6 @@
 """Tails: the newest points of a series, few and not compressed, so that one more is a matter of microseconds.
 
-A tail is a head (kind, CRC of kind and rest), then 24 bytes per point (step, time, value); JSON is a chunk behind that head.
+A tail is a head (kind, CRC of kind and rest), then 24 bytes per point (step, time, value); of JSON, a chunk.
 """
 
 from __future__ import annotations

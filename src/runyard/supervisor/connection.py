@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Callable, Optional, TypeVar
+from typing import Callable, ContextManager, Optional, TypeVar
 
 from runyard.client.address import Address
 from runyard.client.client import Client
@@ -16,26 +17,29 @@ from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, ServerUn
 from runyard.core.plain import from_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
+from runyard.supervisor.again import command
 from runyard.supervisor.loops import Backoff
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
+Aside = Callable[[], ContextManager[None]]
 
 REVIVE_AFTER_S = 1.0  # a server that is being replaced is back by then
 REVIVE_EVERY_S = 5.0
+START_S = 30.0
 REFUSED_FOR_S = 120.0  # so long a server may not know our token before we believe it
 
 REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
 
 
 class Connection:
-    """Shared by the supervisor's threads. `on_started` is called after it started the private server."""
+    """Shared by the supervisor's threads. `aside` is entered while a process leaves the run's tree."""
 
-    def __init__(self, job: JobSpec, settings: Settings, *, on_started: Callable[[], None]) -> None:
+    def __init__(self, job: JobSpec, settings: Settings, *, aside: Aside) -> None:
         address = from_plain(Address, {**job.server, "token": job.token})
         self.client = Client(Transport(address, revive=self._revive if address.home else None))
         self._settings = settings
-        self._on_started = on_started
+        self._aside = aside
         self._lock = threading.Lock()
         self._silent_since: Optional[float] = None
         self._revived_at = 0.0
@@ -78,10 +82,22 @@ class Connection:
             if time.monotonic() - self._revived_at < REVIVE_EVERY_S:
                 raise ServerUnreachable(f"The server at {address} does not answer yet.")
             self._revived_at = time.monotonic()
-            # Only a supervisor whose server is gone needs what starts one.
-            from runyard.client.private_server import ensure
+            return replace(self._start_server(Path(str(address.home))), token=address.token)
 
-            found = ensure(replace(self._settings, home=Path(str(address.home)), url=None))
-            self._on_started()
-            logger.info("the private server is there again")
-            return replace(found, token=address.token)
+    def _start_server(self, home: Path) -> Address:
+        # Only a supervisor whose server is gone needs these.
+        import subprocess
+
+        from runyard.client.private_server import find
+
+        with self._aside():
+            subprocess.run([*command(), "--serve"], env={**os.environ, "RUNYARD_HOME": str(home)}, check=True)
+        deadline = time.monotonic() + START_S
+        while True:
+            found = find(replace(self._settings, home=home, url=None))
+            if found is not None:
+                logger.info("the private server is there again")
+                return found.address
+            if time.monotonic() > deadline:
+                raise ServerUnreachable(f"The private server of {home} could not be started.")
+            time.sleep(0.05)

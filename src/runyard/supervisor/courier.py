@@ -12,7 +12,7 @@ from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.children import end_children
-from runyard.supervisor.connection import REFUSALS, Connection
+from runyard.supervisor.connection import REFUSALS, Aside, Connection
 from runyard.supervisor.files import OutputFiles
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.journals import Journals
@@ -41,11 +41,11 @@ class Courier:
         settings: Settings,
         *,
         notify: Callable[[], None],
-        on_server_started: Callable[[], None],
+        aside: Aside,
     ) -> None:
         self._folder = folder
         self._job = job
-        self.connection = Connection(job, settings, on_started=on_server_started)
+        self.connection = Connection(job, settings, aside=aside)
         self.reporter = Reporter(self.connection, job, notify=notify)
         self.seen = SeenRuns(folder)
         warn = self.reporter.warn

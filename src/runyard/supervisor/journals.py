@@ -14,7 +14,8 @@ from runyard.supervisor.uploads import ExplicitUploads
 
 logger = logging.getLogger(__name__)
 
-PART_BYTES = 4 << 20  # of one segment per request; more than the longest record
+PART_BYTES = 8 << 20
+LEAST_BYTES = 2 << 20  # of one segment per request; more than the longest record
 
 Frame = Tuple[Dict[str, Any], bytes]
 
@@ -97,7 +98,7 @@ class Journals:
     def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
         """Return what can be shipped now: whole records until `most_bytes` are reached, but at least one."""
         try:
-            data = segment.read(PART_BYTES)
+            data = segment.read(max(most_bytes, LEAST_BYTES))
         except OSError as error:
             logger.debug("%s: %s", segment.name, error)
             return Part(segment, segment.offset, [], 0)

@@ -6,8 +6,10 @@ import os
 import select
 import signal
 import socket
+import threading
 from abc import ABC, abstractmethod
-from typing import Any, Dict, List, Optional, Set
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional
 
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.channel import Channel, ChannelClosed
@@ -21,10 +23,11 @@ from runyard.supervisor.proc import (
     is_alive,
     list_processes,
     open_pidfd,
-    read_process,
     send_signal,
 )
 from runyard.supervisor.reaper import remove_run_folder
+
+ASIDE_S = 2.0
 
 
 class ReaperGone(Exception):
@@ -60,9 +63,10 @@ class Keeper(ABC):
     def leave(self, *, remove: bool) -> None:
         """Let go of the run for good."""
 
-    def spare(self, pids: Set[int]) -> None:
-        """Processes that we started, not the run: the private server."""
-        del pids
+    @contextmanager
+    def standing_aside(self) -> Iterator[None]:
+        """A process that is orphaned meanwhile goes to init: it is not the run's and must outlive it."""
+        yield
 
 
 class ReaperLink(Keeper):
@@ -70,6 +74,8 @@ class ReaperLink(Keeper):
 
     def __init__(self, link: socket.socket) -> None:
         self._channel = Channel(link)
+        self._aside = threading.Event()
+        self._lock = threading.Lock()
         self.launched = False
         self.ranks: List[Dict[str, Any]] = []
         self.exits: List[Dict[str, Any]] = []
@@ -104,19 +110,28 @@ class ReaperLink(Keeper):
     def leave(self, *, remove: bool) -> None:
         self._say({"do": "leave", "remove": remove})
 
-    def spare(self, pids: Set[int]) -> None:
-        for entry in filter(None, map(read_process, pids)):
-            self._say({"do": "spare", "pid": entry.pid, "start_ticks": entry.start_ticks})
+    @contextmanager
+    def standing_aside(self) -> Iterator[None]:
+        self._say({"do": "aside", "aside": True})
+        self._aside.wait(ASIDE_S)  # the supervisor's own thread reads the answer
+        try:
+            yield
+        finally:
+            self._aside.clear()
+            self._say({"do": "aside", "aside": False})
 
     def _take(self, news: Dict[str, Any]) -> None:
         if news.get("is") == "state":
             self.launched, self.ranks, self.exits = news["launched"], news["ranks"], news["exits"]
         elif news.get("is") == "empty":
             self.is_empty = True
+        elif news.get("is") == "aside" and news["aside"]:
+            self._aside.set()
 
     def _say(self, order: Dict[str, Any]) -> None:
         try:
-            self._channel.send_all(order)
+            with self._lock:
+                self._channel.send_all(order)
         except ChannelClosed as error:
             raise ReaperGone from error
 
@@ -137,7 +152,8 @@ class Adopted(Keeper):
         self.is_empty = False
         # The reaper died while it was starting these: they are known by their cookie alone.
         planned = folder.read_object("launch.json").get("processes", ())
-        self._unrecorded = sorted({one["rank"] for one in planned} - {entry["rank"] for entry in self.ranks})
+        started = {entry["rank"] for entry in self.ranks}
+        self._unrecorded = sorted({one["rank"] for one in planned} - started) if planned or started else [0]
         self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
         for entry in self.ranks:
             self._watch(entry)

@@ -68,11 +68,11 @@ def stop_gently(entry: ProcessEntry) -> None:
     send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
 
-def find_below(root: int, *, keepers: List[int], cookie: str, group: Optional[Group]) -> List[ProcessEntry]:
-    """Return the living processes of a run: below the reaper `root`, less its own `keepers`, or marked as the run's."""
+def find_below(root: int, *, keeper: int, cookie: str, group: Optional[Group]) -> List[ProcessEntry]:
+    """Return the living processes of a run: below the reaper `root`, less its supervisor, or marked as the run's."""
     entries = list_processes()
-    ours = {root}.union(*(subtree(entries, keeper) for keeper in keepers))
-    found = {entry.pid: entry for entry in descendants(entries, root, without=keepers)}
+    ours = {root} | subtree(entries, keeper) if keeper else {root}
+    found = {entry.pid: entry for entry in descendants(entries, root, without=[keeper])}
     found.update(find_marked(entries, cookie=cookie, group=group, known=ours | set(found)))
     return [entry for entry in found.values() if entry.state not in "ZX"]
 
@@ -90,10 +90,10 @@ def subtree(entries: List[ProcessEntry], root: int) -> Set[int]:
     return {root, *(entry.pid for entry in descendants(entries, root))}
 
 
-def direct_children(without: List[int]) -> List[int]:
+def direct_children(*, without: int) -> List[int]:
     """Return this process's children, dead ones included, in the order in which they came."""
     try:
         with open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file:
-            return [int(pid) for pid in file.read().split() if int(pid) not in without]
+            return [int(pid) for pid in file.read().split() if int(pid) != without]
     except OSError:  # a kernel built without it
         return []

@@ -12,9 +12,10 @@ import threading
 from typing import List
 
 from runyard.core.settings import Settings, read_settings
+from runyard.supervisor.again import command
 from runyard.supervisor.folder import RunFolder, claim, take_lock
 from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
-from runyard.supervisor.proc import become_subreaper, boot_id
+from runyard.supervisor.proc import boot_id, set_subreaper
 from runyard.supervisor.reaper import IGNORED, Reaper, remove_run_folder
 
 USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 def main(arguments: List[str]) -> int:
     umask = os.umask(0o077)
     leave_the_session()
+    if arguments == ["--serve"]:
+        return serve()
     if arguments == ["--spare"]:
         return wait_as_spare(umask)
     if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
@@ -75,7 +78,7 @@ def run(folder: RunFolder, settings: Settings, umask: int, *, again: bool = Fals
     if lock is None:
         return 0
     folder.make_subfolders()
-    become_subreaper()
+    set_subreaper(True)
     cookie = str(folder.read_object("job.json").get("cookie", ""))
     gc.freeze()  # what is there now stays shared with the children
     Reaper(folder, cookie=cookie, supervise=lambda link: supervise(folder, settings, link, umask), lock_fd=lock).run()
@@ -86,7 +89,6 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
     """Be the supervisor below a reaper."""
     if take_lock(folder, "supervisor.lock") is None:
         return 1
-    become_subreaper()  # a private server that we start stays below us, apart from the run's processes
     keeper = ReaperLink(link)
     try:
         keeper.wait_for_state()
@@ -102,7 +104,8 @@ def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
     if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
         return 0
     if folder.has("done"):
-        remove_run_folder(folder)
+        if not settings.keep_run_folders:
+            remove_run_folder(folder)
         return 0
     cookie = str(folder.read_object("job.json").get("cookie", ""))
     _supervise(folder, settings, Adopted(folder, cookie), umask)
@@ -118,14 +121,19 @@ def watch(folder: RunFolder, settings: Settings) -> int:
 
     folder.make_subfolders()
     configure_logging(folder, settings)
-    become_subreaper()
     Watcher(folder, folder.job(), settings).run()
     return 0
 
 
-def command() -> List[str]:
-    """Return how to start this package again, whatever the starter's Python set-up is."""
-    return [sys.executable, "-I", os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")]
+def serve() -> int:
+    """Start the private server from a process that has left the run's tree; its supervisor waits for the answer."""
+    if os.fork():
+        os._exit(0)
+    from runyard.client.private_server import ensure
+
+    leave_the_starter()
+    ensure(read_settings())
+    return 0
 
 
 def leave_the_starter() -> None:
@@ -149,7 +157,7 @@ def leave_the_session() -> None:
 
 def configure_logging(folder: RunFolder, settings: Settings) -> None:
     os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
-    handler = logging.FileHandler(folder.at("system_logs", "supervisor.log"), encoding="utf-8", errors="replace")
+    handler = logging.FileHandler(folder.at("system_logs", "supervisor.log"), encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -19,7 +19,13 @@ class Outcome(NamedTuple):
 
 
 def decide(
-    folder: RunFolder, job: JobSpec, exits: Sequence[Mapping[str, Any]], stop: Optional[Stop], had_to_kill: bool
+    folder: RunFolder,
+    job: JobSpec,
+    *,
+    launch: Mapping[str, Any],
+    exits: Sequence[Mapping[str, Any]],
+    stop: Optional[Stop],
+    had_to_kill: bool,
 ) -> Outcome:
     """Return the end of a run whose processes are gone."""
     if stop is not None and stop.reason in (CANCEL, SUPERSEDED):
@@ -30,7 +36,6 @@ def decide(
         return Outcome(RunStatus.FAILED, stop.error or _asked_to_fail())
     if any(record.get("lost") for record in exits):
         return Outcome(RunStatus.FAILED, _node_lost())
-    launch = folder.read_object("launch.json")
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]
     if any(has_failed(record) for record in ends):

@@ -8,7 +8,6 @@ import signal
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -117,13 +116,9 @@ def send_signal(pid: int, start_ticks: int, number: int) -> bool:
             os.close(fd)
 
 
-def become_subreaper() -> None:
-    """Orphans below this process become its children instead of init's."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def die_with_parent(number: int) -> None:
-    _prctl(_PR_SET_PDEATHSIG, number)
+def set_subreaper(is_one: bool) -> None:
+    """Orphans below a subreaper become its children instead of init's."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(is_one))
 
 
 def oom_kills() -> int:

@@ -7,12 +7,12 @@ import select
 import signal
 import socket
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 from runyard.supervisor.channel import Channel, ChannelClosed
 from runyard.supervisor.folder import RunFolder, remove_tree, sync_folder
 from runyard.supervisor.killing import Sweep, direct_children, find_below
-from runyard.supervisor.proc import ProcessEntry, boot_ns, is_alive
+from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
 from runyard.supervisor.ranks import Ranks
 
 FIRST_RESTART_S = 0.1
@@ -34,7 +34,6 @@ class Reaper:
         self._supervise = supervise
         self._lock_fd = lock_fd
         self._ranks = Ranks(folder)
-        self._spared: List[Tuple[int, int]] = []
         self._sweep: Optional[Sweep] = None
         self._leave: Optional[Dict[str, Any]] = None
         self._child = 0
@@ -114,6 +113,7 @@ class Reaper:
         if self._channel is not None:
             self._channel.close()
         self._child, self._channel = 0, None
+        set_subreaper(True)
         lived_s = (boot_ns() - self._born) / 1e9
         self._restart_s = FIRST_RESTART_S if lived_s > STEADY_S else min(self._restart_s * 2, LONGEST_RESTART_S)
         self._restart_at = boot_ns() + int(self._restart_s * 1e9)
@@ -149,8 +149,9 @@ class Reaper:
         elif what == "kill":
             grace_s = float(order.get("grace_s", 0))
             self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=grace_s)
-        elif what == "spare":
-            self._spared.append((int(order["pid"]), int(order["start_ticks"])))
+        elif what == "aside":
+            set_subreaper(not order["aside"])
+            self._tell({"is": "aside", "aside": order["aside"]})
         elif what == "leave":
             self._leave = order
 
@@ -183,15 +184,10 @@ class Reaper:
                 self._supervisor_ended()
 
     def _find_left(self) -> List[ProcessEntry]:
-        return find_below(os.getpid(), keepers=self._keepers(), cookie=self._cookie, group=self._ranks.group)
+        return find_below(os.getpid(), keeper=self._child, cookie=self._cookie, group=self._ranks.group)
 
     def _find_children(self) -> List[int]:
-        return direct_children(self._keepers())
-
-    def _keepers(self) -> List[int]:
-        """Our own processes among our children: the supervisor and a private server that it started."""
-        spared = [pid for pid, ticks in self._spared if is_alive(pid, ticks)]
-        return [self._child, *spared] if self._child else spared
+        return direct_children(without=self._child)
 
     def _go_on_sweeping(self) -> None:
         if self._sweep is not None and self._sweep.step():

@@ -75,7 +75,8 @@ class Reporter:
         """Take what any answer of the server says about the run's wanted end."""
         self._heard_at = time.monotonic()
         superseded = attempt > self._job.attempt
-        if (desired in (None, self.desired)) and superseded == self.is_superseded:
+        known = desired in (None, self.desired) and (desired_error is None or self.desired_error is not None)
+        if known and superseded == self.is_superseded:
             return
         self.is_superseded = self.is_superseded or superseded
         self.desired = desired or self.desired

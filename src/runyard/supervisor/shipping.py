@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from runyard.core.errors import RunyardError, ServerUnreachable, StoreUnavailable
 from runyard.core.journal import CELL
 from runyard.supervisor.connection import REFUSALS, Connection
-from runyard.supervisor.journals import PART_BYTES, Journals
+from runyard.supervisor.journals import LEAST_BYTES, PART_BYTES, Journals
 from runyard.supervisor.logs import Frame, Log, Logs
 from runyard.supervisor.segments import Segment
 
@@ -96,9 +96,11 @@ class Shipper:
                 frames.append(frame)
                 room -= len(frame[1])
                 asked = asked or log.offset is None
-        for segment in self._journals.behind():
+        behind = self._journals.behind()
+        for segment in behind:
             if room > 0:
-                part = self._journals.part(segment)
+                share = max(LEAST_BYTES, REQUEST_BYTES // len(behind))
+                part = self._journals.part(segment, most_bytes=share)
                 frames += part.frames
                 room -= part.size
         return frames, room <= 0 or asked or (bool(frames) and self._has_long_tail())

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from typing import Any, Dict, List, Optional
+from dataclasses import replace
+from typing import Any, Dict, Optional
 
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -15,12 +15,10 @@ from runyard.supervisor.courier import Courier
 from runyard.supervisor.diagnosis import has_failed
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
-from runyard.supervisor.killing import subtree
 from runyard.supervisor.limits import TimeLimit
 from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
 from runyard.supervisor.prepare import Preparation, PreparationFailed
-from runyard.supervisor.proc import list_processes
-from runyard.supervisor.stopping import CANCEL, FAIL, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stopping
+from runyard.supervisor.stopping import CANCEL, FAIL, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stop, Stopping
 from runyard.supervisor.wake import Wake
 
 logger = logging.getLogger(__name__)
@@ -29,6 +27,8 @@ LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
 PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves
 IDLE_S = 5.0
 UNKILLABLE_S = 60.0
+EXPLAIN_S = 2.0
+DESCRIBE_AFTER_S = 0.2
 DESCRIBE_S = 1.5  # how long the end of a short run waits for its package list
 
 
@@ -39,9 +39,7 @@ class Supervisor:
         self._keeper = keeper
         self._settings = settings
         self._wake = Wake(folder)
-        self._courier = Courier(
-            folder, job, settings, notify=self._wake.notify, on_server_started=self._spare_the_server
-        )
+        self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside)
         self._reporter = self._courier.reporter
         self._preparation = Preparation(
             folder, job, connection=self._courier.connection, umask=umask, warn=self._reporter.warn
@@ -49,7 +47,8 @@ class Supervisor:
         self._stopping = Stopping(folder, keeper)
         self._limit = TimeLimit(folder, job.spec.time_limit_s)
         self._failed_at: Optional[float] = None
-        self._counting: List[int] = []
+        self._plan: Dict[str, Any] = {}
+        self._hurry = threading.Event()
         self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
 
     def run(self) -> None:
@@ -67,12 +66,18 @@ class Supervisor:
             early = self._prepare()
             if early is not None:
                 return early
-        self._courier.start()
         self._limit.begin()
         self._reporter.phase(RunStatus.RUNNING)
         self._watch()
         self._empty()
-        return decide(self._folder, self._job, self._keeper.exits, self._stopping.stop, self._stopping.had_to_kill)
+        return decide(
+            self._folder,
+            self._job,
+            launch=self._read_plan(),
+            exits=self._keeper.exits,
+            stop=self._explained_stop(),
+            had_to_kill=self._stopping.had_to_kill,
+        )
 
     def _prepare(self) -> Optional[Outcome]:
         """Get ready and launch; an outcome means that nothing was launched."""
@@ -80,13 +85,13 @@ class Supervisor:
         try:
             for step in self._preparation.steps():
                 if self._is_unwanted():
-                    return before_launch(self._stopping.stop)
+                    return before_launch(self._explained_stop())
                 step()
         except PreparationFailed as error:
             logger.error("%s failed", error.stage, exc_info=error.cause)
             return after_failed_preparation(error)
         if self._is_unwanted():
-            return before_launch(self._stopping.stop)
+            return before_launch(self._explained_stop())
         self._reporter.phase(RunStatus.STARTING)
         self._keeper.launch()
         self._describing.start()
@@ -97,6 +102,8 @@ class Supervisor:
         return self._stopping.stop is not None
 
     def _describe(self) -> None:
+        """Report the package list, once the program has had its first moments for itself."""
+        self._hurry.wait(DESCRIBE_AFTER_S)
         try:
             self._reporter.add_environment(self._preparation.describe_environment())
         except Exception as error:
@@ -126,13 +133,17 @@ class Supervisor:
 
     def _is_over(self) -> bool:
         ended = {record["rank"] for record in self._keeper.exits}
-        return self._keeper.launched and all(rank in ended for rank in self._counting_ranks())
+        counting = [one["rank"] for one in self._read_plan()["processes"] if one.get("counts", True)]
+        return self._keeper.launched and bool(counting) and all(rank in ended for rank in counting)
 
-    def _counting_ranks(self) -> List[int]:
-        if not self._counting:
-            plan = self._folder.read_object("launch.json")
-            self._counting = [one["rank"] for one in plan.get("processes", ()) if one.get("counts", True)]
-        return self._counting
+    def _read_plan(self) -> Dict[str, Any]:
+        """Return `launch.json`, or what the reaper knows when the program removed it."""
+        if not self._plan.get("processes"):
+            self._plan = self._folder.read_object("launch.json")
+        if self._plan.get("processes"):
+            return self._plan
+        known = {record["rank"] for record in [*self._keeper.ranks, *self._keeper.exits]}
+        return {"processes": [{"rank": rank} for rank in sorted(known)]}
 
     def _hear_wishes(self) -> None:
         if self._wake.was_rung():
@@ -146,6 +157,18 @@ class Supervisor:
             self._stopping.begin(CANCEL, grace_s=self._job.spec.grace_s)
         elif desired == "fail":
             self._stopping.begin(FAIL, grace_s=self._job.spec.grace_s, error=self._reporter.desired_error)
+
+    def _explained_stop(self) -> Optional[Stop]:
+        """Return the stop with its error; an answer to a shipment names the wish alone."""
+        stop = self._stopping.stop
+        if stop is None or stop.reason != FAIL or stop.error is not None:
+            return stop
+        self._courier.start()
+        deadline = time.monotonic() + EXPLAIN_S
+        while self._reporter.desired_error is None and time.monotonic() < deadline:
+            self._reporter.ask_now()
+            time.sleep(0.05)
+        return replace(stop, error=self._reporter.desired_error)
 
     def _look_for_failures(self) -> None:
         if not any(has_failed(record) for record in self._keeper.exits):
@@ -167,6 +190,7 @@ class Supervisor:
     def _write_final(self, final: Dict[str, Any]) -> None:
         while True:
             try:
+                self._folder.make_subfolders()  # the program may have removed them
                 return self._folder.write("final.json", final, durable=True)
             except OSError as error:  # a full disk: the end must not change once it was told
                 logger.warning("final.json could not be written: %s", error)
@@ -176,13 +200,10 @@ class Supervisor:
         self._courier.start()
         self._reporter.phase(RunStatus.FINALIZING)
         if self._describing.is_alive():
+            self._hurry.set()
             self._describing.join(DESCRIBE_S)
         delivered = self._courier.deliver(final)
         if delivered:
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
         self._keeper.leave(remove=delivered and not self._settings.keep_run_folders)
-
-    def _spare_the_server(self) -> None:
-        """The private server that we started is below us and must outlive this run."""
-        self._keeper.spare(subtree(list_processes(), os.getpid()) - {os.getpid()})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import nullcontext
 from typing import Any, Dict
 
 from runyard.core.settings import Settings
@@ -26,7 +27,7 @@ class Watcher:
         self._job = job
         self._settings = settings
         self._wake = Wake(folder)
-        self._courier = Courier(folder, job, settings, notify=self._wake.notify, on_server_started=lambda: None)
+        self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=nullcontext)
         self._pid = job.interactive_pid or 0
         self._start_ticks = job.interactive_start_ticks or 0
         self._pidfd = open_pidfd(self._pid, self._start_ticks)

@@ -181,5 +181,14 @@ class PageSuite:
             ids(store, order="name")
         with pytest.raises(InvalidArgument, match="compared"):
             ids(store, metrics=[MetricCondition("loss", "~", 1.0)])
+        for cursor in ("nonsense", "", "c", "c1e5", "c" + "9" * 40, "c" + "9" * 5000, "m1/0x1p9999", "\0", "\ud800"):
+            with pytest.raises(InvalidArgument, match="cursor"):
+                ids(store, cursor=cursor)
         with pytest.raises(InvalidArgument, match="cursor"):
-            ids(store, cursor="nonsense")
+            ids(store, cursor="m1/0x1p9999", order="metrics.loss")
+
+    def test_a_limit_beyond_all_runs_is_no_mistake(self, store: RunStore) -> None:
+        a_run(store, "a")
+
+        assert ids(store, limit=10**30) == ["a"]
+        assert ids(store, limit=0) == ["a"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.frames import pack_frame
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/runs/{run_id}/metrics", tags=["metrics"])
 MAX_WIDTH = 10_000
 Piece = Union[bytes, bytearray, memoryview]
+Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]
+Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
 
 @router.get("")
@@ -32,7 +34,7 @@ def list_metrics(run_id: str, request: Request, name: Optional[str] = None) -> R
 
 
 @router.get("/values")
-def metric_values(run_id: str, request: Request, name: Optional[str] = None, rank: Optional[int] = None) -> Response:
+def metric_values(run_id: str, request: Request, name: Optional[str] = None, rank: Rank = None) -> Response:
     """Return all values of all series, one frame each, in the order the metrics were first logged."""
     call = call_of(request)
     call.readable_run(run_id)
@@ -45,7 +47,7 @@ def metric_values(run_id: str, request: Request, name: Optional[str] = None, ran
 
 
 @router.get("/series")
-def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: Optional[int] = None) -> Response:
+def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: Rank = None) -> Response:
     """Return steps, times and values of one series."""
     call = call_of(request)
     call.readable_run(run_id)
@@ -61,10 +63,10 @@ def metric_chart(
     request: Request,
     name: str,
     column: str = "",
-    rank: Optional[int] = None,
+    rank: Rank = None,
     width: int = 1000,
-    first: Optional[int] = None,
-    last: Optional[int] = None,
+    first: Step = None,
+    last: Step = None,
 ) -> Response:
     """Return at most `width` buckets of a series with exact least and greatest values."""
     call = call_of(request)
