@@ -22,7 +22,7 @@ FOREIGN = ("RUNYARD_", "AZUREML_", "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEB
 
 
 @pytest.fixture(scope="session", autouse=True)
-def session_folder() -> Iterator[Path]:
+def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short folder for this worker: homes, sockets. At the end every process that knows it is gone."""
     with pytest.MonkeyPatch.context() as patch:
         folder = Path(tempfile.mkdtemp(prefix="ry-"))  # short: socket paths end at 107 bytes
@@ -36,8 +36,10 @@ def session_folder() -> Iterator[Path]:
         patch.setenv("RUNYARD_IDLE_STOP", "300")
         yield folder
         stop_server(folder / "home")
-        cookie = os.environ[COOKIE]
-        left = end_processes(lambda pid: environ_of(pid, COOKIE) == cookie or belongs_to(pid, folder))
+        cookie, places = os.environ[COOKIE], (folder, tmp_path_factory.getbasetemp())
+        left = end_processes(
+            lambda pid: environ_of(pid, COOKIE) == cookie or any(belongs_to(pid, place) for place in places)
+        )
         shutil.rmtree(folder, ignore_errors=True)
     assert not left, "processes left after the tests:\n" + "\n".join(left)
 
@@ -84,6 +86,13 @@ def end_processes(ours: Callable[[int], bool], *, patience_s: float = 10.0) -> l
         except ProcessLookupError:
             pass
     return names
+
+
+def kill_all(folder: Path) -> None:
+    """Kill everything that lives in `folder`, also what the killed start again meanwhile."""
+    for _ in range(100):
+        if not end_processes(lambda pid: belongs_to(pid, folder), patience_s=0.0):
+            return
 
 
 def live_pids() -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
@@ -24,32 +25,37 @@ HIDDEN_IN = ["VARIABLE", "API_KEY", "PASSWORD", "AWS_SECRET_ACCESS_KEY", "GITHUB
 def test_a69_secrets_of_the_submitter_are_stored_nowhere(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """40 canaries in variables, the git remote and key files; only what the script prints itself is found again."""
+    """41 canaries in variables, arguments, the git remote and key files are found nowhere."""
     canaries = {f"CANARY_{n}_{HIDDEN_IN[n % 5]}": f"canary{secrets.token_hex(12)}" for n in range(36)}
     for name, value in canaries.items():
         monkeypatch.setenv(name, value)
-    in_git, in_env_file, in_key, printed = (f"canary{secrets.token_hex(12)}" for _ in range(4))
+    in_git, in_env_file, in_key, in_argument, in_variable, printed = (
+        f"canary{secrets.token_hex(12)}" for _ in range(6)
+    )
     project = tmp_path / "project"
     project.mkdir()
     (project / ".env").write_text(f"KEY={in_env_file}")
     (project / "id_rsa").write_text(in_key)
     git = ["git", "-c", "user.name=t", "-c", "user.email=t@example.invalid"]
     (project / "train.py").write_text(
-        f"import os; print(len([n for n in os.environ if n.startswith('CANARY_')]), '{printed}')"
+        "import hashlib, os, sys\n"
+        f"print(len([n for n in os.environ if n.startswith('CANARY_')]), '{printed}')\n"
+        "print(hashlib.sha256((sys.argv[2] + os.environ['DATABASE_PASSWORD']).encode()).hexdigest())\n"
     )
     for command in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "x"]):
         subprocess.run([*git, *command], cwd=project, check=True)
     subprocess.run(
         [*git, "remote", "add", "origin", f"https://me:{in_git}@host.invalid/r.git"], cwd=project, check=True
     )
-    run = Experiment(Workspace.from_config(), "secrets").submit(
-        ScriptRunConfig(source_directory=str(project), script="train.py")
-    )
+    source = ScriptRunConfig(source_directory=str(project), script="train.py", arguments=["--password", in_argument])
+    source.run_config.environment_variables = {"DATABASE_PASSWORD": in_variable}
+    run = Experiment(Workspace.from_config(), "secrets").submit(source)
     run.wait_for_completion()
     connect(read_settings()).server.stop()
-    hidden = [*canaries.values(), in_git, in_env_file, in_key]
+    hidden = [*canaries.values(), in_git, in_env_file, in_key, in_argument, in_variable]
 
     assert "36" in run_log(run)
+    assert hashlib.sha256((in_argument + in_variable).encode()).hexdigest() in run_log(run)  # the script did get them
     assert find_in(home, hidden) == {}
     assert printed in json.dumps(run.get_details_with_logs())
     assert not [value for value in hidden if value in json.dumps(run.get_details_with_logs())]

@@ -13,7 +13,7 @@ from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.script_run_config import ScriptRunConfig
 from runyard.sdk.workspace import Workspace
-from tests.azureml.interpreters import find_interpreter
+from tests.interpreters import find_interpreter
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 VERSIONS = ["3.8", "3.9", "3.10", "3.12", "3.13"]

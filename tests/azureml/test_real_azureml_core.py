@@ -14,7 +14,7 @@ from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.script_run_config import ScriptRunConfig
 from runyard.sdk.workspace import Workspace
-from tests.azureml.interpreters import find_interpreter
+from tests.interpreters import find_interpreter
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 ROOT = Path(__file__).parent.parent.parent

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from azureml.core import Environment, Experiment, ScriptRunConfig
 from tests.e2e.conftest import finish, log_of
+from tests.interpreters import pythons
 
 SCRIPT = """
 import sys
@@ -25,28 +23,12 @@ print(sorted(name for name in sys.modules if "site-packages" in (getattr(sys.mod
 """
 
 
-def interpreters() -> dict[str, str]:
-    """Return version → path of the oldest and the newest Python that can be found."""
-    found = {}
-    for minor in range(8, 15):
-        name = f"python3.{minor}"
-        places = [
-            shutil.which(name),
-            *Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")).glob(f"versions/3.{minor}.*/bin/{name}"),
-        ]
-        for place in places:
-            if place and subprocess.run([place, "-c", "pass"], check=False, capture_output=True).returncode == 0:
-                found[f"3.{minor}"] = str(place)
-                break
-    return {version: found[version] for version in list(dict.fromkeys([*list(found)[:1], *list(found)[-1:]]))}
-
-
-@pytest.mark.parametrize("version", interpreters())
+@pytest.mark.parametrize("version", pythons())
 def test_a_run_under_another_python(experiment: Experiment, project: Path, version: str) -> None:
     (project / "train.py").write_text(SCRIPT)
     environment = Environment("other-python")
     environment.python.user_managed_dependencies = True
-    environment.python.interpreter_path = interpreters()[version]
+    environment.python.interpreter_path = pythons()[version]
 
     run = experiment.submit(ScriptRunConfig(source_directory=str(project), script="train.py", environment=environment))
     details = finish(run)

@@ -18,6 +18,7 @@ from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client.private_server import connect
 from runyard.core.folders import runs_folder, server_folder
 from runyard.core.settings import read_settings
+from tests.conftest import kill_all
 
 LEDGER = """
 import mmap, os, struct, sys
@@ -105,13 +106,14 @@ class Yard:
 
 @contextmanager
 def open_yard(folder: Path, *, seed: int) -> Iterator[Yard]:
-    """Set RUNYARD_HOME to a new home below `folder` and stop its server afterwards."""
+    """Set RUNYARD_HOME to a new home below `folder`; afterwards nothing of it is left, runs that still go included."""
     saved = dict(os.environ)
     os.environ.update(RUNYARD_HOME=str(folder / "home"), RUNYARD_GRACE="2")
     try:
         yield Yard(folder, seed)
         connect(read_settings()).server.stop()
     finally:
+        kill_all(folder / "home")
         os.environ.clear()
         os.environ.update(saved)
 

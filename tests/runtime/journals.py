@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -95,30 +93,6 @@ def run_script(
     )
     assert rc is None or done.returncode == rc, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
-
-
-@functools.lru_cache(maxsize=None)
-def pythons() -> dict[str, str]:
-    """Return {"3.8": interpreter, …} for the oldest and the newest that this machine has, beside the present one."""
-    found = {f"3.{minor}": path for minor in range(8, 14) if (path := _find_python(minor))}
-    mine = f"{sys.version_info[0]}.{sys.version_info[1]}"
-    chosen = sorted(found, key=lambda version: int(version[2:]))
-    return {
-        mine: sys.executable,
-        **{version: found[version] for version in sorted({*chosen[:1], *chosen[-1:]} - {mine})},
-    }
-
-
-def _find_python(minor: int) -> str | None:
-    root = os.environ.get("PYENV_ROOT", "")
-    if not root and shutil.which("pyenv"):
-        root = subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=False).stdout.strip()
-    if root:
-        for path in sorted(Path(root, "versions").glob(f"3.{minor}.*/bin/python")):
-            return str(path)
-    found = shutil.which(f"python3.{minor}")
-    runs = found and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
-    return found if runs else None  # a shim may stand for nothing
 
 
 def _point(path: Path, data: bytes, at: int, names: dict[int, str]) -> Point:

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from runyard.runtime.writer import JournalWriter
-from tests.runtime.journals import pythons, read_points, read_segments, read_values, run_script
+from tests.interpreters import pythons
+from tests.runtime.journals import read_points, read_segments, read_values, run_script
 
 FORKING = """
 import os, sys, threading, time, warnings

@@ -14,7 +14,8 @@ import pytest
 import runyard
 from runyard.runtime import injection
 from runyard.runtime.injection import INJECTED, injection_folder
-from tests.runtime.journals import SOURCE, pythons, run_script
+from tests.interpreters import pythons
+from tests.runtime.journals import SOURCE, run_script
 
 CALL = """
 import pathlib, sys

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.journals import SOURCE, make_run_folder, pythons, read_values
+from tests.interpreters import pythons
+from tests.runtime.journals import SOURCE, make_run_folder, read_values
 
 LOOP = """
 import mmap, os, sys

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from runyard.runtime.injection import injection_folder
-from tests.runtime.journals import pythons
+from tests.interpreters import pythons
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,8 @@ from runyard.core.settings import read_settings
 from runyard.core.tree import FileEntry, encode_tree, snapshot_id, tree_id
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import take_snapshot
-from tests.runtime.journals import SOURCE, pythons
+from tests.interpreters import pythons
+from tests.runtime.journals import SOURCE
 from tests.snapshots.folders import later, on_disk, write
 
 

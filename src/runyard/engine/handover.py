@@ -6,8 +6,9 @@ import hashlib
 import logging
 
 from runyard.core.errors import InvalidTransition, UserError
+from runyard.core.plain import from_plain
 from runyard.core.records import NewRun, Run
-from runyard.core.specs import JobSpec
+from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.board import Stage
 from runyard.engine.spool import Spooled
@@ -81,7 +82,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         attempt=run.attempt,
         experiment=run.experiment,
         workspace=run.workspace,
-        spec=run.spec,
+        spec=from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else run.spec,
         snapshot_root=run.snapshot_root,
         server={**yard.address, "token": token},
         token=token,

@@ -1,4 +1,4 @@
-"""What a submit needs until its job is handed over and no database may hold: the submitting process's variables."""
+"""What a submit needs until its job is handed over and no database may hold: variables, and arguments with secrets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from runyard.core.errors import StoreUnavailable
 from runyard.core.names import check_run_id
@@ -17,6 +18,7 @@ class Spooled:
     submitter: Mapping[str, str] = field(default_factory=dict)
     interactive_pid: int | None = None
     interactive_start_ticks: int | None = None
+    spec: Mapping[str, Any] | None = None  # the whole one, where the stored one has secrets left out
 
 
 class Spool:
@@ -31,6 +33,7 @@ class Spool:
                 "submitter": dict(spooled.submitter),
                 "interactive_pid": spooled.interactive_pid,
                 "interactive_start_ticks": spooled.interactive_start_ticks,
+                "spec": spooled.spec,
             }
         ).encode()
         path = self._path(run_id)
@@ -49,7 +52,8 @@ class Spool:
     def read(self, run_id: str) -> Spooled | None:
         try:
             loaded = json.loads(self._path(run_id).read_bytes())
-            return Spooled(loaded["submitter"], loaded["interactive_pid"], loaded["interactive_start_ticks"])
+            watched = loaded["interactive_pid"], loaded["interactive_start_ticks"]
+            return Spooled(loaded["submitter"], *watched, spec=loaded.get("spec"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.folders import run_folder
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
+from runyard.core.plain import to_plain
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.board import Job
 from runyard.engine.handover import draft_job, hand_over, mint_token
 from runyard.engine.parameters import parse_parameters
+from runyard.engine.redaction import redact
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
@@ -51,7 +53,10 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
     yard.backend(prepared.spec.target).plan(draft_job(yard, prepared))
-    run, is_new = _create(yard, prepared, Spooled(submitter=dict(submitter or {})))
+    shown = redact(prepared.spec)
+    whole = None if shown is prepared.spec else to_plain(prepared.spec)
+    stored = replace(prepared, spec=shown, parameters={**parse_parameters(shown.arguments), **new.parameters})
+    run, is_new = _create(yard, stored, Spooled(submitter=dict(submitter or {}), spec=whole))
     launch_now(yard, run)
     return Submitted(yard.store.get_run(run.id), is_new)
 
@@ -74,7 +79,7 @@ def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submit
 
 
 def check(yard: Yard, new: NewRun) -> NewRun:
-    """Return the request with its parameters and snapshot filled in; raise for what cannot become a run."""
+    """Return the request with its snapshot filled in; raise for what cannot become a run."""
     check_run_id(new.id)
     check_workspace_name(new.workspace)
     check_experiment_name(new.experiment)
@@ -87,8 +92,7 @@ def check(yard: Yard, new: NewRun) -> NewRun:
     _check_limits(new)
     yard.store.get_workspace(new.workspace)
     _check_parent(yard, new)
-    parameters = {**parse_parameters(new.spec.arguments), **new.parameters}
-    return replace(_with_snapshot(yard, new), parameters=parameters)
+    return _with_snapshot(yard, new)
 
 
 def _check_script(new: NewRun) -> None:
