@@ -91,11 +91,11 @@ class _Taking:
         if before is not None and not is_held:
             self._cache.distrust(self._content.missing(self._cache.chunk_ids()))
         rules, notes = read_rules(self._root_fd)
-        walk, root = self._walk(rules, before)
+        walk, root = self._walk(rules, before, is_held)
         if not is_held:
             self._send_trees((folder.seal(), folder) for _, folder in root.iter_below())
-        elif before is not None and root.tree != before.tree:
-            self._send_trees((change.data, change.folder) for change in walk.changed)
+        else:
+            self._send_trees((change.data, change.folder) for change in walk.changed if change.is_new)
         snapshot_id = self._content.put_snapshot(root.tree, walk.files, walk.size_bytes)
         self._cache.save(self._server, [(change.path, change.folder) for change in walk.changed])
         return Snapshot(
@@ -108,11 +108,11 @@ class _Taking:
             warnings=warning_lines(walk.notes) + _size_lines(root, walk),
         )
 
-    def _walk(self, rules: Rules, before: Optional[Folder]) -> Tuple[Walk, Folder]:
+    def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool) -> Tuple[Walk, Folder]:
         """Find what is there, and send the chunks of what is new while looking."""
         sender = ChunkSender(self._content)
         recheck = before is not None and rules.digest != self._cache.rules
-        walk = Walk(rules, sender.take, home=self._home, recheck=recheck, clock=self._clock)
+        walk = Walk(rules, sender.take, home=self._home, is_held=is_held, recheck=recheck, clock=self._clock)
         try:
             root = walk.run(self._root_fd, before)
             self._cache.keep(root, rules.digest)

@@ -11,7 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from runyard.core.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.errors import RunyardError, SnapshotRejected
 from runyard.core.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
-from runyard.snapshots.folder import Folder, Kept, stamp_of
+from runyard.snapshots.folder import Folder, Kept, chunks_of, stamp_of
 from runyard.snapshots.ignore import SECRET, Rules
 from runyard.snapshots.links import leaves_tree
 
@@ -30,11 +30,15 @@ class Note(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """A folder that is not as the walk before found it; `data` is its tree object."""
+    """A folder that is not as the walk before found it; `data` is its tree object.
+
+    Its tree may still be the same: then only stats differ.
+    """
 
     path: str
     folder: Folder
     data: bytes
+    is_new: bool
 
 
 class _Listing:
@@ -58,12 +62,14 @@ class Walk:
         take: TakeChunk,
         *,
         home: Optional[Tuple[int, int]] = None,
+        is_held: bool = False,
         recheck: bool = False,
         clock: Clock = time.time_ns,
     ) -> None:
         self._rules = rules
         self._take = take
         self._home = home  # device and inode of our own home, which is never part of a snapshot
+        self._is_held = is_held  # the server has all that the walk before found
         self._clock = clock
         self._recheck = recheck  # the rules changed: decide anew about every name
         self.notes: List[Note] = []
@@ -93,7 +99,7 @@ class Walk:
             return known
         folder = Folder(mode, found.files, folders, found.skipped)
         self.size_bytes += folder.size
-        self._seal(path, folder)
+        self._seal(path, folder, before.tree)
         return folder
 
     def _list(self, fd: int, path: str, before: Folder) -> _Listing:
@@ -126,7 +132,7 @@ class Walk:
             self.changed_files += 1
         return before is not found
 
-    def _seal(self, path: str, folder: Folder) -> None:
+    def _seal(self, path: str, folder: Folder, known_tree: str) -> None:
         data = folder.seal()
         if len(data) > MAX_TREE_BYTES:
             raise SnapshotRejected(
@@ -134,7 +140,7 @@ class Walk:
                 why="The description of one folder of a snapshot may have 30 MiB, about 190,000 files.",
                 hint="Spread the files over subfolders, or name the folder in `.amlignore` and use a dataset.",
             )
-        self.changed.append(Changed(path, folder, data))
+        self.changed.append(Changed(path, folder, data, folder.tree != known_tree))
 
     def _look(self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, found: _Listing) -> Optional[Kept]:
         """Decide about an entry that is new, changed, a folder or left out; return a file or link to keep."""
@@ -154,7 +160,7 @@ class Walk:
             hit = before.files.get(name)
             if hit is not None and hit.stamp == stamp_of(entry.stat(follow_symlinks=False)):
                 return hit
-        return self._read(fd, path, name)
+        return self._read(fd, path, name, before.files.get(name))
 
     def _verdict(self, path: str, name: str, is_folder: bool, before: Folder) -> int:
         code = None if self._recheck else before.skipped.get(name)
@@ -164,12 +170,12 @@ class Walk:
             return 0
         return self._rules.verdict(_join(path, name), name, is_folder=is_folder)
 
-    def _read(self, fd: int, path: str, name: str) -> Optional[Kept]:
+    def _read(self, fd: int, path: str, name: str, before: Optional[Kept]) -> Optional[Kept]:
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             return self._link(fd, path, name, status)
         if stat.S_ISREG(status.st_mode):
-            return self._file(fd, path, name)
+            return self._file(fd, path, name, before)
         self.notes.append(Note("special", _join(path, name), _KINDS.get(stat.S_IFMT(status.st_mode), "no file")))
         return None
 
@@ -187,7 +193,7 @@ class Walk:
         stamp = stamp_of(status) if status.st_ctime_ns < self._clock() - FRESH_NS else None
         return Kept(stamp, entry_bytes(entry), 0, target)
 
-    def _file(self, fd: int, path: str, name: str) -> Optional[Kept]:
+    def _file(self, fd: int, path: str, name: str, before: Optional[Kept]) -> Optional[Kept]:
         try:
             file = os.open(name, _OPEN_FILE, dir_fd=fd)
         except FileNotFoundError:
@@ -201,7 +207,7 @@ class Walk:
             if not stat.S_ISREG(os.fstat(file).st_mode):
                 self.notes.append(Note("swapped", _join(path, name)))
                 return None
-            return self._content(file, path, name)
+            return self._content(file, path, name, before)
         except RunyardError:
             raise  # the server's; some are an OSError too
         except OSError as error:
@@ -209,9 +215,15 @@ class Walk:
         finally:
             os.close(file)
 
-    def _content(self, file: int, path: str, name: str) -> Kept:
+    def _content(self, file: int, path: str, name: str, before: Optional[Kept]) -> Kept:
         now = self._clock()
-        found = read_chunks(file, self._take, careful=True, clock=self._clock)
+        held = set(chunks_of(before)) if before is not None and self._is_held else frozenset()
+
+        def take(chunk: str, data: bytes) -> None:
+            if chunk not in held:
+                self._take(chunk, data)
+
+        found = read_chunks(file, take, careful=True, clock=self._clock)
         if found.changed:
             self.notes.append(Note("changed", _join(path, name)))
         mode = stat.S_IMODE(found.status.st_mode) & 0o777
