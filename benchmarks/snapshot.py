@@ -55,11 +55,11 @@ def main() -> None:
         second = snapshot()  # files that were just written are read once more
         snapshots, statuses, facts = [], [], []
         for number in range(ROUNDS):
-            # In turns, so that other work on the machine slows all alike.
+            # In turns, each after a pause, so that caches and other work on the machine treat all alike.
             change(source, number)
-            snapshots.append(snapshot())
-            statuses.append(timed(lambda: git(source, "status")))
-            facts.append(timed(lambda: git_facts(source)))
+            snapshots.append(after_pause(snapshot))
+            statuses.append(after_pause(lambda: timed(lambda: git(source, "status"))))
+            facts.append(after_pause(lambda: timed(lambda: git_facts(source))))
         change(source, ROUNDS)
         cold = float(subprocess.run([sys.executable, "-c", COLD, source], check=True, capture_output=True).stdout)
         root = take_snapshot(source, content, home=settings.home).root
@@ -95,7 +95,11 @@ def make_tree(source: Path) -> None:
 def change(source: Path, number: int) -> None:
     path = source / f"package_{number * 7 % FOLDERS}" / "module_50.py"
     path.write_text(f"changed in round {number}\n" * 1000)
-    time.sleep(0.3)  # a person edits, then submits
+
+
+def after_pause(measure: Callable[[], float]) -> float:
+    time.sleep(0.2)  # a person edits, then submits
+    return measure()
 
 
 def git(source: Path, *arguments: str) -> None:

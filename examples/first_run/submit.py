@@ -1,6 +1,5 @@
 """Submit train.py, watch it, and look at what it left: `make demo` runs this file."""
 
-import sys
 from pathlib import Path
 
 from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace
@@ -12,7 +11,6 @@ experiment = Experiment(workspace=ws, name="first-run")
 
 env = Environment("user-managed-env")
 env.python.user_managed_dependencies = True
-env.python.interpreter_path = sys.executable
 
 config = ScriptRunConfig(
     source_directory=str(here),

@@ -13,6 +13,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
@@ -220,6 +222,19 @@ def test_the_server_is_stopped_and_comes_back_with_its_runs(project: Path) -> No
     assert started.returncode == 0 and started.stdout.strip() == before["url"]
     assert after["pid"] != before["pid"] and after["id"] == before["id"]
     assert show(run_id)["run"]
+
+
+def test_the_status_links_to_the_front_page_and_signs_in(project: Path) -> None:
+    runyard("server", "start")
+
+    shown = runyard("server", "status").stdout
+
+    match = re.search(r"^page +(http://127\.0\.0\.1:\d+/signin/\S+)$", shown, re.MULTILINE)
+    assert match, shown
+    browser = build_opener(HTTPCookieProcessor())
+    with browser.open(match[1], timeout=30) as answer:
+        assert (answer.status, urlsplit(answer.url).path) == (200, "/")
+        assert answer.headers.get_content_type() == "text/html"
 
 
 def test_a_pipe_that_closes_early_is_no_error(project: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from runyard.client.answers import AddedWriter
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import ProtocolError
@@ -132,6 +133,13 @@ CALLS: list[tuple[Callable[[Client], Any], Any, Any, str, Any]] = [
             "marks": [{"writer": "w", "segment": 0, "offset": 9}],
         },
     ),
+    (
+        lambda c: c.runs.add_writer("r_1", pid=7, start_ticks=9),
+        {"token": "t", "folder": "/f", "attempt": 1000},
+        AddedWriter("t", "/f", 1000),
+        "POST /runs/r_1/writers",
+        {"pid": 7, "start_ticks": 9},
+    ),
     (lambda c: c.server.stop(), {}, None, "POST /server/stop", None),
     (lambda c: c.server.signin_path("/x"), {"path": "/signin/a"}, "/signin/a", "POST /signin-codes", {"next": "/x"}),
 ]
@@ -164,6 +172,7 @@ def test_create_sends_the_submitters_variables_and_returns_token_and_folder() ->
         "interactive": {"pid": 1, "start_ticks": 2},
     }
     assert "'t'" not in repr(created)
+    assert "'t'" not in repr(AddedWriter("t", "/f", 1))
 
 
 def test_iter_goes_from_page_to_page() -> None:

@@ -47,6 +47,12 @@ def user_managed(**python: Any) -> Environment:
     return environment
 
 
+def test_the_grace_is_the_submitters(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RUNYARD_GRACE", "2.5")
+
+    assert plan(project).spec.grace_s == 2.5
+
+
 def test_the_documented_example_becomes_a_spec(project: Path) -> None:
     made = plan(
         project,

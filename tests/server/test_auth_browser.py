@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from urllib.parse import quote
 
@@ -224,12 +225,22 @@ def test_a_link_followed_from_another_page_signs_in_by_a_page_of_our_own(server:
     assert b'content="0;url=/a?b=1&amp;c=%22"' in answer.body
 
 
-def test_a_person_without_a_cookie_is_told_how_to_sign_in(server: Guarded) -> None:
-    answer = server.tcp.ask("GET", "/runs/x", ["Accept: text/html,application/xhtml+xml"])
+@pytest.mark.parametrize("path", ["/", "/runs/x"])
+def test_a_person_without_a_cookie_is_told_how_to_sign_in(server: Guarded, path: str) -> None:
+    answer = server.tcp.ask("GET", path, ["Accept: text/html,application/xhtml+xml"])
 
     assert answer.status == 401
     assert answer.headers["content-type"].startswith("text/html")
-    assert b"runyard runs show" in answer.body
+    assert b"runyard runs show RUN" in answer.body and b"runyard server status" in answer.body
+
+
+@pytest.mark.parametrize("accept", [[], ["Accept: */*"], ["Accept: application/json"]])
+def test_a_program_without_a_token_gets_json(server: Guarded, accept: list[str]) -> None:
+    answer = server.tcp.ask("GET", "/runs/x", accept)
+
+    assert answer.status == 401
+    assert answer.headers["content-type"] == "application/json"
+    assert json.loads(answer.body)["error"]["code"] == "NotAuthenticated"
 
 
 AWAY = [

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from runyard.core.frames import join_frames
 from runyard.core.statuses import RunStatus
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import TOKEN, Served, serve
+from tests.server.raw_http import unix_door
 
 GOOD: dict[str, Any] = {
     "key": "k",
@@ -157,6 +160,17 @@ def test_what_nobody_foresaw_is_answered_with_a_reference_and_nothing_else(
     assert reference in caplog.text and "RuntimeError" in caplog.text and TOKEN not in caplog.text
 
 
+def test_a_client_that_leaves_amid_its_body_is_no_error(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    activity = served.services.activity
+    head = f"POST /api/v1/runs HTTP/1.1\r\nHost: runyard\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n"
+    with unix_door(served.address.path).connect() as connection:
+        connection.sendall(f'{head}Content-Type: application/json\r\n\r\n{{"run": '.encode())
+        wait_until(lambda: activity.open_count == 1)
+    wait_until(lambda: activity.open_count == 0)
+
+    assert caplog.text == ""
+
+
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("DELETE", "/runs/exp_1", 405)])
 def test_addresses_that_are_not_there_are_answered_in_our_shape(
     served: Served, method: str, path: str, status: int
@@ -199,3 +213,10 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(served: Served) ->
             transport.request("POST", "/runs", body=b" " * (40 << 20), headers={"Content-Type": "application/json"})
     finally:
         transport.close()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)

@@ -60,6 +60,24 @@ def test_a_clean_repository_gives_the_properties_of_azure(repository: Path) -> N
     assert facts.patch is None and facts.notes == []
 
 
+def test_an_address_that_changes_is_seen(repository: Path) -> None:
+    assert "azureml.git.repository_uri" not in properties(repository)
+    git(repository, "remote", "add", "origin", "https://example.com/one.git")
+    assert properties(repository)["azureml.git.repository_uri"] == "https://example.com/one.git"
+    assert properties(repository)["azureml.git.repository_uri"] == "https://example.com/one.git"
+    git(repository, "remote", "set-url", "origin", "https://example.com/two.git")
+    assert properties(repository)["azureml.git.repository_uri"] == "https://example.com/two.git"
+
+
+def test_a_worktree_tells_its_own_branch(repository: Path, tmp_path: Path) -> None:
+    git(repository, "remote", "add", "origin", "git@example.com:team/project.git")
+    git(repository, "worktree", "add", "-q", "-b", "feature", str(tmp_path / "tree"))
+    found = properties(tmp_path / "tree")
+
+    assert found["azureml.git.branch"] == "feature"
+    assert found["azureml.git.repository_uri"] == "git@example.com:team/project.git"
+
+
 def test_a_dirty_tree_has_a_patch_that_makes_it_again(repository: Path, tmp_path: Path) -> None:
     write(repository, {"train.py": "changed\n", "data.bin": b"\0\1\2", "staged name ü.py": "new\n"})
     (repository / "sub" / "model.py").unlink()

@@ -15,6 +15,7 @@ from runyard.core.errors import SystemFailure, UserError
 from runyard.core.folders import server_folder
 from runyard.core.plain import to_plain
 from runyard.core.settings import read_settings
+from runyard.sdk.portal import portal_url
 from runyard.sdk.server import connect, find
 
 STOP_PATIENCE_S = 20.0
@@ -71,6 +72,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
         [
             ("status", "running"),
             ("address", info.url),
+            ("page", portal_url(running, "/")),
             ("pid", info.pid),
             ("version", info.version),
             ("started", info.started_at),

@@ -42,6 +42,17 @@ class CreatedRun(NamedTuple):
         return f"CreatedRun(run={self.run.id!r}, folder={self.folder!r})"
 
 
+class AddedWriter(NamedTuple):
+    """Where a process that is no part of a run writes what it logs on it."""
+
+    token: str
+    folder: str
+    attempt: int
+
+    def __repr__(self) -> str:
+        return f"AddedWriter(folder={self.folder!r}, attempt={self.attempt})"
+
+
 class RunPage(NamedTuple):
     runs: List[Run]
     next: Optional[str] = None
@@ -117,6 +128,10 @@ def read_answer(response: Response, build: Callable[[Any], T]) -> T:
 
 def created_run(plain: Any) -> CreatedRun:
     return CreatedRun(from_plain(Run, plain["run"]), plain.get("token"), plain.get("folder"))
+
+
+def added_writer(plain: Any) -> AddedWriter:
+    return AddedWriter(str(plain["token"]), str(plain["folder"]), int(plain["attempt"]))
 
 
 def run_page(plain: Any) -> RunPage:

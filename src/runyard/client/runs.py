@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from runyard.client.answers import (
+    AddedWriter,
     CreatedRun,
     RunPage,
     RunWish,
     SeriesValues,
     ShipAnswer,
+    added_writer,
     created_run,
     read_answer,
     read_record,
@@ -95,6 +97,11 @@ class RunCalls(FileCalls):
         """End the run as failed; its processes are stopped."""
         body = {"error": {"code": code, "message": message}}
         return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/fail", json=body))
+
+    def add_writer(self, run_id: str, *, pid: int, start_ticks: int) -> AddedWriter:
+        """Let a process that the run is not log on it; the same process again gets the same folder."""
+        body = {"pid": pid, "start_ticks": start_ticks}
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/writers", json=body), added_writer)
 
     def metrics(self, run_id: str, *, name: Optional[str] = None) -> List[MetricInfo]:
         return read_records(

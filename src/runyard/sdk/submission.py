@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
+from runyard.core.settings import read_settings
 from runyard.core.specs import RunSpec
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.distribution_plan import plan_distribution
@@ -93,6 +94,7 @@ def plan_submission(config: Any) -> Plan:
         distribution=plan_distribution(settings),
         variables=variable_texts(settings.environment_variables, "run_config.environment_variables"),
         time_limit_s=_time_limit(settings.max_run_duration_seconds),
+        grace_s=read_settings().grace_s,
         output_folders=_output_folders(settings),
         framework=str(settings.framework),
         communicator=str(settings.communicator),

@@ -218,8 +218,8 @@ async def _lead_to(scope: Scope, send: Send, target: str, headers: list[tuple[by
 def _signin_help() -> bytes:
     return (
         b"<!doctype html><title>Runyard: sign in</title><h1>This browser is not signed in</h1>"
-        b"<p>Type <code>runyard runs show RUN</code> (<code>runyard runs list</code> names them) on this machine and "
-        b"open the page that it prints. "
+        b"<p>Type <code>runyard server status</code>, or <code>runyard runs show RUN</code> for the page of one run "
+        b"(<code>runyard runs list</code> names them), on this machine and open the page that it prints. "
         b"A link works once, for twelve hours.</p>"
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,6 +92,8 @@ class LastResort:
 
         try:
             await self._app(scope, receive, watched)
+        except ClientDisconnect:
+            return  # nobody is left to answer, and nothing is wrong here
         except Exception:
             reference = secrets.token_hex(4)
             logger.exception("A request failed; its answer names the reference %s.", reference)

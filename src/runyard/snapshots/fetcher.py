@@ -20,7 +20,8 @@ class Fetcher:
 
     def __init__(self, content: Content, wanted: Iterator[Tuple[str, int]]) -> None:
         self._content = content
-        self._wanted = wanted
+        self._orders = _batches(wanted)
+        self._began = False
         self._ready: queue.Queue[Union[Batch, BaseException]] = queue.Queue(maxsize=_AHEAD)
         self._stopped = False
         self._left = 0
@@ -44,6 +45,10 @@ class Fetcher:
                 thread.join(0.01)
 
     def _take_batch(self) -> Batch:
+        """The first batch, which is all of a small snapshot, needs no thread and no second connection."""
+        if not self._began:
+            self._began = True
+            return self._fetch_order(next(self._orders))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="snapshot-fetcher", daemon=True)
             self._thread.start()
@@ -54,14 +59,17 @@ class Fetcher:
 
     def _work(self) -> None:
         try:
-            for order in _batches(self._wanted):
+            for order in self._orders:
                 if self._stopped:
                     return
-                self._ready.put((len(order), self._fetch(list(dict.fromkeys(order)))))
+                self._ready.put(self._fetch_order(order))
         except BaseException as error:
             self._ready.put(error)
         finally:
             self._content.close()
+
+    def _fetch_order(self, order: List[str]) -> Batch:
+        return len(order), self._fetch(list(dict.fromkeys(order)))
 
     def _fetch(self, ids: List[str]) -> Dict[str, bytes]:
         found: Dict[str, bytes] = {}

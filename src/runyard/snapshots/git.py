@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.snapshots.secrets import git_excludes, looks_secret
 
@@ -42,6 +42,16 @@ _OVERRIDES = {
     "build_uri": "AZUREML_GIT_BUILD_URI",
 }
 _MLFLOW = {"repository_uri": "repoURL", "branch": "branch", "commit": "commit"}
+
+
+class Repository(NamedTuple):
+    folder: str
+    config_mtime_ns: int
+    config_size: int
+    config_inode: int
+
+
+_addresses: Dict[Repository, str] = {}  # a process that submits again need not ask again
 
 
 @dataclass(frozen=True)
@@ -84,7 +94,8 @@ def without_credentials(uri: str) -> str:
 
 def _ask(source: str, env: Mapping[str, str], time_limit_s: float) -> tuple[Dict[str, str], Optional[bytes], List[str]]:
     git = shutil.which("git", path=env.get("PATH"))
-    if git is None or not _is_in_repository(source):
+    repository = _find_repository(source)
+    if git is None or repository is None:
         return {}, None, []
     deadline = time.monotonic() + time_limit_s
     status = _Command(git, "status", _STATUS, source, env)
@@ -93,11 +104,14 @@ def _ask(source: str, env: Mapping[str, str], time_limit_s: float) -> tuple[Dict
         return {}, None, [f"The git facts were left out: {status.fault}"]
     found, changed = _read_status(text)
     paths = _diff_paths(changed)
-    address = _Command(git, "ls-remote", _ADDRESS, source, env)
+    known = _addresses.get(repository)
+    address = _Command(git, "ls-remote", _ADDRESS, source, env) if known is None else None
     diff = _Command(git, "diff", [*_DIFF, "--", *paths], source, env) if paths else None
-    uri = address.read(deadline)
-    if uri is not None and uri.strip() not in (b"", b"origin"):
-        found["repository_uri"] = uri.decode("utf-8", "replace").strip()
+    uri = known if address is None else _read_address(address, deadline)
+    if uri:
+        found["repository_uri"] = uri
+    if uri is not None and repository.config_inode:
+        _addresses[repository] = uri
     if diff is None:
         return found, None, []
     patch = diff.read(deadline)
@@ -145,16 +159,28 @@ def _properties(found: Mapping[str, str]) -> Dict[str, str]:
     return properties
 
 
-def _is_in_repository(source: str) -> bool:
-    """Whether asking git is worth a process: a `.git` lies in the folder or above it."""
+def _read_address(command: _Command, deadline: float) -> Optional[str]:
+    """Return the repository's address; "" when it has none, None when git did not say."""
+    said = command.read(deadline)
+    if said is None:
+        return "" if "No remote configured" in command.fault else None
+    text = said.decode("utf-8", "replace").strip()
+    return "" if text == "origin" else text
+
+
+def _find_repository(source: str) -> Optional[Repository]:
+    """Return which repository holds the folder, and when it was configured; None: asking git is not worth a process."""
     folder = source
-    while True:
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return True
+    while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
         if parent == folder:
-            return False
+            return None
         folder = parent
+    try:
+        status = os.stat(os.path.join(folder, ".git", "config"))
+    except OSError:  # a worktree's `.git` is a file: its configuration may change unseen
+        return Repository(folder, time.time_ns(), 0, 0)
+    return Repository(folder, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 class _Command:

@@ -19,6 +19,9 @@ class Group:
     def members(self) -> List[int]:
         return [int(line) for line in _read(self.procs).split() if line.isdigit()]
 
+    def add(self, pid: int) -> bool:
+        return _write(self.procs, str(pid))
+
     def is_populated(self) -> bool:
         """Whether a process lives in it or below: the kernel's own count."""
         return "populated 1" in _read(os.path.join(self.path, "cgroup.events"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from runyard.supervisor.cgroups import Group, make_group
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.proc import ProcessEntry, boot_id, boot_ns, oom_kills, read_process, send_signal
 from runyard.supervisor.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
+
+GATHERINGS = 5  # a process that forks while it is moved leaves a child behind: look again
 
 
 class Ranks:
@@ -22,6 +24,7 @@ class Ranks:
         self._unwritten: Dict[int, Dict[str, Any]] = {}
         self._by_pid: Dict[int, int] = {}
         self._oom_kills = 0
+        self._group_name = ""
         self.group: Optional[Group] = None
         self.launched = False
 
@@ -42,11 +45,26 @@ class Ranks:
         if not self._folder.mark("launched"):  # an earlier reaper may have started them
             return
         plan = self._folder.read_object("launch.json")
-        self.group = make_group(str(plan["cgroup"])) if plan.get("cgroup") else None
-        self._try_write("cgroup.json", {"path": self.group.path if self.group else None})
+        self._group_name = str(plan.get("cgroup") or "")
         self._oom_kills = oom_kills()
         for process in plan["processes"]:
             self._start(process, int(plan.get("umask", 0o022)))
+
+    def gather(self, find: Callable[[], List[ProcessEntry]]) -> None:
+        """Put what lives of the run into a cgroup of its own; what it forks from now on is born there.
+
+        Not at the start: the first move in a while makes the kernel wait up to 20 ms, and forks and execs with it.
+        """
+        self.group = make_group(self._group_name) if self._group_name else None
+        if self.group is None:
+            return
+        self._try_write("cgroup.json", {"path": self.group.path})
+        for _ in range(GATHERINGS):
+            outside = {entry.pid for entry in find()} - set(self.group.members())
+            if not outside:
+                return
+            for pid in outside:
+                self.group.add(pid)
 
     def collect(self, pid: int, how: int, status: int) -> bool:
         """Take the end of a child that is still a zombie; False when it is no rank.
@@ -89,8 +107,7 @@ class Ranks:
     def _start(self, process: Dict[str, Any], umask: int) -> None:
         rank = int(process["rank"])
         try:
-            procs = self.group.procs if self.group else None
-            pid = start_rank(process, folder=self._folder.path, umask=umask, procs=procs)
+            pid = start_rank(process, folder=self._folder.path, umask=umask)
         except OSError as error:
             self._ended(rank, NOT_FOUND, None, error=f"The process could not be started: {error}.")
             return

@@ -19,6 +19,7 @@ FIRST_RESTART_S = 0.1
 LONGEST_RESTART_S = 2.0
 STEADY_S = 10.0  # a supervisor that lived this long gets its successor without delay
 SWEEP_MS = 20
+GATHER_S = 0.25  # after the launch: the script has its first moments for itself
 RETRY_MS = 500
 IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 
@@ -42,6 +43,7 @@ class Reaper:
         self._restart_at: Optional[int] = None
         self._restart_s = FIRST_RESTART_S
         self._born = 0
+        self._gather_at: Optional[int] = None
 
     def run(self) -> None:
         self._listen_to_signals()
@@ -53,6 +55,7 @@ class Reaper:
             self._wait()
             self._collect()
             self._restart_supervisor()
+            self._gather()
             self._go_on_sweeping()
             self._ranks.write_exits()
             self._tell_news()
@@ -79,8 +82,9 @@ class Reaper:
     def _timeout_ms(self) -> Optional[int]:
         if self._sweep is not None:
             return SWEEP_MS
-        if self._restart_at is not None and self._leave is None:
-            return max(0, (self._restart_at - boot_ns()) // 1_000_000 + 1)
+        due = [at for at in (self._gather_at, self._restart_at if self._leave is None else None) if at is not None]
+        if due:
+            return max(0, (min(due) - boot_ns()) // 1_000_000 + 1)
         return RETRY_MS if self._ranks.is_unwritten else None
 
     def _start_supervisor(self) -> None:
@@ -143,6 +147,7 @@ class Reaper:
         what = order.get("do")
         if what == "launch":
             self._ranks.launch()
+            self._gather_at = boot_ns() + int(GATHER_S * 1e9)
             self._has_news = True
         elif what == "signal":
             self._ranks.signal(int(order["signal"]), self._find_left())
@@ -188,6 +193,11 @@ class Reaper:
 
     def _find_children(self) -> List[int]:
         return direct_children(without=self._child)
+
+    def _gather(self) -> None:
+        if self._gather_at is not None and boot_ns() >= self._gather_at:
+            self._gather_at = None
+            self._ranks.gather(self._find_left)
 
     def _go_on_sweeping(self) -> None:
         if self._sweep is not None and self._sweep.step():

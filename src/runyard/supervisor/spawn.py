@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping
 
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
 
-def start_rank(process: Mapping[str, Any], *, folder: str, umask: int, procs: Optional[str]) -> int:
+def start_rank(process: Mapping[str, Any], *, folder: str, umask: int) -> int:
     """Fork and exec one of `launch.json`'s processes; return its pid.
 
     A process that cannot be executed ends with 127 (or 126) and says why in its log and in `exits/<rank>.error`.
@@ -20,7 +20,7 @@ def start_rank(process: Mapping[str, Any], *, folder: str, umask: int, procs: Op
         return pid
     code = NOT_FOUND
     try:
-        _become(process, folder, umask, procs)
+        _become(process, folder, umask)
     except PermissionError as error:
         code = CANNOT_EXECUTE
         _leave_word(process, folder, error)
@@ -30,12 +30,10 @@ def start_rank(process: Mapping[str, Any], *, folder: str, umask: int, procs: Op
         os._exit(code)
 
 
-def _become(process: Mapping[str, Any], folder: str, umask: int, procs: Optional[str]) -> None:
+def _become(process: Mapping[str, Any], folder: str, umask: int) -> None:
     os.setsid()
     _redirect(os.path.join(folder, process["log"]))
     _default_signals()
-    if procs is not None:
-        _join(procs)
     _close_above(2)
     os.umask(umask)
     os.chdir(process["cwd"])
@@ -62,14 +60,6 @@ def _default_signals() -> None:
         except (OSError, ValueError):
             continue
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
-def _join(procs: str) -> None:
-    try:
-        with open(procs, "w", encoding="utf-8") as file:
-            file.write("0")
-    except OSError:
-        pass
 
 
 def _close_above(last: int) -> None:
