@@ -24,6 +24,8 @@ FOREIGN = ("RUNYARD_", "AZUREML_", "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEB
 @pytest.fixture(scope="session", autouse=True)
 def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A short folder for this worker: homes, sockets. At the end every process that knows it is gone."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what ends in &; scripts would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     with pytest.MonkeyPatch.context() as patch:
         folder = Path(tempfile.mkdtemp(prefix="ry-"))  # short: socket paths end at 107 bytes
         for name in [name for name in os.environ if name.startswith(FOREIGN)]:
