@@ -25,7 +25,7 @@ demo: $(VENV)/ready-demo
 	@RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) examples/first_run/submit.py
 
 test: $(VENV)/ready-dev
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile
+	$(PY) -m pytest -n $(WORKERS) --dist worksteal
 
 # pytest answers 5 when nothing is marked so.
 test-external: $(VENV)/ready-dev

@@ -93,7 +93,7 @@ def make_tree(source: Path) -> None:
 
 
 def change(source: Path, number: int) -> None:
-    path = source / f"package_{number * 7 % FOLDERS}" / "module_50.py"
+    path = source / "package_50" / "module_50.py"
     path.write_text(f"changed in round {number}\n" * 1000)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -43,8 +44,11 @@ REGISTRIES = re.compile(
 
 
 def files(*patterns: str) -> list[Path]:
-    found = [path for pattern in patterns for path in ROOT.rglob(pattern)]
-    return sorted(path for path in found if path.is_file() and not SKIPPED & set(path.relative_to(ROOT).parts))
+    found = []
+    for place, folders, names in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in SKIPPED]
+        found += [Path(place, name) for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    return sorted(path for path in found if path.is_file())
 
 
 def anchors(page: Path) -> set[str]:

@@ -72,6 +72,8 @@ def test_a_plain_script_runs_and_its_output_alone_is_on_stdout(project: Path) ->
     assert sorted(result.stdout.splitlines()) == ["args ['--alpha', '0.5'] blue", "to stderr"]
     assert "Completed" in result.stderr and "files: outputs/model.txt" in result.stderr
     assert re.search(r"^Page http://127\.0\.0\.1:\d+/", result.stderr, re.MULTILINE)
+    run = show(run_id_of(result))["run"]
+    assert isinstance(run, dict) and run["warnings"] == []  # the default environment names nothing to install
 
 
 def test_arguments_need_no_dashes_before_them(project: Path) -> None:

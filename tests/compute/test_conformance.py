@@ -14,8 +14,10 @@ from runyard.compute.base import ComputeBackend
 from runyard.core.errors import NotFound
 from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
+from runyard.supervisor.proc import list_processes
 from runyard.testing.compute_backend import ComputeBackendSuite
 from runyard.testing.fake_server import FakeServer
+from tests.supervisor.supervised import command_line, share_cache, wait_for
 
 
 class Bench:
@@ -53,10 +55,16 @@ class Bench:
 
 @pytest.fixture(params=["local"])
 def bench(request: pytest.FixtureRequest, home: Path) -> Iterator[Bench]:
+    share_cache(home)
     bench = Bench(home, load_backend(request.param, Settings(home=home)))
     yield bench
     bench.backend.close()
+    wait_for(lambda: not supervisors_of(home))  # one that found its job claimed may still be leaving
     bench.server.stop()
+
+
+def supervisors_of(home: Path) -> list[int]:
+    return [entry.pid for entry in list_processes() if f"{home}/runs/".encode() in command_line(entry.pid)]
 
 
 class TestComputeBackends(ComputeBackendSuite): ...

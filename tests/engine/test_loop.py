@@ -6,11 +6,14 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from runyard.core.statuses import RunStatus
+from runyard.engine import loop
 from tests.engine.bench import Bench
 
 
-def wait_until(condition: object, what: str, *, seconds: float = 5.0) -> None:
+def wait_until(condition: object, what: str, *, seconds: float = 20.0) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
     while not condition():
@@ -18,19 +21,16 @@ def wait_until(condition: object, what: str, *, seconds: float = 5.0) -> None:
         time.sleep(0.005)
 
 
-def test_a_freed_place_is_taken_at_once_by_the_next_run(tmp_path: Path) -> None:
+def test_a_freed_place_is_taken_at_once_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "TICK_S", 600.0)  # no round comes by itself
     bench = Bench(tmp_path, local_runs=1)
     bench.engine.loop.start()
     bench.submit("exp_1")
     bench.submit("exp_2")
 
-    began = time.monotonic()
     bench.report(RunStatus.COMPLETED, "exp_1")
     wait_until(lambda: bench.backend.jobs_of("exp_2"), "the second run did not start")
-    took = time.monotonic() - began
     bench.engine.stop()
-
-    assert took < 0.5
 
 
 def test_stop_ends_the_thread_and_lets_the_backends_go(bench: Bench) -> None:

@@ -212,7 +212,9 @@ def test_an_old_attempt_ships_its_late_points_and_does_not_touch_the_new_log(shi
     assert shipping.artifacts.read_stream(log.chunks[0]) == b"second"
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(st.data())
 def test_cut_repeated_reordered_and_restarted_shipments_store_each_point_once(
     tmp_path: Path, data: st.DataObject

@@ -134,9 +134,9 @@ def test_the_second_call_is_fast_and_the_first_of_a_process_too(tmp_path: Path) 
 def _timed(home: Path, *, fresh: bool) -> float:
     if fresh:
         injection._found.clear()
-    start = time.perf_counter()
+    start = time.process_time()
     injection_folder(home)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def test_nothing_but_the_standard_library_is_loaded(tmp_path: Path) -> None:

@@ -198,7 +198,9 @@ def test_a_step_that_is_no_64_bit_integer_is_refused_with_the_metrics_name(
         max_size=30,
     )
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 def test_every_scalar_comes_back_exactly_by_log_list_row_and_table(
     tmp_path_factory: pytest.TempPathFactory, values: list[Any]
 ) -> None:

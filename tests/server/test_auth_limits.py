@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -108,13 +109,13 @@ def test_each_route_has_its_own_limit(server: Guarded, target: str, taken: int, 
 
 @pytest.mark.parametrize("size", [70_000, 300_000, MIB, 10 * MIB])
 def test_a_head_that_is_too_long_is_refused(door: Door, size: int) -> None:
-    start_at = time.monotonic()
+    begin = time.process_time()
     one = door.ask("GET", "/api/v1/health", ["X-Long: " + "a" * size])
     many = door.ask("GET", "/api/v1/health", [f"X-{i}: {'a' * 1000}" for i in range(size // 1000)])
     path = door.ask("GET", "/" + "a" * size)
 
     assert (one.status, many.status, path.status) == (431, 431, 431)
-    assert time.monotonic() - start_at < 3
+    assert time.process_time() - begin < 3  # the server is in this process
 
 
 def test_a_head_of_usual_size_is_taken(door: Door) -> None:
@@ -188,6 +189,11 @@ def resident_kb(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
+def cpu_s(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def slowest_of(client: Client, count: int) -> float:
     spent = []
     for _ in range(count):
@@ -204,7 +210,7 @@ def test_oversize_requests_and_slow_peers_cost_the_real_server_little(home: Path
     bearer = f"Authorization: Bearer {client.address.token}"
     before = resident_kb(pid)
 
-    begin = time.monotonic()
+    begin = cpu_s(pid)
     statuses = [
         send_chunked(door, "/api/v1/chunks", JSON, most=1 << 30)[0].status,
         send_chunked(door, "/api/v1/signin-codes", bearer, JSON, most=1 << 30)[0].status,
@@ -213,7 +219,7 @@ def test_oversize_requests_and_slow_peers_cost_the_real_server_little(home: Path
             "PUT", "/api/v1/workspaces/abc", [bearer, JSON, "Content-Encoding: gzip"], b"\x1f\x8b" + bytes(1000)
         ).status,
     ]
-    spent = time.monotonic() - begin
+    spent = cpu_s(pid) - begin
     slow = [door.connect() for _ in range(500)]
     try:
         for sock in slow:

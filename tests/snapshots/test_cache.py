@@ -351,7 +351,9 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(steps)
 def test_a_snapshot_with_a_cache_is_the_snapshot_without(
     tmp_path_factory: pytest.TempPathFactory, history: list[tuple[str, str, str]]

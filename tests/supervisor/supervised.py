@@ -34,6 +34,13 @@ def wait_for(what: Callable[[], T], *, timeout_s: float = 30.0) -> T:
         time.sleep(0.005)
 
 
+def share_cache(home: Path) -> None:
+    """Let all homes of a test session have one cache: looking at an interpreter takes longer than most runs here."""
+    shared = home.parent / "shared-cache"
+    shared.mkdir(mode=0o700, exist_ok=True)
+    (home / "cache").symlink_to(shared)
+
+
 class Job:
     """One submitted run."""
 
@@ -75,7 +82,7 @@ class Job:
 
     def supervisor_pid(self) -> int:
         """Return the reaper's child that is the supervisor."""
-        return int(wait_for(self._find_supervisor))
+        return int(wait_for(self.find_supervisor))
 
     def rank_pid(self) -> int:
         return int(json.loads(self.wait_for_file("ranks.json").read_text())[0]["pid"])
@@ -83,18 +90,22 @@ class Job:
     def living(self) -> list[int]:
         """Return processes that carry the run's cookie."""
         pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        return [pid for pid in pids if has_cookie(pid, self.cookie) and _lives(pid)]
+        return [pid for pid in pids if has_cookie(pid, self.cookie) and lives(pid)]
 
     def log(self, name: str = "user_logs/std_log.txt") -> bytes:
         return bytes(self.run.logs[name])
 
-    def _find_supervisor(self) -> int:
+    def has_left(self) -> bool:
+        return self.process is not None and self.process.poll() is not None
+
+    def find_supervisor(self) -> int:
+        """Return the supervisor's pid, 0 when there is none now."""
         ranks = {entry["pid"] for entry in self._ranks()}
         reaper = self.reaper_pid()
         for name in os.listdir("/proc"):
             entry = read_process(int(name)) if name.isdigit() else None
             if entry and entry.ppid == reaper and entry.pid not in ranks and entry.state not in "ZX":
-                return entry.pid if b"--run" in Path(f"/proc/{name}/cmdline").read_bytes() else 0
+                return entry.pid if b"--run" in command_line(entry.pid) else 0
         return 0
 
     def _ranks(self) -> list[dict[str, Any]]:
@@ -107,6 +118,7 @@ class Site:
 
     def __init__(self, home: Path, *, keep: bool = True) -> None:
         self.home = home
+        share_cache(home)
         self.server = FakeServer(str(home / "s.sock")).start()
         self.variables = {"PATH": os.environ["PATH"], "RUNYARD_HOME": str(home)}
         if keep:
@@ -164,6 +176,13 @@ def kill_all(job: Job) -> None:
             continue
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     entry = read_process(pid)
     return entry is not None and entry.state not in "ZX"
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

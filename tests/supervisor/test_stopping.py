@@ -53,7 +53,7 @@ def test_cancel_reaches_the_program_at_once_and_ends_as_canceled(site: Site) -> 
 
 
 def test_a_program_that_ignores_term_is_killed_after_the_grace(site: Site) -> None:
-    job = site.start(STUBBORN, grace_s=1.0)
+    job = site.start(STUBBORN, grace_s=0.5)
     job.wait_for_text("started")
     pid = job.rank_pid()
     began = time.monotonic()
@@ -62,7 +62,7 @@ def test_a_program_that_ignores_term_is_killed_after_the_grace(site: Site) -> No
     took_s = time.monotonic() - began
     run = job.wait()
 
-    assert 1.0 <= took_s < 1.6
+    assert 0.5 <= took_s < 1.1
     assert run.status == "Canceled"
 
 
@@ -87,6 +87,21 @@ def test_fail_stops_the_processes_and_keeps_its_error(site: Site) -> None:
     assert run.status == "Failed"
     assert run.error == {"code": "UserError", "message": "not converging"}
     assert job.living() == []
+
+
+def test_fail_keeps_its_error_when_the_server_is_slow_to_tell_it(site: Site) -> None:
+    job = site.start(SLEEP)
+    job.wait_for_text("started")
+    site.server.stop()
+    (job.folder / "control.json").write_text('{"desired": "fail"}')
+    ring(job)
+    wait_for(lambda: job.living() == [])
+    time.sleep(2.2)  # nothing tells from outside how long the supervisor means to wait
+    job.run.desired_error = {"code": "UserError", "message": "not converging"}
+    job.run.desired = "fail"
+    site.server.start()
+
+    assert job.wait().error == {"code": "UserError", "message": "not converging"}
 
 
 def test_a_cancel_that_the_backend_could_not_deliver_comes_with_the_next_answer(site: Site) -> None:
@@ -124,7 +139,7 @@ def test_cancel_while_preparing_starts_nothing(site: Site) -> None:
 
 
 def test_the_time_limit_ends_the_run_as_canceled_with_its_own_code(site: Site) -> None:
-    job = site.start(SLEEP, time_limit_s=1.0)
+    job = site.start(SLEEP, time_limit_s=0.6)
     began = time.monotonic()
     run = job.wait()
 
@@ -132,20 +147,20 @@ def test_the_time_limit_ends_the_run_as_canceled_with_its_own_code(site: Site) -
     assert run.error is not None
     assert run.error["code"] == "RunTimeLimitExceeded"
     assert "max_run_duration_seconds" in run.error["message"]
-    assert 1.0 <= time.monotonic() - began < 4
+    assert 0.6 <= time.monotonic() - began < 3.6
 
 
 def test_the_time_limit_survives_a_killed_supervisor(site: Site) -> None:
-    job = site.start(SLEEP, time_limit_s=2.0)
+    job = site.start(SLEEP, time_limit_s=1.2)
     job.wait_for_text("started")
     began = time.monotonic()
-    time.sleep(1.0)
+    time.sleep(0.6)
     os.kill(job.supervisor_pid(), signal.SIGKILL)
     run = job.wait()
 
     assert run.error is not None
     assert run.error["code"] == "RunTimeLimitExceeded"
-    assert time.monotonic() - began < 3.5
+    assert time.monotonic() - began < 2.7
 
 
 def test_cancel_against_finish_ends_in_one_final_state(site: Site) -> None:

@@ -8,22 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import runyard
+from runyard.core.attempts import writer_attempt
 from runyard.supervisor.proc import read_process
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Job, Site, wait_for
 
-Start = Callable[[str], tuple[Job, "subprocess.Popen[bytes]"]]
+Start = Callable[..., tuple[Job, "subprocess.Popen[bytes]"]]
 
 
 @pytest.fixture
 def interactive(site: Site) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(script: str) -> tuple[Job, subprocess.Popen[bytes]]:
+    def start(script: str, **options: Any) -> tuple[Job, subprocess.Popen[bytes]]:
         source = os.path.dirname(os.path.dirname(runyard.__file__))
         process = subprocess.Popen(
             [sys.executable, "-c", f"import os, sys\nsys.stdin.readline()\n{COUNTER}{script}"],
@@ -33,7 +35,7 @@ def interactive(site: Site) -> Iterator[Start]:
         started.append(process)
         entry = read_process(process.pid)
         assert entry is not None
-        job = site.prepare("", interactive_pid=process.pid, interactive_start_ticks=entry.start_ticks)
+        job = site.prepare("", interactive_pid=process.pid, interactive_start_ticks=entry.start_ticks, **options)
         job.start("--watch").wait_for_file("journal")
         assert process.stdin is not None
         process.stdin.write(b"\n")
@@ -85,7 +87,7 @@ def test_an_open_journal_keeps_the_watcher_until_the_process_ends(site: Site, in
         "number(fd, 2.0)\n"
     )
     wait_for(lambda: site.server.journal_of(job.id))
-    time.sleep(1.5)
+    time.sleep(1.2)
     assert not job.run.is_over
     (job.folder / "go").touch()
     run = job.wait()
@@ -94,3 +96,49 @@ def test_an_open_journal_keeps_the_watcher_until_the_process_ends(site: Site, in
     assert run.status == "Failed"
     assert run.error == {"code": "UserError"}
     assert site.server.numbers(job.id) == [2.0]
+
+
+GUEST = (
+    "fd = open_segment(0)\nnumber(fd, 1.0)\n"
+    "while not os.path.exists(folder + '/go'): time.sleep(0.01)\n"
+    "if os.path.exists(folder + '/more'): number(fd, 2.0)\n"
+)
+
+
+def start_guest(site: Site, interactive: Start, **server: str) -> tuple[Job, subprocess.Popen[bytes]]:
+    """A process that logs on a run which it is not, its first record with the server."""
+    del site.variables["RUNYARD_KEEP_RUN_FOLDERS"]
+    address = {"kind": "unix", "path": site.server.path, **server}
+    job, process = interactive(GUEST, attempt=writer_attempt(1, 1), server=address)
+    wait_for(lambda: site.server.numbers(job.id) == [1.0])
+    size = len(site.server.journal_of(job.id)[0])
+    wait_for(lambda: [path.read_bytes() for path in job.folder.glob("journal/*.acked")] == [size.to_bytes(8, "little")])
+    return job, process
+
+
+def test_a_guest_with_nothing_to_send_leaves_a_stopped_server_alone(site: Site, interactive: Start) -> None:
+    job, process = start_guest(site, interactive, home=str(site.home))  # a private server, started when needed
+    site.server.stop()
+    (job.folder / "go").touch()
+    process.wait()
+    assert job.process is not None
+    assert job.process.wait(10) == 0
+
+    assert not job.folder.exists()
+    assert not (site.home / "server").exists()
+    assert job.run.heartbeats == 0
+    assert job.run.statuses == []
+
+
+def test_what_a_guest_wrote_last_waits_for_the_server(site: Site, interactive: Start) -> None:
+    job, process = start_guest(site, interactive)
+    site.server.stop()
+    (job.folder / "more").touch()
+    (job.folder / "go").touch()
+    process.wait()
+    site.server.start()
+    assert job.process is not None
+    job.process.wait(10)
+
+    assert site.server.numbers(job.id) == [1.0, 2.0]
+    assert not job.folder.exists()

@@ -169,11 +169,18 @@ def _client(address: Address) -> Client:
 def _revive(address: Address) -> Address:
     """Start the private server again, or wait for whoever can; the caller keeps its own token."""
     settings = replace(read_settings(), home=Path(str(address.home)), url=None)
+    is_own = address.token.startswith("ryt_")
+    if not is_own and not os.path.isdir(str(settings.home)):
+        raise ServerUnreachable(
+            f"The private server of {settings.home} is gone.",
+            why="Its whole home was removed, and with it this run.",
+            hint="Submit the run again.",
+        )
     try:
         found = ensure(settings)
     except MissingExtra:
         found = _wait_for_other(settings)
-    own = _read_token(settings.home) if address.token.startswith("ryt_") else None
+    own = _read_token(settings.home) if is_own else None
     return replace(found, token=own or address.token)
 
 

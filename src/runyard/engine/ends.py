@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent
 from runyard.core.plain import to_plain
 from runyard.core.records import Mark, Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.attempts import is_writer
 from runyard.engine.streams import close_streams, stream_size
 from runyard.engine.texts import storable_value
 from runyard.engine.watch import hear

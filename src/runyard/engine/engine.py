@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from runyard.artifacts.base import ArtifactStore
+from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict
 from runyard.core.folders import server_folder
 from runyard.core.frames import Frame
 from runyard.core.records import NewRun, Run
 from runyard.core.settings import Settings
 from runyard.engine import control, ends, schedule, watch
-from runyard.engine.attempts import is_writer
 from runyard.engine.backends import Backends, open_backends
 from runyard.engine.clock import Clock, SystemClock
 from runyard.engine.ends import StateReport

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from runyard.core.attempts import writer_attempt
 from runyard.core.folders import run_folder
 from runyard.core.specs import RunSpec
-from runyard.engine.attempts import writer_attempt
 from runyard.engine.handover import job_of
 from runyard.engine.spool import Spooled
 from runyard.engine.submit import Watched

@@ -140,7 +140,8 @@ def _cached(
 def _keep(kept: Path, answer: Dict[str, Any]) -> None:
     beside = kept.with_name(f".{kept.name}.{os.urandom(4).hex()}")
     try:
-        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (kept.parent.parent, kept.parent):  # not the home above: one that was removed stays so
+            folder.mkdir(mode=0o700, exist_ok=True)
         beside.write_text(json.dumps(answer), encoding="utf-8")
         beside.replace(kept)
     except OSError:  # a cache that cannot be written costs time, nothing else

@@ -41,6 +41,8 @@ def find_rank(variables: Mapping[str, str]) -> int:
 
 def write_exit(folder: str, rank: int, status: int, usage: resource.struct_rusage) -> None:
     """Write `exits/<rank>.json` beside, make it durable and rename it into place."""
+    if not os.path.isdir(folder):  # removed while we ran: nobody reads it
+        return
     os.makedirs(f"{folder}/exits", mode=0o700, exist_ok=True)
     path = f"{folder}/exits/{rank}.json"
     fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -3,7 +3,8 @@
 `exceptions/<pid>.json` tells of an uncaught exception. `ends/<pid>.json` `{pid, ok, code}` tells how the rank process
 itself ended, for a supervisor that finds the reaper, its parent, gone. A rank process leads its own session, or is
 named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given in the main thread, 1 after an
-uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)` leaves no file at all.
+uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)` leaves no file at all. So once the
+reaper is gone, `ends/<pid>.code` is written too: one byte, the very code, by the C library's `exit()`.
 
 This module is loaded at every interpreter start: what it needs later is imported later.
 """
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _MOST_MESSAGE = 3000
 _MOST_TRACEBACK = 16000
+_UNBUFFERED = 2  # _IONBF
 _INTERRUPTED = '{"pid": %d, "type": "KeyboardInterrupt", "message": "", "traceback": "", "missing_module": null}'
 
 
@@ -31,6 +33,7 @@ class _Ending:
     def __init__(self, run_folder: str) -> None:
         self.run_folder = run_folder
         self.pid = os.getpid()
+        self.parent = os.getppid()
         self.main_thread = _thread.get_ident()
         self.code = 0
         self.reported: Optional[BaseException] = None
@@ -140,13 +143,33 @@ def _write_end(ending: _Ending) -> None:
         code = 1 if ending.reported is not None else ending.code
         facts = f'{{"pid": {ending.pid}, "ok": {str(not code).lower()}, "code": {code}}}'
         _write(ending.run_folder, "ends", facts)
+        if os.getppid() != ending.parent:  # nobody of ours collects the exit code
+            _have_code_written(f"{ending.run_folder}/ends/{ending.pid}.code")
     except Exception:
         pass
 
 
+def _have_code_written(path: str) -> None:
+    """Let `exit(code)` call `fputc(code, file)`: what Python makes of SystemExit is known to nobody before.
+
+    This is the last of Python's exit functions, so no child can inherit it. Without glibc nothing is written.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None)
+    libc.fopen.restype = ctypes.c_void_p
+    stream = ctypes.c_void_p(libc.fopen(os.fsencode(path), b"wxe"))
+    if stream and hasattr(libc, "on_exit"):
+        libc.setvbuf(stream, None, _UNBUFFERED, 0)
+        libc.on_exit(libc.fputc, stream)
+
+
 def _write(run_folder: str, folder: str, text: str) -> None:
     """Write `<folder>/<pid>.json` beside and rename it into place."""
-    os.makedirs(f"{run_folder}/{folder}", mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(f"{run_folder}/{folder}", 0o700)  # never the run folder itself: one that was removed stays so
+    except FileExistsError:
+        pass
     path = f"{run_folder}/{folder}/{os.getpid()}.json"
     fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:

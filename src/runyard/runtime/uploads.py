@@ -65,7 +65,10 @@ def _binary(stream: Any) -> Any:
 
 
 def _copy_beside(reader: Any, path: str) -> int:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    try:
+        os.mkdir(os.path.dirname(path), 0o700)
+    except FileExistsError:
+        pass
     beside = f"{path}.tmp"
     try:
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as writer:

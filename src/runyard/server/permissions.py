@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from runyard.core.attempts import is_writer
 from runyard.core.errors import NotAllowed, NotFound
-from runyard.engine.attempts import is_writer
 from runyard.store.base import RunStore
 
 

@@ -18,6 +18,7 @@ from runyard.core.plain import from_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.supervisor.again import command
+from runyard.supervisor.folder import Place
 from runyard.supervisor.loops import Backoff
 
 logger = logging.getLogger(__name__)
@@ -32,13 +33,24 @@ REFUSED_FOR_S = 120.0  # so long a server may not know our token before we belie
 REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
 
 
-class Connection:
-    """Shared by the supervisor's threads. `aside` is entered while a process leaves the run's tree."""
+class HomeGone(Exception):
+    """The whole home was removed: there is nobody to tell anything, and nothing left to keep."""
 
-    def __init__(self, job: JobSpec, settings: Settings, *, aside: Aside) -> None:
+
+class Connection:
+    """Shared by the supervisor's threads. `aside` is entered while a process leaves the run's tree.
+
+    The private server is started again only while `needs_server` says so, and never in a home that was removed.
+    """
+
+    def __init__(
+        self, job: JobSpec, settings: Settings, *, aside: Aside, needs_server: Callable[[], bool] = lambda: True
+    ) -> None:
         address = from_plain(Address, {**job.server, "token": job.token})
         self.client = Client(Transport(address, revive=self._revive if address.home else None))
+        self._home = Place(address.home or job.home)
         self._settings = settings
+        self._needs_server = needs_server
         self._aside = aside
         self._lock = threading.Lock()
         self._silent_since: Optional[float] = None
@@ -59,6 +71,7 @@ class Connection:
 
         Raises:
             UserError: the server refuses it; repeating cannot help.
+            HomeGone: nobody answers, and nobody ever will.
         """
         backoff = Backoff()
         refused_since: Optional[float] = None
@@ -67,16 +80,22 @@ class Connection:
                 return self.call(work)
             except SystemFailure as error:
                 logger.debug("waiting for the server: %s", error)
+                self.check_home()
             except REFUSALS:
                 refused_since = refused_since or time.monotonic()
                 if time.monotonic() - refused_since > REFUSED_FOR_S:
                     raise
             time.sleep(backoff.next_s())
 
+    def check_home(self) -> None:
+        """Raises HomeGone."""
+        if self._home.is_gone():
+            raise HomeGone
+
     def _revive(self, address: Address) -> Address:
         """Start the private server as the SDK would; not at once, and not from every thread."""
         silent_s = time.monotonic() - (self._silent_since or time.monotonic())
-        if silent_s < REVIVE_AFTER_S:
+        if silent_s < REVIVE_AFTER_S or self._home.is_gone() or not self._needs_server():
             raise ServerUnreachable(f"The server at {address} does not answer.")
         with self._lock:
             if time.monotonic() - self._revived_at < REVIVE_EVERY_S:

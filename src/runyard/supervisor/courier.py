@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any, Callable, Dict
 
+from runyard.core.attempts import is_writer
 from runyard.core.errors import MissingContent, UserError
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -16,7 +17,7 @@ from runyard.supervisor.connection import REFUSALS, Aside, Connection
 from runyard.supervisor.files import OutputFiles
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.journals import Journals
-from runyard.supervisor.logs import Logs
+from runyard.supervisor.logs import FOLDERS, Logs
 from runyard.supervisor.loops import Backoff, Loop
 from runyard.supervisor.reporter import Reporter
 from runyard.supervisor.seen import SeenRuns
@@ -32,7 +33,11 @@ START_SOON_S = 0.05
 
 
 class Courier:
-    """`start` begins to report and ship; `deliver` sends what is left and then the end."""
+    """`start` begins to report and ship; `deliver` sends what is left and then the end.
+
+    A guest (a process that logs on a run which it is not) sends records and nothing else: no logs, no heartbeats, and
+    it starts no server as long as it has nothing to send.
+    """
 
     def __init__(
         self,
@@ -45,8 +50,9 @@ class Courier:
     ) -> None:
         self._folder = folder
         self._job = job
-        self.connection = Connection(job, settings, aside=aside)
-        self.reporter = Reporter(self.connection, job, notify=notify)
+        self.is_guest = is_writer(job.attempt)
+        self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
+        self.reporter = Reporter(self.connection, job, notify=notify, beats=not self.is_guest)
         self.seen = SeenRuns(folder)
         warn = self.reporter.warn
         uploader = Uploader(self.connection, attempt=job.attempt)
@@ -55,7 +61,7 @@ class Courier:
         self.shipper = Shipper(
             job.run_id,
             self._journals,
-            Logs(folder, warn=warn),
+            Logs(folder, warn=warn, folders=() if self.is_guest else FOLDERS),
             connection=self.connection,
             warn=warn,
             hear=self.reporter.hear,
@@ -106,11 +112,15 @@ class Courier:
             self._journals.warn_of_tails()
             self._drain()
             self.reporter.stop()
-            self._post(final)
+            if self._needs_server():
+                self._post(final)
         except UserError as error:
             logger.error("the server does not take the end of this run: %s", error)
             return False
         return True
+
+    def _needs_server(self) -> bool:
+        return not self.is_guest or bool(self._journals.behind() or self.reporter.take_unreported())
 
     def _drain(self) -> None:
         self.connection.insist(self._files.finish)

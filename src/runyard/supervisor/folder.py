@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
@@ -14,11 +14,34 @@ from runyard.supervisor.proc import boot_id, read_process
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "exits", "exceptions", "ends")
 
 
+class Place:
+    """A folder as it is now, to tell later whether it is still that one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._inode = self._find_inode()
+
+    def is_gone(self) -> bool:
+        """Whether it was removed, also when another stands in its place. A failing disk says nothing."""
+        try:
+            return self._inode is None or self._find_inode() != self._inode
+        except OSError:
+            return False
+
+    def _find_inode(self) -> Optional[Tuple[int, int]]:
+        try:
+            status = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino
+
+
 class RunFolder:
     """One attempt's folder on this node."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
+        self._place = Place(self.path)
 
     def at(self, *parts: str) -> str:
         return os.path.join(self.path, *parts)
@@ -26,9 +49,16 @@ class RunFolder:
     def has(self, name: str) -> bool:
         return os.path.lexists(self.at(name))
 
+    def is_gone(self) -> bool:
+        return self._place.is_gone()
+
     def make_subfolders(self) -> None:
+        """Make them where they are missing; never the run folder itself. Raises FileNotFoundError when that is gone."""
         for name in SUBFOLDERS:
-            os.makedirs(self.at(name), mode=0o700, exist_ok=True)
+            try:
+                os.mkdir(self.at(name), 0o700)
+            except FileExistsError:
+                pass
 
     def job(self) -> JobSpec:
         with open(self.at("job.json"), encoding="utf-8") as file:
@@ -41,6 +71,14 @@ class RunFolder:
                 return json.load(file)
         except (OSError, ValueError):
             return None
+
+    def read_bytes(self, name: str) -> bytes:
+        """Return a small file's content, nothing when it is missing."""
+        try:
+            with open(self.at(name), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
 
     def read_object(self, name: str) -> Dict[str, Any]:
         value = self.read(name)

@@ -63,7 +63,7 @@ class Journals:
 
     def behind(self) -> List[Segment]:
         """Return segments with something to ship, those with least shipped first: none starves behind a busy one."""
-        return sorted((one for one in self._segments.values() if one.is_behind), key=lambda one: one.offset)
+        return sorted((one for one in list(self._segments.values()) if one.is_behind), key=lambda one: one.offset)
 
     def unsynced(self) -> List[Segment]:
         """Return segments with bytes that only the page cache of this machine has."""

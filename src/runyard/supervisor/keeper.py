@@ -13,6 +13,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.channel import Channel, ChannelClosed
+from runyard.supervisor.exit_codes import Exit, find_exit
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.killing import Sweep, find_marked, subtree
 from runyard.supervisor.proc import (
@@ -145,6 +146,7 @@ class Adopted(Keeper):
         path = folder.read_object("cgroup.json").get("path")
         self._group: Optional[Group] = Group(path) if path else None
         self._poll = select.epoll()
+        self._pidfds: Dict[int, int] = {}
         self._sweep: Optional[Sweep] = None
         self.launched = True
         self.ranks = list(folder.read("ranks.json") or ())
@@ -163,8 +165,7 @@ class Adopted(Keeper):
 
     def update(self) -> None:
         for fd, _ in self._poll.poll(0):
-            self._poll.unregister(fd)
-            os.close(fd)
+            self._poll.unregister(fd)  # else it stays readable; it is closed once it has told how the rank ended
         known = {record["rank"] for record in self.exits}
         for entry in self.ranks:
             if entry["rank"] not in known and not self._is_alive(entry):
@@ -202,30 +203,43 @@ class Adopted(Keeper):
             return
         fd = open_pidfd(int(entry["pid"]), int(entry["start_ticks"]))
         if fd is not None:
+            self._pidfds[entry["rank"]] = fd
             self._poll.register(fd, select.EPOLLIN)
 
     def _is_alive(self, entry: Dict[str, Any]) -> bool:
         return not self._rebooted and is_alive(int(entry["pid"]), int(entry["start_ticks"]))
 
     def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
-        """Return how a rank ended: the reaper's record, else the process's own word, else unknown."""
+        """Return how a rank ended: the reaper's record, else the kernel's word, the process's own, else unknown."""
         record = self._folder.read_object(f"exits/{entry['rank']}.json")
         if record.get("rank") == entry["rank"]:
             return record
         end: Dict[str, Any] = {"rank": entry["rank"], "code": None, "signal": None, "ended_boot_ns": boot_ns()}
-        own = self._folder.read_object(f"ends/{entry['pid']}.json")
-        exception = self._folder.read_object(f"exceptions/{entry['pid']}.json")
         if self._rebooted:
-            end.update(unknown=True, lost=True)
-        elif isinstance(own.get("code"), int):
-            end.update(code=own["code"])
-        elif own.get("ok") is True:
-            end.update(code=0)
-        elif exception or own.get("ok") is False:
-            end.update(code=1)
-        else:
-            end.update(unknown=True)
-        return end
+            return {**end, "unknown": True, "lost": True}
+        found = self._ask_kernel(entry)
+        if found is not None:
+            return {**end, "code": found.code, "signal": found.signal}
+        code = self._own_word(int(entry["pid"]))
+        return {**end, "unknown": True} if code is None else {**end, "code": code}
+
+    def _ask_kernel(self, entry: Dict[str, Any]) -> Optional[Exit]:
+        fd = self._pidfds.pop(entry["rank"], None)
+        try:
+            return find_exit(int(entry["pid"]), int(entry["start_ticks"]), fd)
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _own_word(self, pid: int) -> Optional[int]:
+        """Return what the process said: the very code, or that it failed. That it found nothing wrong is no proof."""
+        exact = self._folder.read_bytes(f"ends/{pid}.code")
+        if exact:
+            return exact[0]
+        own = self._folder.read_object(f"ends/{pid}.json")
+        if own.get("code") or own.get("ok") is False or self._folder.read_object(f"exceptions/{pid}.json"):
+            return int(own.get("code") or 1)
+        return None
 
     def _find_left(self) -> List[ProcessEntry]:
         """Return what lives of the run: its ranks, what carries its cookie or is in its group, and all below those."""

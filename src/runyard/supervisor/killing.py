@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from typing import Callable, Dict, List, Optional, Set
+import time
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
@@ -14,6 +15,7 @@ Find = Callable[[], List[ProcessEntry]]
 Children = Callable[[], List[int]]
 
 LOOKS = 2  # at /proc that must find nothing
+GIVE_UP_S = 60.0  # on a process that cannot be killed
 ROUNDS = 20  # of quick kills per step, for a process that forks faster than /proc can be read
 
 
@@ -60,6 +62,22 @@ class Sweep:
                 os.kill(pid, signal.SIGKILL)
         for entry in left:
             send_signal(entry.pid, entry.start_ticks, signal.SIGKILL)
+
+
+def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
+    """Kill what lives of a run that has neither folder nor reaper any more."""
+    known = {int(rank["pid"]): int(rank["start_ticks"]) for rank in ranks}
+
+    def find() -> List[ProcessEntry]:
+        entries = [entry for entry in list_processes() if entry.state not in "ZX"]
+        found = find_marked(entries, cookie=cookie, group=None, known={os.getpid()})
+        found.update((entry.pid, entry) for entry in entries if known.get(entry.pid) == entry.start_ticks)
+        return list(found.values())
+
+    sweep = Sweep(find, children=list, group=None, grace_s=0.0)
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while not sweep.step() and time.monotonic() < give_up_at:
+        time.sleep(0.02)
 
 
 def stop_gently(entry: ProcessEntry) -> None:

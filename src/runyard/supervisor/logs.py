@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import RunyardError
 from runyard.core.names import clean_file_name
@@ -44,13 +44,16 @@ class Log:
 
 
 class Logs:
-    def __init__(self, folder: RunFolder, *, warn: Callable[[str, str], None]) -> None:
+    def __init__(
+        self, folder: RunFolder, *, warn: Callable[[str, str], None], folders: Sequence[str] = FOLDERS
+    ) -> None:
         self._folder = folder
+        self._folders = folders
         self._warn = warn
         self._logs: Dict[str, Log] = {}
 
     def look(self) -> None:
-        sizes = {name: size for folder in FOLDERS for name, size in self._sizes(folder)}
+        sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
         for name, size in sizes.items():
             self._logs.setdefault(name, Log(name, self._folder.at(name))).size = size
         for log in self._logs.values():

@@ -29,15 +29,21 @@ class Backoff:
         self._next_s = FIRST_WAIT_S
 
 
+def spread(wait_s: float, jitter: float) -> float:
+    """Return `wait_s`, longer or shorter by up to the part `jitter` of it: many runs must not speak at once."""
+    return wait_s * (1 + jitter * (int.from_bytes(os.urandom(2), "little") / 32767.5 - 1))
+
+
 class Loop:
-    """Calls `step` every `every_s` and when woken; at once again while it returns True.
+    """Calls `step` every `every_s` (give or take the part `jitter` of it) and when woken; again while it is True.
 
     An error waits longer and longer and is logged once per kind: nothing that happens here may end the run.
     """
 
-    def __init__(self, name: str, step: Callable[[], Optional[bool]], *, every_s: float) -> None:
+    def __init__(self, name: str, step: Callable[[], Optional[bool]], *, every_s: float, jitter: float = 0.0) -> None:
         self._step = step
         self._every_s = every_s
+        self._jitter = jitter
         self._wake = threading.Event()
         self._stopping = False
         self._last_error = ""
@@ -72,7 +78,7 @@ class Loop:
             return backoff.next_s()
         backoff.reset()
         self._last_error = ""
-        return 0.0 if more else self._every_s
+        return 0.0 if more else spread(self._every_s, self._jitter)
 
     def _report(self, error: Exception) -> None:
         text = f"{type(error).__name__}: {error}"

@@ -15,6 +15,7 @@ from runyard.core.settings import Settings, read_settings
 from runyard.supervisor.again import command
 from runyard.supervisor.folder import RunFolder, claim, take_lock
 from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
+from runyard.supervisor.killing import end_marked
 from runyard.supervisor.proc import boot_id, set_subreaper
 from runyard.supervisor.reaper import IGNORED, Reaper, remove_run_folder
 
@@ -81,11 +82,13 @@ def run(folder: RunFolder, settings: Settings, umask: int, *, again: bool = Fals
     set_subreaper(True)
     cookie = str(folder.read_object("job.json").get("cookie", ""))
     gc.freeze()  # what is there now stays shared with the children
-    Reaper(folder, cookie=cookie, supervise=lambda link: supervise(folder, settings, link, umask), lock_fd=lock).run()
+    Reaper(
+        folder, cookie=cookie, supervise=lambda link: supervise(folder, settings, link, umask, cookie), lock_fd=lock
+    ).run()
     return 0
 
 
-def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int) -> int:
+def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
     """Be the supervisor below a reaper."""
     if take_lock(folder, "supervisor.lock") is None:
         return 1
@@ -94,6 +97,9 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
         keeper.wait_for_state()
         _supervise(folder, settings, keeper, umask)
     except ReaperGone:
+        if folder.is_gone():
+            end_marked(keeper.ranks, cookie=cookie)
+            return 0
         logger.warning("the reaper is gone; going on without it")
         os.execv(sys.executable, [*command(), "--adopt", folder.path])
     return 0
@@ -119,9 +125,13 @@ def watch(folder: RunFolder, settings: Settings) -> int:
     # A launched run never needs it.
     from runyard.supervisor.watcher import Watcher
 
-    folder.make_subfolders()
-    configure_logging(folder, settings)
-    Watcher(folder, folder.job(), settings).run()
+    try:
+        folder.make_subfolders()
+        configure_logging(folder, settings)
+        Watcher(folder, folder.job(), settings).run()
+    except FileNotFoundError:
+        if not folder.is_gone():
+            raise
     return 0
 
 
@@ -132,7 +142,9 @@ def serve() -> int:
     from runyard.client.private_server import ensure
 
     leave_the_starter()
-    ensure(read_settings())
+    settings = read_settings()
+    if os.path.isdir(settings.home):  # one that was removed stays so
+        ensure(settings)
     return 0
 
 

@@ -10,7 +10,7 @@ from runyard.core.statuses import RunStatus
 from runyard.supervisor.diagnosis import describe_failure, has_failed
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.prepare import PreparationFailed
-from runyard.supervisor.stopping import CANCEL, FAIL, SUPERSEDED, TIME_LIMIT, Stop
+from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, SUPERSEDED, TIME_LIMIT, Stop
 
 
 class Outcome(NamedTuple):
@@ -34,6 +34,8 @@ def decide(
         return Outcome(RunStatus.CANCELED, _time_limit(job, had_to_kill))
     if stop is not None and stop.reason == FAIL:
         return Outcome(RunStatus.FAILED, stop.error or _asked_to_fail())
+    if stop is not None and stop.reason == FOLDER_GONE:
+        return Outcome(RunStatus.FAILED, folder_removed(folder))
     if any(record.get("lost") for record in exits):
         return Outcome(RunStatus.FAILED, _node_lost())
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
@@ -70,6 +72,14 @@ def _time_limit(job: JobSpec, had_to_kill: bool) -> Dict[str, Any]:
 
 def _asked_to_fail() -> Dict[str, Any]:
     return {"code": "UserError", "message": "The run was marked as failed by its user.", "details": {}}
+
+
+def folder_removed(folder: RunFolder) -> Dict[str, Any]:
+    message = (
+        f"The run's folder `{folder.path}` was removed while the run was going on, so it was ended.\n"
+        "What had arrived until then is kept. Submit it again, and leave the folder `runs` to Runyard."
+    )
+    return {"code": "RunFolderRemoved", "message": message, "details": {}}
 
 
 def _node_lost() -> Dict[str, Any]:

@@ -118,9 +118,16 @@ class Reaper:
             self._channel.close()
         self._child, self._channel = 0, None
         set_subreaper(True)
+        if self._leave is None and self._folder.is_gone():
+            self._give_up()
         lived_s = (boot_ns() - self._born) / 1e9
         self._restart_s = FIRST_RESTART_S if lived_s > STEADY_S else min(self._restart_s * 2, LONGEST_RESTART_S)
         self._restart_at = boot_ns() + int(self._restart_s * 1e9)
+
+    def _give_up(self) -> None:
+        """End everything: without the run folder no supervisor can work."""
+        self._leave = {}
+        self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=0.0)
 
     def _restart_supervisor(self) -> None:
         if self._restart_at is None or self._leave is not None or boot_ns() < self._restart_at:

@@ -17,21 +17,26 @@ from runyard.supervisor.loops import Loop
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
+HEARTBEAT_JITTER = 0.2
 
 
 class Reporter:
-    """Phases are queued and posted by a thread: nobody waits for the server between two phases."""
+    """Phases are queued and posted by a thread: nobody waits for the server between two phases.
 
-    def __init__(self, connection: Connection, job: JobSpec, *, notify: Callable[[], None]) -> None:
+    `beats`: it speaks to the server from time to time, so that both know of each other.
+    """
+
+    def __init__(self, connection: Connection, job: JobSpec, *, notify: Callable[[], None], beats: bool = True) -> None:
         self._connection = connection
         self._job = job
         self._notify = notify
+        self._beats = beats
         self._lock = threading.Lock()
         self._queue: List[Dict[str, Any]] = []
         self._warned: List[Dict[str, Any]] = []
         self._status = RunStatus.PREPARING
         self._heard_at = time.monotonic()
-        self._loop = Loop("report", self._step, every_s=HEARTBEAT_S)
+        self._loop = Loop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
         self.desired: Optional[str] = None
         self.desired_error: Optional[Dict[str, Any]] = None
         self.is_superseded = False
@@ -47,6 +52,11 @@ class Reporter:
         """Ask the server at once what it wants."""
         self._heard_at = float("-inf")
         self._loop.wake()
+
+    def ask(self) -> None:
+        """Ask the server now what it wants. Raises what it answers."""
+        wish = self._connection.client.runs.heartbeat(self._job.run_id, self._job.attempt)
+        self.hear(wish.desired, wish.desired_error, wish.attempt)
 
     def phase(self, status: RunStatus) -> None:
         """Queue a move to `status`."""
@@ -111,8 +121,5 @@ class Reporter:
             return bool(self._queue)
 
     def _beat(self) -> None:
-        if time.monotonic() - self._heard_at < HEARTBEAT_S / 2:
-            return
-        runs = self._connection.client.runs
-        wish = self._connection.call(lambda: runs.heartbeat(self._job.run_id, self._job.attempt))
-        self.hear(wish.desired, wish.desired_error, wish.attempt)
+        if self._beats and time.monotonic() - self._heard_at >= HEARTBEAT_S / 2:
+            self._connection.call(self.ask)

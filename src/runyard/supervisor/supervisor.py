@@ -8,9 +8,11 @@ import time
 from dataclasses import replace
 from typing import Any, Dict, Optional
 
+from runyard.core.errors import UserError
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
+from runyard.supervisor.connection import HomeGone
 from runyard.supervisor.courier import Courier
 from runyard.supervisor.diagnosis import has_failed
 from runyard.supervisor.folder import RunFolder
@@ -18,16 +20,16 @@ from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.limits import TimeLimit
 from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
 from runyard.supervisor.prepare import Preparation, PreparationFailed
-from runyard.supervisor.stopping import CANCEL, FAIL, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stop, Stopping
+from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stop, Stopping
 from runyard.supervisor.wake import Wake
 
 logger = logging.getLogger(__name__)
 
 LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
 PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves
-IDLE_S = 5.0
+IDLE_S = 1.0
 UNKILLABLE_S = 60.0
-EXPLAIN_S = 2.0
+GONE_S = 0.5  # a program that removes its own folder usually ends by itself
 DESCRIBE_AFTER_S = 0.2
 DESCRIBE_S = 1.5  # how long the end of a short run waits for its package list
 
@@ -47,12 +49,21 @@ class Supervisor:
         self._stopping = Stopping(folder, keeper)
         self._limit = TimeLimit(folder, job.spec.time_limit_s)
         self._failed_at: Optional[float] = None
+        self._gone_at: Optional[float] = None
         self._plan: Dict[str, Any] = {}
         self._hurry = threading.Event()
         self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
 
     def run(self) -> None:
         """Raises ReaperGone when the reaper dies on the way."""
+        try:
+            self._run()
+        except HomeGone:
+            logger.warning("the home is gone; ending the run's processes")
+            self._empty()
+            self._keeper.leave(remove=False)
+
+    def _run(self) -> None:
         self._courier.start_soon()
         final = self._folder.read_object("final.json")
         if not final:
@@ -98,6 +109,7 @@ class Supervisor:
         return None
 
     def _is_unwanted(self) -> bool:
+        self._courier.connection.check_home()
         self._hear_wishes()
         return self._stopping.stop is not None
 
@@ -105,6 +117,7 @@ class Supervisor:
         """Report the package list, once the program has had its first moments for itself."""
         self._hurry.wait(DESCRIBE_AFTER_S)
         try:
+            self._courier.connection.check_home()
             self._reporter.add_environment(self._preparation.describe_environment())
         except Exception as error:
             logger.warning("the environment could not be described: %s", error)
@@ -119,6 +132,7 @@ class Supervisor:
             if self._limit.left_s() <= 0:
                 self._stopping.begin(TIME_LIMIT, grace_s=self._job.spec.grace_s)
             self._look_for_failures()
+            self._look_for_folder()
 
     def _next_s(self) -> float:
         grace_s = self._stopping.advance()
@@ -129,6 +143,8 @@ class Supervisor:
             waits = [0.1]
         if self._failed_at is not None and self._stopping.stop is None:
             waits.append(max(0.0, self._failed_at + PEER_GRACE_S - time.monotonic()))
+        if self._gone_at is not None and self._stopping.stop is None:
+            waits.append(max(0.0, self._gone_at + GONE_S - time.monotonic()))
         return min(waits)
 
     def _is_over(self) -> bool:
@@ -159,15 +175,14 @@ class Supervisor:
             self._stopping.begin(FAIL, grace_s=self._job.spec.grace_s, error=self._reporter.desired_error)
 
     def _explained_stop(self) -> Optional[Stop]:
-        """Return the stop with its error; an answer to a shipment names the wish alone."""
+        """Return the stop with its error. Answers to shipments and `control.json` name the wish alone: ask."""
         stop = self._stopping.stop
         if stop is None or stop.reason != FAIL or stop.error is not None:
             return stop
-        self._courier.start()
-        deadline = time.monotonic() + EXPLAIN_S
-        while self._reporter.desired_error is None and time.monotonic() < deadline:
-            self._reporter.ask_now()
-            time.sleep(0.05)
+        try:
+            self._courier.connection.insist(self._reporter.ask)
+        except UserError as error:
+            logger.warning("the server does not say why the run shall fail: %s", error)
         return replace(stop, error=self._reporter.desired_error)
 
     def _look_for_failures(self) -> None:
@@ -176,6 +191,14 @@ class Supervisor:
         self._failed_at = self._failed_at or time.monotonic()
         if time.monotonic() - self._failed_at >= PEER_GRACE_S:
             self._stopping.begin(RANK_FAILED, grace_s=self._job.spec.grace_s)
+
+    def _look_for_folder(self) -> None:
+        if not self._folder.is_gone():
+            self._gone_at = None
+            return
+        self._gone_at = self._gone_at or time.monotonic()
+        if time.monotonic() - self._gone_at >= GONE_S:
+            self._stopping.begin(FOLDER_GONE, grace_s=0.0)
 
     def _empty(self) -> None:
         """See to it that nothing of the run lives before it is called finished."""
@@ -188,7 +211,7 @@ class Supervisor:
                 self._reporter.warn("processes", "A process of this run cannot be killed; the node needs care.")
 
     def _write_final(self, final: Dict[str, Any]) -> None:
-        while True:
+        while not self._folder.is_gone():
             try:
                 self._folder.make_subfolders()  # the program may have removed them
                 return self._folder.write("final.json", final, durable=True)
@@ -203,7 +226,7 @@ class Supervisor:
             self._hurry.set()
             self._describing.join(DESCRIBE_S)
         delivered = self._courier.deliver(final)
-        if delivered:
+        if delivered and not self._folder.is_gone():
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
         self._keeper.leave(remove=delivered and not self._settings.keep_run_folders)

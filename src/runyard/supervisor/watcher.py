@@ -10,8 +10,10 @@ from typing import Any, Dict
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
+from runyard.supervisor.connection import HomeGone
 from runyard.supervisor.courier import Courier
 from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.outcome import folder_removed
 from runyard.supervisor.proc import is_alive, open_pidfd
 from runyard.supervisor.reaper import remove_run_folder
 from runyard.supervisor.wake import Wake
@@ -33,21 +35,31 @@ class Watcher:
         self._pidfd = open_pidfd(self._pid, self._start_ticks)
 
     def run(self) -> None:
+        try:
+            self._run()
+        except HomeGone:
+            logger.warning("the home is gone; there is nothing left to watch for")
+
+    def _run(self) -> None:
         self._courier.start()
         final = self._folder.read_object("final.json")
         if not final:
             self._watch()
             self._courier.ship_all()
             final = self._end()
-            self._folder.write("final.json", final, durable=True)
-        if self._courier.deliver(final):
+            self._keep(final)
+        if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
             if not self._settings.keep_run_folders:
                 remove_run_folder(self._folder)
 
+    def _keep(self, final: Dict[str, Any]) -> None:
+        if not self._folder.is_gone():
+            self._folder.write("final.json", final, durable=True)
+
     def _watch(self) -> None:
-        """Until the process is gone, or it said that the run is over and nobody can write to it any more."""
-        while is_alive(self._pid, self._start_ticks):
+        """Until process or folder is gone, or it said that the run is over and nobody can write to it any more."""
+        while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
             self._wake.wait(self._pidfd, LOOK_S)
             if self._wake.was_rung():
                 self._courier.ship_now()
@@ -61,6 +73,8 @@ class Watcher:
             return {"status": _terminal(said.get("status")), "error": said.get("error")}
         if self._courier.reporter.desired == "cancel":
             return {"status": RunStatus.CANCELED.value, "error": None}
+        if self._folder.is_gone():
+            return {"status": RunStatus.FAILED.value, "error": folder_removed(self._folder)}
         message = (
             f"The run was interrupted: its process {self._pid} ended without `run.complete()` or `run.fail()`.\n"
             "What it logged until then is stored."

@@ -134,7 +134,11 @@ class MetricSuite:
 
         assert values_of(store, "m") == [hex(huge)] == values_of(store, "t", column="c")
 
-    @pytest.mark.parametrize("sizes", [[1] * 600, [100_000], [255, 1, 255, 4000, 96, 5000], [4096, 4096, 1]], ids=str)
+    @pytest.mark.parametrize(
+        "sizes",
+        [[1] * 600, [100_000], [255, 1, 255, 4000, 96, 5000], [4096, 4096, 1]],
+        ids=["one by one", "at once", "around borders", "whole chunks"],
+    )
     def test_series_of_any_length_come_back_whole(self, store: RunStore, sizes: list[int]) -> None:
         a_run(store, "r1")
         journal = Journal(store, "r1")

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
+from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import check_content_id
 from runyard.core.records import Run, RunFile
-from runyard.engine.attempts import is_writer
 from runyard.engine.streams import key_of
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json

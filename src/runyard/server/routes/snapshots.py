@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound
 from runyard.core.frames import pack_frame
 from runyard.core.names import check_content_id
+from runyard.core.tree import snapshot_id
 from runyard.server.answers import frames_answer, json_answer
 from runyard.server.bodies import parse, parse_frames, read_body, with_json
 from runyard.server.calls import Call, call_of
@@ -67,11 +68,6 @@ def get_snapshot(snapshot: str, request: Request) -> Response:
         raise NotFound(f"There is no snapshot `{snapshot}`.")
     call.services.reach.check_root(call.principal, root)
     return json_answer({"id": snapshot, "root": root})
-
-
-def snapshot_id(root: str) -> str:
-    """Return the UUID form of the root's first 32 hex digits."""
-    return "-".join((root[:8], root[8:12], root[12:16], root[16:20], root[20:32]))
 
 
 def _put_trees(call: Call, body: bytes) -> Response:
