@@ -103,7 +103,8 @@ def after_pause(measure: Callable[[], float]) -> float:
 
 
 def git(source: Path, *arguments: str) -> None:
-    command = ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", *arguments]
+    identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
+    command = ["git", *identity, "-c", "gc.auto=0", "-c", "maintenance.auto=false", *arguments]
     subprocess.run(command, cwd=source, check=True, stdout=subprocess.DEVNULL)
 
 
