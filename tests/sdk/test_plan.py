@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -378,12 +381,27 @@ def test_the_submitters_variables_travel_but_not_those_that_are_no_text(
     assert "ODD" not in found and "'ODD' is not valid UTF-8" in caplog.text
 
 
-def test_unreadable_script_is_refused(project: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root reads everything")
-    (project / "train.py").chmod(0)
+def test_an_unreadable_script_is_refused() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder) / "train.py"
+        script.touch()
+        script.chmod(0)
+        os.chmod(folder, 0o755)
+        with as_somebody():
+            error = error_of(Path(folder))
 
-    assert "cannot be read" in error_of(project).what
+    assert "cannot be read" in error.what
+
+
+@contextmanager
+def as_somebody() -> Iterator[None]:
+    """Root reads everything, so be somebody else for a moment."""
+    is_root = os.geteuid() == 0
+    os.seteuid(65534 if is_root else os.geteuid())
+    try:
+        yield
+    finally:
+        os.seteuid(0 if is_root else os.geteuid())
 
 
 def test_plain_errors_are_ours_as_well() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -248,19 +247,14 @@ def test_a_process_that_logs_after_the_end_gets_a_folder_and_may_only_add(served
         writer.cancel("exp_1")
 
 
-def test_a_hundred_runs_are_listed_in_a_few_milliseconds(served: Served) -> None:
+def test_a_hundred_runs_are_one_page(served: Served) -> None:
     for at in range(100):
         served.services.store.create_run(new_run(f"exp_{at}", tags={"a": "b"}, properties={"c": "d"}))
-    served.client.runs.list("default", limit=100)
 
-    took = []
-    for _ in range(5):
-        began = time.process_time()  # of server and client
-        answer = served.client.transport.request("GET", "/workspaces/default/runs", query={"limit": 100})
-        took.append(time.process_time() - began)
+    page = served.client.runs.list("default", limit=100)
 
-    assert len(answer.json()["runs"]) == 100
-    assert min(took) < 0.1
+    assert {run.id for run in page.runs} == {f"exp_{at}" for at in range(100)}
+    assert page.next is None
 
 
 def test_the_openapi_document_names_every_route_and_body(served: Served) -> None:

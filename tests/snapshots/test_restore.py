@@ -26,7 +26,7 @@ from runyard.core.errors import (
     StoreUnavailable,
 )
 from runyard.core.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
-from runyard.snapshots.restore import restore
+from runyard.snapshots.restore import ZEROS, restore
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.content import LocalContent
 from tests.snapshots.folders import later, on_disk, write
@@ -53,6 +53,21 @@ def test_a_folder_comes_back_byte_for_byte(tmp_path: Path, project: Path, conten
 
     assert on_disk(tmp_path / "out") == on_disk(project)
     (project / "void").chmod(0o700)
+
+
+def test_chunks_of_zeros_are_holes_that_do_not_travel(
+    tmp_path: Path, project: Path, content: LocalContent, take: Take
+) -> None:
+    (project / "sparse.bin").write_bytes(b"head" + bytes((12 << 20) - 4) + b"tail")
+    (project / "zeros.bin").write_bytes(bytes(8 << 20))
+    root = take().root
+    content.calls.clear()
+    restore(root, content, tmp_path / "out")
+
+    assert chunk_id(bytes(4 << 20)) == ZEROS
+    assert on_disk(tmp_path / "out") == on_disk(project)
+    assert content.calls == [("fetch", 2)]  # the first and the last chunk of sparse.bin
+    assert (tmp_path / "out" / "zeros.bin").stat().st_blocks == 0
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777])

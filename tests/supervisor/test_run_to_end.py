@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -149,22 +148,19 @@ def test_a_program_that_removes_the_whole_run_folder_ends_with_its_own_code(site
     assert run.error["details"]["exit_code"] == 5
 
 
-def test_a_file_in_logs_is_there_within_five_seconds(site: Site) -> None:
+def test_a_file_in_logs_is_there_while_the_run_goes_on(site: Site) -> None:
     script = (
         "import os, time\nopen('logs/events', 'w').write('one')\nwhile not os.path.exists('stop'): time.sleep(0.01)\n"
     )
     job = site.start(script)
     job.wait_for_text("logs/events")
-    began = time.monotonic()
     wait_for(lambda: job.run.files.get("logs/events"))
-    took_s = time.monotonic() - began
     with open(job.folder / "work/logs/events", "a") as file:
         file.write("two")
     wait_for(lambda: job.run.files["logs/events"]["size"] == 6)
     (job.folder / "work/stop").touch()
     job.wait()
 
-    assert took_s < 5
     assert site.server.file(job.id, "logs/events") == b"onetwo"
 
 

@@ -54,12 +54,10 @@ def interactive(site: Site) -> Iterator[Start]:
 def test_a_killed_process_closes_the_run_as_interrupted(site: Site, interactive: Start) -> None:
     job, process = interactive("fd = open_segment(0)\nfor n in range(1000): number(fd, float(n))\ntime.sleep(600)\n")
     wait_for(lambda: site.server.numbers(job.id))
-    began = time.monotonic()
     process.send_signal(signal.SIGKILL)
     process.wait()
     run = job.wait()
 
-    assert time.monotonic() - began < 3
     assert run.status == "Failed"
     assert run.error is not None
     assert run.error["code"] == "RunInterrupted"

@@ -6,7 +6,7 @@ The server makes a journal folder on this machine and a watcher that ships it, s
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict
+from typing import TYPE_CHECKING, Dict
 
 from runyard.runtime.current import find_context, get_writer
 from runyard.sdk.edge import azure_error
@@ -25,9 +25,8 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     context = find_context()
     if context is not None and context.run_id == run_id:
         return context.writer(translate=azure_error)
-    response = client.transport.request("POST", f"/runs/{run_id}/writers", json=this_process())
-    found: Dict[str, Any] = response.json()
-    return get_writer(found["folder"], run_id, attempt=int(found["attempt"]), translate=azure_error)
+    added = client.runs.add_writer(run_id, **this_process())
+    return get_writer(added.folder, run_id, attempt=added.attempt, translate=azure_error)
 
 
 def this_process() -> Dict[str, int]:

@@ -18,6 +18,8 @@ from runyard.snapshots.plan import PlannedFolder, plan_restore
 from runyard.snapshots.sender import Content
 from runyard.snapshots.walk import OPEN_FOLDER
 
+# A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
+ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -84,7 +86,8 @@ def _iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
     for entry in folder.files:
         left = entry.size
         for chunk in entry.chunks:
-            yield chunk, min(left, CHUNK_SIZE)
+            if chunk != ZEROS:
+                yield chunk, min(left, CHUNK_SIZE)
             left -= CHUNK_SIZE
     for _, below in folder.folders:
         yield from _iter_chunks(below)
@@ -117,15 +120,24 @@ class _Writer:
         try:
             size = 0
             for chunk in entry.chunks:
-                data = self._fetcher.next(chunk)
-                size += len(data)
-                _write(file, data)
+                size += self._hole(file) if chunk == ZEROS else self._chunk(file, chunk)
             if size != entry.size:
                 raise ProtocolError(f"`{entry.name}` has {size} bytes, the snapshot says {entry.size}.")
+            if ZEROS in entry.chunks:
+                os.ftruncate(file, size)
             if entry.mode & self._umask:
                 os.fchmod(file, entry.mode)
         finally:
             os.close(file)
+
+    def _hole(self, file: int) -> int:
+        os.lseek(file, CHUNK_SIZE, os.SEEK_CUR)
+        return CHUNK_SIZE
+
+    def _chunk(self, file: int, chunk: str) -> int:
+        data = self._fetcher.next(chunk)
+        _write(file, data)
+        return len(data)
 
     def _finish(self, fd: int, folder: PlannedFolder) -> None:
         for link in folder.links:
