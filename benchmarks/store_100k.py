@@ -24,6 +24,7 @@ sys.path.insert(0, str(SOURCE))
 
 from figures import report  # noqa: E402
 
+from runyard.core.filters import parse_filter  # noqa: E402
 from runyard.core.records import NewRun, Run, Workspace  # noqa: E402
 from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
@@ -45,6 +46,7 @@ WORKSPACE = "default"
 
 LOW_LOSS = [MetricCondition("loss", "<", 0.5)]
 LOWEST_LOSS = [MetricCondition("loss", "<", 0.1)]
+LOW_LOSS_OF_NLP = parse_filter("metrics.loss < 0.1 and tags.team = nlp")
 QUERIES: dict[str, RunQuery] = {
     "newest": RunQuery(WORKSPACE),
     "newest_of_experiment": RunQuery(WORKSPACE, experiment="experiment-7"),
@@ -58,6 +60,10 @@ QUERIES: dict[str, RunQuery] = {
     "parameter": RunQuery(WORKSPACE, parameters={"lr": "0.017"}),
     "failed": RunQuery(WORKSPACE, statuses=[RunStatus.FAILED]),
     "no_match": RunQuery(WORKSPACE, tags={"team": "nobody"}),
+    "filter_and": RunQuery(WORKSPACE, where=LOW_LOSS_OF_NLP, order="metrics.loss"),
+    "filter_rare": RunQuery(WORKSPACE, where=parse_filter("tags.keep = yes and not status = Failed")),
+    "filter_or": RunQuery(WORKSPACE, where=parse_filter("tags.team = vision or metrics.accuracy > 0.99")),
+    "filter_not": RunQuery(WORKSPACE, where=parse_filter("not tags.team = vision and metrics.loss")),
 }  # fmt: skip
 
 BARE = {

@@ -1,4 +1,4 @@
-"""Write docs/reference/cli.md from the commands themselves; `--check` only compares and fails when they differ."""
+"""Write the generated pages of docs/reference; `--check` only compares and fails when they differ."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import azureml_names
 import click
 
 from runyard.cli.app import root
 
-PAGE = Path(__file__).parent.parent / "docs/reference/cli.md"
+FOLDER = Path(__file__).parent.parent / "docs/reference"
 
 INTRODUCTION = """\
 # Command line
 
 Written by `make docs` from the commands' own help.
 
-Results go to stdout, talk and errors to stderr. `--json` on a reading command prints the records that the HTTP API
-gives. On a terminal, bytes in names and logs that would act on it are written out (`\\x1b`); into a pipe or file, logs
-go byte for byte.
+Results go to stdout, talk and errors to stderr; work that takes over a second says there how far it is. `--json` on a
+reading command prints the records that the HTTP API gives. On a terminal, bytes in names and logs that would act on it
+are written out (`\\x1b`); into a pipe or file, logs go byte for byte.
 
 ## Exit codes
 
 | code | means |
 |---|---|
 | 0 | done; `submit` and `logs -f`: the run completed |
-| 1 | the run failed, or the command did |
+| 1 | the run failed, or the command did; `doctor`: something is wrong |
 | 2 | the command line was wrong |
 | 3 | the run was canceled, by somebody or by its time limit; `server status`: it is not running |
 | 130 | Ctrl-C; a run that was being watched goes on |
@@ -54,7 +55,8 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    if "--check" not in sys.argv:
-        PAGE.write_text(page())
-    elif not PAGE.exists() or PAGE.read_text() != page():
-        sys.exit("docs/reference/cli.md is not what the commands say: run `make docs`.")
+    for path, text in ((FOLDER / "cli.md", page()), (FOLDER / "azureml-names.md", azureml_names.page())):
+        if "--check" not in sys.argv:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            sys.exit(f"docs/reference/{path.name} is not what the code says: run `make docs`.")

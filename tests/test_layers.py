@@ -33,7 +33,13 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 
 # One module beyond the table: who starts ranks must put in place what they import (docs/internals/run-folder.md).
-ALSO = {("supervisor", "runyard.runtime.injection")}
+# The plan of a dry run is the target's request and the launcher's processes; launchers are pure.
+ALSO = {
+    ("supervisor", "runyard.runtime.injection"),
+    ("engine", "runyard.launchers"),
+    ("engine", "runyard.launchers.base"),
+    ("engine", "runyard.launchers.variables"),
+}
 
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
 INJECTED = {"core", "runtime", "client", "snapshots", "environments", "launchers", "supervisor", "sdk", "azureml"}

@@ -133,6 +133,64 @@ def test_the_version_is_a_text_and_unknown_names_are_attribute_errors() -> None:
         _ = core.Nothing
 
 
+def test_the_version_is_found_after_importing_azureml_alone() -> None:
+    code = "import azureml; print(azureml.core.VERSION, hasattr(azureml, 'nothing'))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "1.61.0 False\n"
+
+
+HYPERDRIVE = "azureml.train.hyperdrive.exceptions"
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "base"),
+    [
+        *(("azureml.exceptions", name, "AzureMLException") for name in HERE["azureml.exceptions"].split()),
+        ("azureml.exceptions", "AuthenticationException", "UserErrorException"),
+        (HYPERDRIVE, "HyperDriveServiceException", "HyperDriveException"),
+        (HYPERDRIVE, "HyperDriveConfigException", "HyperDriveException"),
+        (HYPERDRIVE, "HyperDriveScenarioNotSupportedException", "HyperDriveConfigException"),
+        (HYPERDRIVE, "HyperDriveNotImplementedException", "HyperDriveScenarioNotSupportedException"),
+        (HYPERDRIVE, "HyperDriveRehydrateException", "HyperDriveException"),
+    ],
+)
+def test_exceptions_stand_below_the_base_that_azure_gives_them(module: str, name: str, base: str) -> None:
+    place: Any = importlib.import_module(module)
+    error: Any = importlib.import_module("azureml.exceptions")
+
+    assert issubclass(getattr(place, name), getattr(place, base))
+    assert issubclass(getattr(place, name), error.AzureMLException)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("AzureMLException", ("text",), "text"),
+        ("UserErrorException", ("text",), "text"),
+        ("WebserviceException", ("text", 404), "text"),
+        ("ActivityFailedException", ('{"error": 1}',), 'Activity Failed:\n{"error": 1}'),
+        ("SnapshotException", ("text",), "text"),
+    ],
+)
+def test_an_exceptions_text_has_azures_layout(name: str, arguments: tuple[Any, ...], message: str) -> None:
+    error = getattr(importlib.import_module("azureml.exceptions"), name)(*arguments)
+
+    assert error.message == message
+    assert str(error).startswith(f"{name}:\n\tMessage: {message}\n\tInnerException None\n\tErrorResponse \n{{")
+
+
+def test_what_2018_scripts_set_on_a_run_configuration_is_accepted() -> None:
+    from azureml.core.runconfig import RunConfiguration
+
+    config = RunConfiguration()
+    config.prepare_environment = True
+    config.auto_prepare_environment = True
+
+    assert config.prepare_environment is True
+    assert "prepareEnvironment" not in config.to_plain() and "autoPrepareEnvironment" not in config.to_plain()
+
+
 def test_stars_bring_all_names_of_hyperdrive() -> None:
     code = "from azureml.train.hyperdrive import *; print(choice, BanditPolicy, PrimaryMetricGoal)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -9,9 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
@@ -19,20 +18,11 @@ from urllib.request import HTTPCookieProcessor, build_opener
 import pytest
 
 from tests.cli.command_line import runyard
-from tests.conftest import belongs_to, end_processes, stop_server
 
 RUN_ID = re.compile(r"^Run (\S+)$", re.MULTILINE)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def shared_home(session_folder: Path) -> Iterator[Path]:
-    with pytest.MonkeyPatch.context() as patch:
-        home = Path(tempfile.mkdtemp(prefix="c", dir=session_folder))
-        patch.setenv("RUNYARD_HOME", str(home))
-        yield home
-        stop_server(home)
-        left = end_processes(lambda pid: belongs_to(pid, home))
-    assert not left
+pytestmark = pytest.mark.usefixtures("shared_home")
 
 
 @pytest.fixture

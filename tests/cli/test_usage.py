@@ -22,7 +22,7 @@ def test_version() -> None:
     ("arguments", "message"),
     [
         pytest.param(["sumbit", "x.py"], "Did you mean `runyard submit`?", id="misspelt command"),
-        pytest.param(["zzz"], "There are: submit, runs, server.", id="unknown command"),
+        pytest.param(["zzz"], "There are: submit, runs, experiments,", id="unknown command"),
         pytest.param(["runs", "lst"], "Did you mean `runyard runs list`?", id="misspelt subcommand"),
         pytest.param(["submit"], "SCRIPT", id="no script"),
         pytest.param(["submit", "--detatch", "x.py"], "--detach", id="misspelt option"),
@@ -33,6 +33,11 @@ def test_version() -> None:
         pytest.param(["runs", "list", "--status", "Done"], "Completed", id="unknown status"),
         pytest.param(["runs", "list", "--limit", "0"], "0", id="limit"),
         pytest.param(["runs", "show"], "RUN", id="no run"),
+        pytest.param(["runs", "list", "--filter", "tags.a = 'x"], "at character 10. A text is", id="filter"),
+        pytest.param(["runs", "list", "--filter", "metrics.loss < a"], "\n" + " " * 17 + "^", id="filter's place"),
+        pytest.param(["runs", "list", "--order", "loss"], "metrics.loss", id="order"),
+        pytest.param(["runs", "tag", "x"], "KEY=VALUE", id="no tag"),
+        pytest.param(["completion", "tcsh"], "bash", id="unknown shell"),
     ],
 )
 def test_a_wrong_command_line_says_what_is_right(home: Path, arguments: list[str], message: str) -> None:
@@ -114,3 +119,29 @@ def test_a_terminal_that_knows_only_ascii_shows_every_name(home: Path) -> None:
 
     assert result.returncode == 1
     assert "There is no script `mod\\xe8le.py`" in result.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_completion_script_asks_runyard(home: Path, shell: str) -> None:
+    script = runyard("completion", shell)
+    words = runyard(environ={"_RUNYARD_COMPLETE": "zsh_complete", "COMP_WORDS": "runyard runs d", "COMP_CWORD": "2"})
+
+    assert script.returncode == 0 and "_RUNYARD_COMPLETE" in script.stdout
+    assert words.stdout.split("\n")[1::3] == ["download", "delete"]
+    assert not (home / "server").exists()
+
+
+def test_the_doctor_starts_nothing_and_says_so(home: Path) -> None:
+    result = runyard("doctor")
+
+    assert result.returncode == 0
+    assert "not running; the next `runyard submit` starts it" in result.stdout
+    assert not (home / "server" / "token").exists()
+
+
+def test_the_doctor_says_what_is_wrong_and_what_to_type(home: Path) -> None:
+    setting = runyard("doctor", environ={"RUNYARD_GRACE": "soon"})
+    server = runyard("doctor", environ={"RUNYARD_URL": "http://127.0.0.1:1", "RUNYARD_TOKEN": "x"})
+
+    assert setting.returncode == 1 and "wrong  settings" in setting.stdout and "RUNYARD_GRACE=30" in setting.stdout
+    assert server.returncode == 1 and "wrong  server" in server.stdout and "hint: " in server.stdout

@@ -158,6 +158,21 @@ def test_a_run_without_a_supervisor_ends_when_it_is_canceled(bench: Bench) -> No
     assert bench.engine.cancel("exp_1").status is RunStatus.CANCELED
 
 
+def test_cancel_reaches_everything_below_the_run(bench: Bench) -> None:
+    bench.submit()
+    bench.report(RunStatus.RUNNING)
+    bench.submit("step", parent_id="exp_1")
+    for run_id, parent in (("child", "exp_1"), ("grandchild", "child"), ("finished", "exp_1")):
+        bench.engine.watch_run(bench.new(run_id, type=None, spec=RunSpec(), parent_id=parent))
+    bench.store.set_status("finished", RunStatus.COMPLETED)
+
+    bench.engine.cancel("exp_1")
+
+    statuses = {name: bench.run(name).status.value for name in ("child", "grandchild", "finished")}
+    assert statuses == {"child": "Canceled", "grandchild": "Canceled", "finished": "Completed"}
+    assert {bench.run(name).desired for name in ("exp_1", "step")} == {"cancel"}
+
+
 def test_cancel_against_finish_has_one_end(bench: Bench) -> None:
     for at in range(100):
         run_id = f"exp_{at}"

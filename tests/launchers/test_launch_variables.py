@@ -105,6 +105,13 @@ def test_what_others_said_about_the_submitting_process_is_not_inherited(name: st
     assert inherited({name: "x", "KEPT": "y"}) == {"KEPT": "y"}
 
 
+def test_the_colours_that_a_notebooks_kernel_asks_for_stay_in_the_notebook() -> None:
+    colours = {"FORCE_COLOR": "1", "CLICOLOR": "1", "CLICOLOR_FORCE": "1"}
+
+    assert inherited({"JPY_PARENT_PID": "7", **colours}) == {}
+    assert inherited(colours) == colours
+
+
 def test_a_notebooks_drawing_back_end_stays_in_the_notebook() -> None:
     assert inherited({"MPLBACKEND": "module://matplotlib_inline.backend_inline"}) == {}
     assert inherited({"MPLBACKEND": "Agg"}) == {"MPLBACKEND": "Agg"}

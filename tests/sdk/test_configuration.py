@@ -119,6 +119,8 @@ def test_an_image_and_a_dockerfile_exclude_each_other() -> None:
     docker = Environment("e").docker
     docker.base_dockerfile = "FROM x"
     assert (docker.base_image, docker.base_dockerfile) == (None, "FROM x")
+    docker.base_image = None
+    assert (docker.base_image, docker.base_dockerfile) == (None, "FROM x")
 
     docker.base_image = "image"
     assert (docker.base_image, docker.base_dockerfile) == ("image", None)

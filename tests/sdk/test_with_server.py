@@ -32,28 +32,6 @@ from runyard.sdk.workspace import Workspace
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.chdir(tmp_path)
-    return Workspace.from_config()
-
-
-@pytest.fixture
-def experiment(workspace: Workspace, request: pytest.FixtureRequest) -> Experiment:
-    return Experiment(workspace, re.sub(r"\W", "_", request.node.name)[:100])
-
-
-@pytest.fixture
-def submit(experiment: Experiment, tmp_path: Path) -> Callable[..., Run]:
-    def go(script: str, *arguments: Any, **config: Any) -> Run:
-        project = tmp_path / "project"
-        project.mkdir(exist_ok=True)
-        (project / "train.py").write_text(textwrap.dedent(script))
-        return experiment.submit(ScriptRunConfig(str(project), "train.py", list(arguments), **config))
-
-    return go
-
-
 def test_a_workspace_is_made_when_a_config_names_it(tmp_path: Path, workspace: Workspace) -> None:
     (tmp_path / "config.json").write_text(
         '{"subscription_id": "s-1", "resource_group": "g-1", "workspace_name": "team_ws"}'

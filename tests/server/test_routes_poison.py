@@ -171,7 +171,7 @@ def test_a_client_that_leaves_amid_its_body_is_no_error(served: Served, caplog: 
     assert caplog.text == ""
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("DELETE", "/runs/exp_1", 405)])
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/nothing", 404), ("DELETE", "/runs/exp_1/files", 405)])
 def test_addresses_that_are_not_there_are_answered_in_our_shape(
     served: Served, method: str, path: str, status: int
 ) -> None:

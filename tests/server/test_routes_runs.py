@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from runyard.core.chunks import chunk_id
 from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotAllowed, NotFound, SubmitRejected
 from runyard.core.records import Mark, NewRun
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
+from runyard.core.tree import FileEntry, encode_tree, tree_id
 from tests.engine.bench import WRITER, header, journal_frame, log_frame, name, number
 from tests.server.conftest import Served
 
@@ -215,6 +217,43 @@ def test_a_runs_token_reaches_its_own_run_and_nothing_else(served: Served) -> No
     assert served.client.runs.get("other").status is RunStatus.QUEUED
 
 
+def test_a_run_lists_the_children_of_its_family_only(served: Served) -> None:
+    for run_id in ("mine", "other"):
+        served.submit(run_id)
+    own = served.as_run("mine").runs
+    own.create(new_run("child", parent_id="mine"))
+    own.create(new_run("grandchild", parent_id="child"))
+    served.client.runs.create(new_run("cousin", parent_id="other"))
+
+    assert [run.id for run in own.list("default", parent="mine").runs] == ["child"]
+    assert [run.id for run in own.list("default", parent="child").runs] == ["grandchild"]
+    answers = set()
+    for parent in ("other", "nobody"):
+        with pytest.raises(NotAllowed) as caught:
+            own.list("default", parent=parent)
+        answers.add(caught.value.what.replace(parent, "X"))
+    assert len(answers) == 1, "an answer tells whether somebody else's run exists"
+    for query in ({}, {"include_children": "true"}, {"parent": ""}):
+        with pytest.raises(NotAllowed):
+            own.list("default", **query)
+
+
+def test_a_runs_code_cannot_have_folders_of_the_machine_shipped(served: Served) -> None:
+    served.submit("mine")
+    process = {"pid": 5, "start_ticks": 6, "folders": {"etc": "/etc"}}
+
+    with pytest.raises(NotAllowed, match="folders"):
+        served.as_run("mine").runs.create(
+            new_run("child", parent_id="mine", type=None, spec=RunSpec()), launch=False, interactive=process
+        )
+    for folders in ({"etc": "etc"}, {"../etc": "/etc"}, {"a/b": "/a/b"}):
+        with pytest.raises(InvalidArgument):
+            served.client.runs.create(
+                new_run("odd", type=None, spec=RunSpec()), launch=False, interactive={**process, "folders": folders}
+            )
+    assert served.services.store.find_run("child") is None and served.services.store.find_run("odd") is None
+
+
 def test_a_run_creates_children_of_its_own_only(served: Served) -> None:
     served.submit("mine")
     served.submit("other")
@@ -263,3 +302,37 @@ def test_the_openapi_document_names_every_route_and_body(served: Served) -> None
     assert "/api/v1/runs/{run_id}/ship" in document["paths"]
     body = document["paths"]["/api/v1/runs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert "run" in body["properties"] and "NewRun" in document["components"]["schemas"]
+
+
+def test_the_first_snapshot_that_a_run_is_given_stays(served: Served) -> None:
+    served.client.runs.create(new_run())
+    served.client.runs.create(new_run("exp_2", parent_id="exp_1"))
+    roots = {}
+    for text in (b"one", b"two"):
+        data = encode_tree([FileEntry("a", 0o644, len(text), (chunk_id(text),))])
+        served.client.content.put([(chunk_id(text), text)])
+        served.client.content.put_trees([(tree_id(data), data)])
+        roots[served.client.content.put_snapshot(tree_id(data), 1, len(text))] = tree_id(data)
+    first, second = roots
+    run = served.client.runs.update("exp_1", snapshot_id=first)
+
+    assert (run.snapshot_id, run.snapshot_root, run.properties) == (first, roots[first], {"ContentSnapshotId": first})
+    assert served.client.runs.update("exp_1", snapshot_id=first).snapshot_id == first
+    with pytest.raises(Conflict, match="ContentSnapshotId"):
+        served.client.runs.update("exp_1", snapshot_id=second)
+    with pytest.raises(NotFound, match="no snapshot"):
+        served.client.runs.update("exp_2", snapshot_id="00000000-0000-0000-0000-000000000000")
+    assert served.client.runs.get("exp_1").snapshot_root == roots[first]
+
+
+def test_a_runs_code_cannot_choose_the_snapshot_that_it_may_read(served: Served) -> None:
+    served.client.runs.create(new_run())
+    served.client.runs.create(new_run("exp_2", parent_id="exp_1"))
+    data = encode_tree([])
+    served.client.content.put_trees([(tree_id(data), data)])
+    snapshot = served.client.content.put_snapshot(tree_id(data), 0, 0)
+    own = served.as_run("exp_1")
+
+    with pytest.raises(NotAllowed, match="may not choose its own snapshot"):
+        own.runs.update("exp_1", snapshot_id=snapshot)
+    assert own.runs.update("exp_2", snapshot_id=snapshot).snapshot_id == snapshot

@@ -81,6 +81,27 @@ def test_records_of_a_child_run_are_shipped_for_it_and_an_open_child_is_ended(si
     assert len(site.server.journal_of("child-1")) == 1
 
 
+def test_a_childs_records_wait_until_the_server_knows_the_child(site: Site) -> None:
+    """Its journal may be there long before the record that makes it can go: that one waits behind an upload."""
+    script = COUNTER + (
+        "fd = open_segment(0)\n"
+        "open(folder + '/uploads/big', 'wb').write(b'x' * 20_000_000)\n"
+        "os.write(fd, journal.pack_long(journal.FILE, {'name': 'big', 'path': 'uploads/big', 'size': 20_000_000}))\n"
+        "os.write(fd, journal.pack_long(journal.CHILD, {'run_id': 'child-1'}))\n"
+        "one = open_segment(1, run='child-1')\n"
+        "os.write(one, journal.pack_long(journal.CHILD, {'run_id': 'child-2'}))\n"
+        "number(one, 3.0)\n"
+        "two = open_segment(2, run='child-2')\n"
+        "number(two, 4.0)\n"
+    )
+    run = site.start(script).wait()
+
+    assert run.status == "Completed"
+    assert run.warnings == []
+    assert (site.server.numbers("child-1"), site.server.numbers("child-2")) == ([3.0], [4.0])
+    assert list(dict.fromkeys(run_id for run_id, *_ in site.server.segments)) == ["exp_1", "child-1", "child-2"]
+
+
 def test_acknowledged_offsets_are_written_for_who_waits_in_flush(site: Site) -> None:
     job = site.start(UNTIL_STOPPED)
     wait_for(lambda: list((job.folder / "journal").glob("*.acked")))

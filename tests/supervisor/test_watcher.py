@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,43 @@ def test_an_open_journal_keeps_the_watcher_until_the_process_ends(site: Site, in
     assert run.status == "Failed"
     assert run.error == {"code": "UserError"}
     assert site.server.numbers(job.id) == [2.0]
+
+
+def test_a_wish_of_the_server_ends_the_run_and_leaves_its_process_alone(site: Site, interactive: Start) -> None:
+    job, process = interactive(
+        "fd = open_segment(0)\nnumber(fd, 1.0)\n"
+        "while not os.path.exists(folder + '/go'): time.sleep(0.01)\n"
+        "number(fd, 2.0)\n"
+    )
+    wait_for(lambda: site.server.numbers(job.id))
+    job.run.desired, job.run.desired_error = "fail", {"code": "Mine", "message": "no good"}
+    (job.folder / "control.json").write_text("{}")
+    wait_for(lambda: job.run.is_over)
+    assert process.poll() is None
+    (job.folder / "go").touch()
+    process.wait()
+    assert job.process is not None
+    job.process.wait(10)
+
+    assert (job.run.status, job.run.error) == ("Failed", {"code": "Mine", "message": "no good"})
+    assert site.server.numbers(job.id) == [1.0, 2.0]
+
+
+def test_folders_of_the_process_are_stored_while_it_goes_on(site: Site, interactive: Start, tmp_path: Path) -> None:
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "model.txt").write_text("weights")
+    folders = {"outputs": str(tmp_path / "outputs"), "logs": str(tmp_path / "logs")}
+    job, process = interactive("time.sleep(600)\n", interactive_folders=folders)
+    wait_for(lambda: "outputs/model.txt" in job.run.files)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "events.txt").write_text("event")
+    process.kill()
+    process.wait()
+    run = job.wait()
+
+    assert run.error is not None and run.error["code"] == "RunInterrupted"
+    assert site.server.file(job.id, "logs/events.txt") == b"event"
+    assert site.server.file(job.id, "outputs/model.txt") == b"weights"
 
 
 GUEST = (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
+from runyard.artifacts.leases import Leases
 from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, new_pack_key, plan_reads, unpack
 from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, TooLarge
@@ -14,6 +15,7 @@ from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, decode_tree, tr
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000
+LookUp = Callable[[Sequence[str]], Mapping[str, Found]]
 
 
 class ContentStore:
@@ -24,9 +26,10 @@ class ContentStore:
     names was there.
     """
 
-    def __init__(self, artifacts: ArtifactStore, index: ChunkIndex) -> None:
+    def __init__(self, artifacts: ArtifactStore, index: ChunkIndex, *, leases: Leases | None = None) -> None:
         self._artifacts = artifacts
         self._index = index
+        self.leases = leases if leases is not None else Leases()
 
     def clean(self) -> int:
         """Delete packs that the index does not know, left by a crash; return how many. Only before the first write."""
@@ -39,6 +42,7 @@ class ContentStore:
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return those of `ids` that are not stored, in their order, each once."""
         wanted = list(dict.fromkeys(check_content_id(name) for name in ids))
+        self.leases.hold(wanted)  # before the look: what is found must stay
         known = self._index.find_chunks(wanted)
         return [name for name in wanted if name not in known]
 
@@ -52,6 +56,7 @@ class ContentStore:
         items = {check_content_id(name): bytes(data) for name, data in chunks}
         for name, data in items.items():
             _check_chunk(name, data)
+        self.leases.hold(items)
         return self._store(items, self._index.find_chunks(list(items)))
 
     def get_chunk(self, name: str) -> bytes:
@@ -72,9 +77,9 @@ class ContentStore:
             window.append(name)
             size += places[name].plain
             if size >= BATCH_BYTES:
-                yield from self._read_window(window, places)
+                yield from self._read_window(window, places, self._places)
                 window, size = [], 0
-        yield from self._read_window(window, places)
+        yield from self._read_window(window, places, self._places)
 
     def read_file(self, chunks: Sequence[str], *, offset: int = 0, limit: int | None = None) -> Iterator[bytes]:
         """Yield the bytes [offset, offset + limit) of the file that `chunks` make up."""
@@ -83,7 +88,7 @@ class ContentStore:
         for name in chunks:
             stop = start + places[name].plain
             if stop > offset and (end is None or start < end):
-                data = self._read_window([name], places)
+                data = self._read_window([name], places, self._places)
                 yield next(data)[1][max(0, offset - start) : None if end is None else end - start]
             start = stop
 
@@ -93,6 +98,7 @@ class ContentStore:
         Raises:
             MissingContent: chunks are not stored; `details["missing"]` lists them.
         """
+        self.leases.hold(chunks)
         places = self._index.find_chunks(list(dict.fromkeys(chunks)))
         _need([name for name in chunks if name not in places])
         return sum(places[name][3] for name in chunks)
@@ -114,15 +120,30 @@ class ContentStore:
             for entry in decode_tree(whole):
                 if isinstance(entry, FileEntry):
                     files.append(entry)
-                elif isinstance(entry, FolderEntry) and _tree_key(entry.tree) not in items:
+                elif isinstance(entry, FolderEntry) and tree_key(entry.tree) not in items:
                     outside.append(entry.tree)
-            items[_tree_key(name)] = whole
+            items[tree_key(name)] = whole
+        self.hold_trees([*outside, *(name for name, _ in trees)])
+        self.leases.hold(chunk for entry in files for chunk in entry.chunks)
         return self._store(items, self._check_named(files, outside, items))
 
     def has_tree(self, name: str) -> bool:
         """Whether the tree, and with it everything below it, is stored."""
-        key = _tree_key(check_content_id(name))
+        key = tree_key(check_content_id(name))
+        self.hold_trees([name])
         return key in self._index.find_chunks([key])
+
+    def hold_trees(self, names: Iterable[str]) -> None:
+        """Keep the trees, and all below them, from being collected for a while."""
+        self.leases.hold(f"tree:{name}" for name in names)
+
+    def hold_snapshot(self, snapshot: str) -> None:
+        """Keep a recorded snapshot likewise; call it before looking for the record."""
+        self.leases.hold([f"snapshot:{snapshot}"])
+
+    def get_tree(self, name: str) -> bytes:
+        """Raises: NotFound; StoreUnavailable when the stored bytes are damaged."""
+        return self._read_trees([name])[name]
 
     def get_tree_closure(self, root: str) -> list[tuple[str, bytes]]:
         """Return the tree `root` and all trees below it, root first, each once.
@@ -166,31 +187,44 @@ class ContentStore:
                 raise NotFound(f"There is no stored content with the id {name}.")
         return {name: Found(*row) for name, row in rows.items()}
 
-    def _read_window(self, ids: Sequence[str], places: Mapping[str, Found]) -> Iterator[tuple[str, bytes]]:
+    def _read_window(
+        self, ids: Sequence[str], places: Mapping[str, Found], look: LookUp
+    ) -> Iterator[tuple[str, bytes]]:
         if not ids:
             return
-        spans = plan_reads([places[name] for name in ids])
-        views = [memoryview(self._artifacts.get(span.pack, offset=span.offset, length=span.length)) for span in spans]
+        try:
+            spans, views = self._read_spans(ids, places)
+        except NotFound:  # the pack was written anew since its places were looked up
+            places = look(ids)
+            spans, views = self._read_spans(ids, places)
         for name in ids:
             place = places[name]
             at = bisect_right(spans, Span(place.pack, place.offset, MAX_SPAN)) - 1
             start = place.offset - spans[at].offset
             yield name, unpack(views[at][start : start + place.stored], place, name)
 
+    def _read_spans(self, ids: Sequence[str], places: Mapping[str, Found]) -> tuple[list[Span], list[memoryview]]:
+        spans = plan_reads([places[name] for name in ids])
+        return spans, [
+            memoryview(self._artifacts.get(span.pack, offset=span.offset, length=span.length)) for span in spans
+        ]
+
     def _read_trees(self, ids: Sequence[str]) -> dict[str, bytes]:
-        rows = self._index.find_chunks([_tree_key(name) for name in ids])
+        return dict(self._read_window(ids, self._tree_places(ids), self._tree_places))
+
+    def _tree_places(self, ids: Sequence[str]) -> dict[str, Found]:
+        rows = self._index.find_chunks([tree_key(name) for name in ids])
         for name in ids:
-            if _tree_key(name) not in rows:
+            if tree_key(name) not in rows:
                 raise NotFound(f"There is no snapshot folder (tree) with the id {name}.")
-        places = {name: Found(*rows[_tree_key(name)]) for name in ids}
-        return dict(self._read_window(ids, places))
+        return {name: Found(*rows[tree_key(name)]) for name in ids}
 
     def _check_named(
         self, files: Sequence[FileEntry], trees: Sequence[str], items: Mapping[str, bytes]
     ) -> Mapping[str, object]:
         """Check that all that `items` name is there; return what the index knows, asked once."""
         chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
-        keys = {_tree_key(name): name for name in trees}
+        keys = {tree_key(name): name for name in trees}
         known = self._index.find_chunks([*chunks, *keys, *items])
         _need(
             [*(name for name in chunks if name not in known), *(name for key, name in keys.items() if key not in known)]
@@ -205,7 +239,7 @@ class ContentStore:
         return known
 
 
-def _tree_key(name: str) -> str:
+def tree_key(name: str) -> str:
     return name.translate(_COMPLEMENT)
 
 

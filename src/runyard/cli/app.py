@@ -15,8 +15,13 @@ from runyard.cli.lazy import LazyGroup
 
 COMMANDS = {
     "submit": ("runyard.cli.submit:submit", "Run a script and stream its output."),
-    "runs": ("runyard.cli.runs:runs", "List, show, follow and cancel runs."),
+    "runs": ("runyard.cli.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "experiments": ("runyard.cli.experiments:experiments", "List, archive, reactivate and delete experiments."),
+    "snapshots": ("runyard.cli.snapshots:snapshots", "Show and compare the source folders of runs."),
+    "workspaces": ("runyard.cli.workspaces:workspaces", "List workspaces."),
     "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
+    "doctor": ("runyard.cli.doctor:doctor", "Say what is installed and running, and what is wrong."),
+    "completion": ("runyard.cli.completion:completion", "Print the completion script of a shell."),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from runyard.cli.finding import no_such_file
 from runyard.cli.text import LogPrinter
 from runyard.core.errors import NotFound
 from runyard.core.records import Run
@@ -79,7 +80,4 @@ class _Log:
     def _check_that_it_exists(self, name: str) -> None:
         known = [file.name for file in self._client.runs.files(self._run_id)]
         if name not in known:
-            raise NotFound(
-                f"Run `{self._run_id}` has no file `{name}`.",
-                hint=f"Its files: {', '.join(known[:20])}." if known else "It has no files yet.",
-            )
+            raise no_such_file(self._run_id, name, known)

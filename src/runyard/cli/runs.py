@@ -1,22 +1,29 @@
-"""`runyard runs`: list, show, follow and cancel."""
+"""`runyard runs`: list, show, follow and cancel; the rest is in modules of its own."""
 
 from __future__ import annotations
-
-import difflib
 
 import click
 
 from runyard.cli.exits import exit_code_of
+from runyard.cli.finding import get_run, newest
 from runyard.cli.following import find_main_log, follow, print_log, wait
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.report import print_run
 from runyard.cli.tables import duration, moment, print_json, print_table
 from runyard.cli.text import plain
-from runyard.core.errors import NotFound
-from runyard.core.names import check_experiment_name, check_run_id
-from runyard.core.records import Run
+from runyard.core.errors import InvalidArgument
+from runyard.core.filters import parse_filter
+from runyard.core.names import check_experiment_name
 from runyard.core.statuses import RunStatus
 from runyard.sdk.workspace import Workspace
+
+COMMANDS = {
+    "metrics": ("runyard.cli.run_metrics:metrics", "List a run's metrics, or every point of one."),
+    "files": ("runyard.cli.run_files:files", "List a run's files."),
+    "download": ("runyard.cli.run_files:download", "Download files of a run."),
+    "tag": ("runyard.cli.run_tags:tag", "Tag a run."),
+    "delete": ("runyard.cli.deleting:delete_runs", "Delete runs for good."),
+}
 
 
 def _statuses(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -27,9 +34,25 @@ def _statuses(ctx: click.Context, param: click.Parameter, values: tuple[str, ...
     return [known[value.lower()] for value in values]
 
 
-@click.group(cls=LazyGroup)
+def _filter(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Find a mistake before any server is asked."""
+    try:
+        if value is not None:
+            parse_filter(value)
+    except InvalidArgument as error:
+        raise click.UsageError(f"{error.what}\n{error.why}", ctx) from error
+    return value
+
+
+def _order(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value != "created" and not value.startswith("metrics."):
+        raise click.BadParameter(f"{value!r} is no order. Write created, or metrics.loss.", ctx, param)
+    return value
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def runs() -> None:
-    """List, show, follow and cancel runs. RUN is a run's id, as `runyard runs list` shows it."""
+    """List, show, follow, tag and cancel runs; read what they left. RUN is an id, as `runyard runs list` shows it."""
 
 
 @runs.command("list")
@@ -43,23 +66,56 @@ def runs() -> None:
     help="Only runs with this status. May be repeated.",
 )
 @click.option("--tag", "-t", metavar="K[=V]", multiple=True, help="Only runs with this tag. May be repeated.")
+@click.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
+@click.option("--order", callback=_order, metavar="FIELD", default="created", help="created, or metrics.<name>.")
+@click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest metric first]")
+@click.option("--children", is_flag=True, help="Children of runs too.")
 @click.option(
     "--limit", "-n", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_runs(experiment: str | None, status: list[str], tag: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """List runs, newest first."""
+def list_runs(
+    experiment: str | None,
+    status: list[str],
+    tag: tuple[str, ...],
+    where: str | None,
+    order: str,
+    descending: bool | None,
+    children: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    A FILTER compares fields: status, experiment, name, type, created, metrics.<name> (its last value), params.<name>,
+    tags.<key>, properties.<key>. Operators are = != and, for metrics and created, < <= > >=; join them with and, or,
+    not and parentheses. A metric, tag, parameter or property alone: the run has it.
+
+    \b
+      runyard runs list --filter 'metrics.loss < 0.1 and tags.team = "vision"' --order metrics.loss
+      runyard runs list --filter 'created > 2026-11-01 and not status = Completed'
+    """
     workspace = Workspace.from_config()
     if experiment is not None:
         check_experiment_name(experiment)
-    found = _newest(workspace, limit, experiment=experiment, status=status, tag=list(tag))
+    found = newest(
+        workspace,
+        limit,
+        experiment=experiment,
+        status=status,
+        tag=list(tag),
+        filter=where,
+        order=order,
+        descending=_flag(order == "created" if descending is None else descending),
+        include_children=_flag(children),
+    )
     if as_json:
         print_json(found)
     elif found:
         rows = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
         print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION"), rows)
     else:
-        asked = " that fit" if experiment or status or tag else " yet"
+        asked = " that fit" if experiment or status or tag or where else " yet"
         click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
 
 
@@ -70,7 +126,7 @@ def show(run_id: str, as_json: bool) -> None:
     """Show a run: status, metrics, files, and why it failed."""
     workspace = Workspace.from_config()
     client = workspace._client
-    run = _get_run(workspace, run_id)
+    run = get_run(workspace, run_id)
     metrics, files = client.runs.metrics(run.id), client.runs.files(run.id)
     if as_json:
         print_json({"run": run, "metrics": metrics, "files": files})
@@ -89,7 +145,7 @@ def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None) -> 
     """Print what a run wrote to stdout and stderr."""
     workspace = Workspace.from_config()
     client = workspace._client
-    run = _get_run(workspace, run_id)
+    run = get_run(workspace, run_id)
     if follow_on:
         ctx.exit(exit_code_of(follow(client, run.id, name).status))
     name = name or find_main_log(client, run.id)
@@ -106,7 +162,7 @@ def cancel(run_id: str, wait_for_it: bool) -> None:
     """Cancel a run: its processes get TERM, and KILL after 30 s. Twice does no harm."""
     workspace = Workspace.from_config()
     client = workspace._client
-    before = _get_run(workspace, run_id)
+    before = get_run(workspace, run_id)
     if before.status.is_terminal:
         click.echo(f"Run `{plain(before.id)}` has ended already: {before.status}.", err=True)
         return
@@ -116,25 +172,5 @@ def cancel(run_id: str, wait_for_it: bool) -> None:
     click.echo(f"Run `{plain(run.id)}`: {run.status}.", err=True)
 
 
-def _newest(workspace: Workspace, limit: int, **query: object) -> list[Run]:
-    found: list[Run] = []
-    for run in workspace._client.runs.iter(workspace.name, limit=min(limit, 200), **query):
-        found.append(run)
-        if len(found) == limit:
-            break
-    return found
-
-
-def _get_run(workspace: Workspace, run_id: str) -> Run:
-    client = workspace._client
-    try:
-        return client.runs.get(check_run_id(run_id))
-    except NotFound as error:
-        known = [run.id for run in _newest(workspace, 200)]
-        near = [known_id for known_id in known if run_id in known_id] or difflib.get_close_matches(run_id, known, n=3)
-        hint = f"Did you mean {' or '.join(f'`{name}`' for name in near[:3])}?" if near else ""
-        raise NotFound(
-            f"There is no run `{run_id}`.",
-            why=f"The server at {client.address.web_url or client.address} does not know it.",
-            hint=hint or "`runyard runs list` shows the runs there are.",
-        ) from error
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from runyard.cli.dry_run import print_plan
 from runyard.cli.exits import INTERRUPTED, exit_code_of
 from runyard.cli.following import follow
 from runyard.cli.report import print_end
@@ -16,6 +17,7 @@ from runyard.cli.tables import print_json
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DEFAULT_TIME_LIMIT_S
+from runyard.sdk.dry_run import plan_run
 from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.script_run_config import ScriptRunConfig
@@ -49,7 +51,8 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.option("--target", default="local", show_default=True, help="The compute target.")
 @click.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
 @click.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
-@click.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON.")
+@click.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
 @click.pass_context
@@ -63,6 +66,7 @@ def submit(
     target: str,
     python: str | None,
     detach: bool,
+    dry_run: bool,
     as_json: bool,
     script: str,
     arguments: tuple[str, ...],
@@ -87,7 +91,11 @@ def submit(
     )
     config.run_config.environment_variables.update(variables)
     workspace = Workspace.from_config()
-    experiment = Experiment(workspace, name or _experiment_name(inner_script))
+    experiment_name = name or _experiment_name(inner_script)
+    if dry_run:
+        plan = plan_run(workspace, experiment_name, config, tags=tags or None)
+        return print_json(plan) if as_json else print_plan(plan)
+    experiment = Experiment(workspace, experiment_name)
     run = experiment.submit(config, tags=tags or None)
     client = workspace._client
     click.echo(f"Run {plain(run.id)}\nPage {plain(run.get_portal_url())}\n", err=True)

@@ -134,6 +134,10 @@ def added_writer(plain: Any) -> AddedWriter:
     return AddedWriter(str(plain["token"]), str(plain["folder"]), int(plain["attempt"]))
 
 
+def deleted_runs(plain: Any) -> List[str]:
+    return [str(item) for item in _as_list(plain["deleted"])]
+
+
 def run_page(plain: Any) -> RunPage:
     return RunPage([from_plain(Run, item) for item in _as_list(plain["runs"])], plain.get("next"))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from runyard.client.answers import read_record, read_records
+from runyard.client.answers import deleted_runs, read_answer, read_record, read_records
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
 from runyard.core.records import Experiment
@@ -43,6 +43,14 @@ class ExperimentCalls:
         if tags_remove:
             body["tags_remove"] = list(tags_remove)
         return read_record(Experiment, self._transport.request("PATCH", _path(workspace, name), json=body))
+
+    def delete(self, workspace: str, name: str) -> List[str]:
+        """Delete the experiment and all its runs; return their ids.
+
+        Raises:
+            Conflict: one of its runs has not ended; nothing was deleted.
+        """
+        return read_answer(self._transport.request("DELETE", _path(workspace, name), timeout_s=600.0), deleted_runs)
 
 
 def _path(workspace: str, name: str) -> str:

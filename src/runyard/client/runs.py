@@ -13,6 +13,7 @@ from runyard.client.answers import (
     ShipAnswer,
     added_writer,
     created_run,
+    deleted_runs,
     read_answer,
     read_record,
     read_records,
@@ -38,14 +39,14 @@ class RunCalls(FileCalls):
         new: NewRun,
         submitter: Optional[Mapping[str, str]] = None,
         launch: bool = True,
-        interactive: Optional[Mapping[str, int]] = None,
+        interactive: Optional[Mapping[str, Any]] = None,
     ) -> CreatedRun:
         """Create the run, or return the one made with the same key.
 
         Args:
             submitter: the submitting process's variables for target `local`; never stored.
             launch: false for a run that some other process is: it is Running at once.
-            interactive: `{pid, start_ticks}` of that process.
+            interactive: `{pid, start_ticks}` of that process, and `folders` (name → absolute path) to ship of it.
         """
         body: Dict[str, Any] = {"run": to_plain(new), "launch": launch}
         if submitter is not None:
@@ -53,6 +54,11 @@ class RunCalls(FileCalls):
         if interactive is not None:
             body["interactive"] = dict(interactive)
         return read_answer(self._transport.request("POST", "/runs", json=body), created_run)
+
+    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> Dict[str, Any]:
+        """Return what `create` would start: target, argv, run_folder, spec, processes. Nothing is stored."""
+        body = {"run": to_plain(new), "submitter": dict(submitter or {})}
+        return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
 
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
@@ -80,6 +86,7 @@ class RunCalls(FileCalls):
         properties_add: Optional[Mapping[str, str]] = None,
         display_name: Optional[str] = None,
         description: Optional[str] = None,
+        snapshot_id: Optional[str] = None,
     ) -> Run:
         body = {
             "tags_set": dict(tags_set) if tags_set else None,
@@ -87,6 +94,7 @@ class RunCalls(FileCalls):
             "properties_add": dict(properties_add) if properties_add else None,
             "display_name": display_name,
             "description": description,
+            "snapshot_id": snapshot_id,
         }
         return read_record(Run, self._transport.request("PATCH", _path(run_id), json=_present(body)))
 
@@ -97,6 +105,14 @@ class RunCalls(FileCalls):
         """End the run as failed; its processes are stopped."""
         body = {"error": {"code": code, "message": message}}
         return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/fail", json=body))
+
+    def delete(self, run_id: str) -> List[str]:
+        """Delete a finished run and its child runs; return their ids.
+
+        Raises:
+            Conflict: it has not ended, or a child run has not.
+        """
+        return read_answer(self._transport.request("DELETE", _path(run_id), timeout_s=600.0), deleted_runs)
 
     def add_writer(self, run_id: str, *, pid: int, start_ticks: int) -> AddedWriter:
         """Let a process that the run is not log on it; the same process again gets the same folder."""

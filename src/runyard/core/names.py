@@ -13,6 +13,7 @@ EXPERIMENT_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{0,254}", re.ASCII)
 WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
+SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 MAX_FILE_NAME = 1024
 MAX_METRIC_NAME = 255
@@ -51,6 +52,10 @@ def check_workspace_name(value: str) -> str:
 
 def check_content_id(value: str) -> str:
     return _match(CONTENT_ID, value, "content id", "64 hexadecimal digits (a SHA-256)")
+
+
+def check_snapshot_id(value: str) -> str:
+    return _match(SNAPSHOT_ID, value, "snapshot id", "a UUID, as run.get_snapshot_id() gives it")
 
 
 def check_writer_id(value: str) -> str:

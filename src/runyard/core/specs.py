@@ -83,3 +83,4 @@ class JobSpec:
     submitter: Dict[str, str] = field(default_factory=dict)  # the submitting process's variables (`local` only)
     interactive_pid: Optional[int] = None  # a run that we did not launch: watch this process instead of launching
     interactive_start_ticks: Optional[int] = None
+    interactive_folders: Dict[str, str] = field(default_factory=dict)  # of that process: name → absolute path

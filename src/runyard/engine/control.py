@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from runyard.compute.base import JobHandle, JobState
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, InvalidTransition
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.board import Stage
 from runyard.engine.handover import end_unstarted
 from runyard.engine.texts import storable_value
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
+from runyard.store.base import RunQuery
 
 logger = logging.getLogger(__name__)
 
 
 def cancel(yard: Yard, run_id: str) -> Run:
-    """Ask for the run's end. A finished run is returned as it is; twice is the same as once."""
-    return _wish(yard, run_id, "cancel", None)
+    """Ask for the end of the run and all below it. A finished run is returned as it is; twice is the same as once."""
+    run = _wish(yard, run_id, "cancel", None)
+    if run.desired == "cancel":
+        _cancel_children(yard, run)
+    return run
 
 
 def fail(yard: Yard, run_id: str, error: Mapping[str, Any]) -> Run:
@@ -28,6 +33,28 @@ def fail(yard: Yard, run_id: str, error: Mapping[str, Any]) -> Run:
     message = str(error.get("message") or "The run was marked as failed.")
     plain = {"code": str(error.get("code") or "UserError"), "message": message, "details": error.get("details") or {}}
     return _wish(yard, run_id, "fail", storable_value(plain))
+
+
+def _cancel_children(yard: Yard, parent: Run) -> None:
+    for child in _unfinished_children(yard, parent):
+        try:
+            cancel(yard, child.id)
+        except InvalidTransition:  # it ended by itself just now
+            logger.debug("run %s ended before its parent's cancel reached it", child.id)
+
+
+def _unfinished_children(yard: Yard, parent: Run) -> list[Run]:
+    """Return them all: cancelling one takes it out of the list, so the pages are read first."""
+    query = RunQuery(
+        workspace=parent.workspace, parent_id=parent.id, statuses=[one for one in RunStatus if not one.is_terminal]
+    )
+    found: list[Run] = []
+    while True:
+        page = yard.store.list_runs(query)
+        found += page.runs
+        if page.next is None:
+            return found
+        query = replace(query, cursor=page.next)
 
 
 def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:

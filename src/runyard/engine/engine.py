@@ -14,16 +14,17 @@ from runyard.core.folders import server_folder
 from runyard.core.frames import Frame
 from runyard.core.records import NewRun, Run
 from runyard.core.settings import Settings
-from runyard.engine import control, ends, schedule, watch
+from runyard.engine import control, deletes, ends, schedule, watch
 from runyard.engine.backends import Backends, open_backends
 from runyard.engine.clock import Clock, SystemClock
 from runyard.engine.ends import StateReport
 from runyard.engine.loop import Loop
+from runyard.engine.plan import RunPlan, plan_run
 from runyard.engine.ship import ShipAnswer, Shipping
 from runyard.engine.spool import Spool
 from runyard.engine.submit import Submitted, Watched, submit, watch_run
 from runyard.engine.writers import Writer, add_writer
-from runyard.engine.yard import Yard, nobody
+from runyard.engine.yard import Yard, nobody, nothing
 from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ class Engine:
         backends: Backends | None = None,
         clock: Clock | None = None,
         on_change: Callable[[str], None] = nobody,
+        hold_snapshot: Callable[[str], None] = nobody,
+        on_delete: Callable[[], None] = nothing,
     ) -> None:
         self.yard = Yard(
             settings=settings,
@@ -52,6 +55,8 @@ class Engine:
             spool=Spool(server_folder(settings.home) / "spool"),
             clock=clock or SystemClock(),
             on_change=on_change,
+            hold_snapshot=hold_snapshot,
+            on_delete=on_delete,
         )
         self.loop = Loop(self.yard)
         self._shipping = Shipping(self.yard)
@@ -59,6 +64,7 @@ class Engine:
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
         schedule.recover(self.yard)
+        deletes.finish_deletes(self.yard, self._shipping)
         if thread:
             self.loop.start()
 
@@ -71,6 +77,9 @@ class Engine:
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
         return submit(self.yard, new, submitter=submitter)
 
+    def plan(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
+        return plan_run(self.yard, new, submitter=submitter)
+
     def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
         return watch_run(self.yard, new, watched)
 
@@ -82,6 +91,12 @@ class Engine:
 
     def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
         return control.fail(self.yard, run_id, error)
+
+    def delete_run(self, run_id: str) -> list[str]:
+        return deletes.delete_run(self.yard, self._shipping, run_id)
+
+    def delete_experiment(self, workspace: str, name: str) -> list[str]:
+        return deletes.delete_experiment(self.yard, self._shipping, workspace, name)
 
     def heartbeat(self, run_id: str, attempt: int) -> Run:
         """Note that the run's supervisor lives.

@@ -96,6 +96,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
+        interactive_folders=dict(spooled.interactive_folders),
     )
 
 

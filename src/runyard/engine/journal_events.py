@@ -56,12 +56,17 @@ def _make_child(yard: Yard, run_id: str, payload: dict[str, Any]) -> None:
             experiment=parent.experiment,
             type=None,
             status=RunStatus.RUNNING,
-            display_name=storable(str(payload.get("name") or ""))[:255],
+            display_name=_chained(parent.display_name, storable(str(payload.get("name") or ""))),
             parent_id=run_id,
             tags=_text_tags(tags) if isinstance(tags, dict) else {},
             submitted_by=parent.submitted_by,
         )
     )
+
+
+def _chained(parent: str, name: str) -> str:
+    """Return a child's name after its parent's, as Azure does: `parent>child`."""
+    return (f"{parent}>{name}" if parent and name else name)[:255]
 
 
 def _note_failure(yard: Yard, run_id: str, payload: dict[str, Any]) -> None:

@@ -56,6 +56,11 @@ class SegmentMemory:
             for key in keys:
                 self._known.pop(key, None)
 
+    def forget_run(self, run_id: str) -> None:
+        with self._lock:
+            for key in [key for key in self._known if key.run_id == run_id]:
+                del self._known[key]
+
     def _load(self, key: SegmentKey) -> SegmentState:
         for mark in self._store.list_marks(key.run_id, key.attempt):
             if (mark.writer, mark.segment) == (key.writer, key.segment):

@@ -14,7 +14,7 @@ from runyard.core.records import Mark, Run
 from runyard.engine.journal_events import act, act_on_end
 from runyard.engine.segments import MOST_KNOWN, SegmentKey, SegmentMemory, SegmentState
 from runyard.engine.shipments import Piece, Shipment, Sides, sort_frames
-from runyard.engine.streams import register_stream, stream_key
+from runyard.engine.streams import register_stream, stream_folder, stream_key
 from runyard.engine.watch import hear
 from runyard.engine.yard import Yard
 from runyard.store.base import SegmentPart
@@ -70,6 +70,13 @@ class Shipping:
         if logs:
             self._yard.on_change(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.attempt)
+
+    def forget(self, run_id: str) -> None:
+        """Let go of what is remembered about a deleted run. The caller holds its shipping lock."""
+        self._memory.forget_run(run_id)
+        with self._lock:
+            for key in [key for key in self._registered if key.startswith(stream_folder(run_id))]:
+                del self._registered[key]
 
     def _take_logs(self, run: Run, attempt: int, shipment: Shipment) -> dict[str, int]:
         sizes: dict[str, int] = {}

@@ -18,6 +18,7 @@ class Spooled:
     submitter: Mapping[str, str] = field(default_factory=dict)
     interactive_pid: int | None = None
     interactive_start_ticks: int | None = None
+    interactive_folders: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] | None = None  # the whole one, where the stored one has secrets left out
 
 
@@ -33,6 +34,7 @@ class Spool:
                 "submitter": dict(spooled.submitter),
                 "interactive_pid": spooled.interactive_pid,
                 "interactive_start_ticks": spooled.interactive_start_ticks,
+                "interactive_folders": dict(spooled.interactive_folders),
                 "spec": spooled.spec,
             }
         ).encode()
@@ -53,7 +55,8 @@ class Spool:
         try:
             loaded = json.loads(self._path(run_id).read_bytes())
             watched = loaded["interactive_pid"], loaded["interactive_start_ticks"]
-            return Spooled(loaded["submitter"], *watched, spec=loaded.get("spec"))
+            folders = loaded.get("interactive_folders") or {}
+            return Spooled(loaded["submitter"], *watched, interactive_folders=folders, spec=loaded.get("spec"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
 

@@ -16,7 +16,17 @@ logger = logging.getLogger(__name__)
 def stream_key(run_id: str, attempt: int, name: str) -> str:
     """Return the stream's key: made of checked ids and a digest, so a file's name never becomes a path."""
     digest = hashlib.sha256(f"{run_id}\0{attempt}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
-    return f"streams/{run_id[:255]}/{digest}"
+    return stream_folder(run_id) + digest
+
+
+def stream_folder(run_id: str) -> str:
+    """Return what the keys of a run's streams begin with."""
+    return f"streams/{key_part(run_id)}/"
+
+
+def key_part(run_id: str) -> str:
+    """Return the run's part of a key. A part has at most 255 bytes, a run id may have one more."""
+    return run_id if len(run_id) <= 255 else hashlib.sha256(run_id.encode()).hexdigest()
 
 
 def stream_size(yard: Yard, run_id: str, attempt: int, name: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.folders import run_folder
@@ -28,6 +28,7 @@ class Watched:
 
     pid: int
     start_ticks: int
+    folders: Mapping[str, str] = field(default_factory=dict)  # shipped while they grow: name → absolute path
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,11 @@ def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submit
         raise InvalidArgument(f"Run `{new.id}` names a script, so it cannot be one that somebody else launched.")
     if watched is None:
         return _unwatched(yard, prepared)
-    spooled = Spooled(interactive_pid=watched.pid, interactive_start_ticks=watched.start_ticks)
+    spooled = Spooled(
+        interactive_pid=watched.pid,
+        interactive_start_ticks=watched.start_ticks,
+        interactive_folders=_check_folders(watched.folders),
+    )
     run, is_new = _create(yard, prepared, spooled)
     token = None
     if run.status in BEFORE_START:
@@ -93,6 +98,13 @@ def check(yard: Yard, new: NewRun) -> NewRun:
     yard.store.get_workspace(new.workspace)
     _check_parent(yard, new)
     return _with_snapshot(yard, new)
+
+
+def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
+    for name, path in folders.items():
+        if clean_file_name(name) != name or "/" in name or not path.startswith("/"):
+            raise InvalidArgument(f"A watched folder must be a name and an absolute path, found {name!r}: {path!r}.")
+    return dict(folders)
 
 
 def _check_script(new: NewRun) -> None:
@@ -129,6 +141,7 @@ def _check_parent(yard: Yard, new: NewRun) -> None:
 def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
     if new.snapshot_id is None:
         return replace(new, snapshot_root=None)
+    yard.hold_snapshot(new.snapshot_id)
     root = yard.store.find_snapshot(new.snapshot_id)
     if root is None:
         raise NotFound(

@@ -36,6 +36,10 @@ def nobody(run_id: str) -> None:
     """Nobody listens for changes."""
 
 
+def nothing() -> None:
+    """Nobody listens for deletes."""
+
+
 @dataclass(frozen=True)
 class Yard:
     settings: Settings
@@ -49,6 +53,8 @@ class Yard:
     shipping: RunLocks = field(default_factory=RunLocks)
     clock: Clock = field(default_factory=SystemClock)
     on_change: Callable[[str], None] = nobody  # a run's log grew or its status moved
+    hold_snapshot: Callable[[str], None] = nobody  # a run is about to name this snapshot: it must stay
+    on_delete: Callable[[], None] = nothing  # a run is about to be deleted
     wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
 
     def backend(self, target: str) -> ComputeBackend:

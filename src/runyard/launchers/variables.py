@@ -29,6 +29,10 @@ _FOREIGN = frozenset(
 )  # fmt: skip
 
 
+# A notebook's kernel asks for colours, which its cells show and a log file does not.
+_KERNELS_OWN = frozenset({"FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "JPY_PARENT_PID"})
+
+
 def base_variables(
     job: JobSpec,
     *,
@@ -57,7 +61,8 @@ def base_variables(
 
 def inherited(submitter: Mapping[str, str]) -> Dict[str, str]:
     """Return what a process of the run takes over from the submitting process."""
-    return {name: value for name, value in submitter.items() if not _is_foreign(name, value)}
+    kernels = _KERNELS_OWN if "JPY_PARENT_PID" in submitter else frozenset()
+    return {name: value for name, value in submitter.items() if name not in kernels and not _is_foreign(name, value)}
 
 
 def run_variables(job: JobSpec, *, run_folder: str) -> Dict[str, str]:

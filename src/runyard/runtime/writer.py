@@ -86,6 +86,10 @@ class JournalWriter:
         """Pickled, it becomes the writer of the process that unpickles it."""
         return self._reopen, (self.run_folder, self.run_id)
 
+    def for_run(self, run_id: str) -> JournalWriter:
+        """Return this process's writer for another run, a child of this one, in the same run folder."""
+        return self._reopen(self.run_folder, run_id)
+
     @property
     def closed(self) -> bool:
         return self._appender.closed

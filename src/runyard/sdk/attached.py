@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Dict
 
+from runyard.core.errors import NotAllowed
 from runyard.runtime.current import find_context, get_writer
 from runyard.sdk.edge import azure_error
 
@@ -25,7 +26,13 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     context = find_context()
     if context is not None and context.run_id == run_id:
         return context.writer(translate=azure_error)
-    added = client.runs.add_writer(run_id, **this_process())
+    try:
+        added = client.runs.add_writer(run_id, **this_process())
+    except NotAllowed:
+        if context is None:
+            raise
+        client.runs.get(run_id)  # a run's token reads its descendants only: their records travel with the run's own
+        return context.writer().for_run(run_id)
     return get_writer(added.folder, run_id, attempt=added.attempt, translate=azure_error)
 
 

@@ -7,29 +7,44 @@ import re
 import sys
 from typing import Any, Dict, Iterable, List, Optional
 
+from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.not_yet import refuse
+from runyard.sdk.file_values import checked_mapping, checked_value, report_unknown
+from runyard.sdk.settings_file import write_text
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*")
 _DEFAULT_PIP = "azureml-defaults"
 _HEADER = "# Conda environment specification: used for runs with userManagedDependencies=False.\n"
+_KEYS = ("name", "dependencies", "channels", "prefix", "variables")
+_EXACT = re.compile(r"\s*={0,3}\s*([0-9]+(?:\.[0-9]+)*)(?:\.\*|=.*)?\s*")
 
 
+@translates_errors
 class CondaDependencies:
-    """Conda and pip packages, channels and the Python version of an environment."""
+    """Conda and pip packages, channels and the Python version of an environment.
+
+    Args:
+        conda_dependencies_file_path: a conda environment file to start from.
+
+    Raises:
+        UserErrorException: that file is missing, or is no conda environment file.
+    """
 
     def __init__(self, conda_dependencies_file_path: Optional[str] = None, _underlying_structure: Any = None) -> None:
-        if conda_dependencies_file_path is not None:
-            refuse(
-                "Reading a conda file",
-                hint="Write the packages in Python: CondaDependencies.create(pip_packages=[…], conda_packages=[…]).",
-            )
         self._python: str = "{}.{}".format(*sys.version_info[:2])
         self._python_given = False
         self._conda: List[str] = []
         self._pip: List[str] = [_DEFAULT_PIP]
         self._channels: List[str] = ["anaconda", "conda-forge"]
         self._index_url: Optional[str] = None
+        self._name = "project_environment"
+        if conda_dependencies_file_path is not None:
+            from runyard.sdk.yaml_reader import read_yaml
+
+            path = os.path.expanduser(os.fspath(conda_dependencies_file_path))
+            self._take(read_yaml(path), str(path))
+        elif _underlying_structure is not None:
+            self._take(_underlying_structure, "condaDependencies")
 
     @staticmethod
     def create(
@@ -81,7 +96,7 @@ class CondaDependencies:
         """Add a package; `python=3.10` sets the Python version."""
         package = _checked(conda_package)
         if package_name(package) == "python":
-            self.set_python_version(package[len("python") :].lstrip("=<>! ") or self._python)
+            self._want_python(package[len("python") :])
         elif package not in self._conda:
             self._conda.append(package)
 
@@ -141,30 +156,55 @@ class CondaDependencies:
         if self._pip_lines():
             dependencies.append({"pip": self._pip_lines()})
         return {
-            "name": "project_environment",
+            "name": self._name,
             "dependencies": dependencies + self._conda,
             "channels": list(self._channels),
         }
 
     def serialize_to_string(self) -> str:
         """Return the conda environment file's text."""
-        lines = ["name: project_environment", "dependencies:", f"- python={self._python}"]
-        if self._pip_lines():
-            lines += ["- pip:"] + [f"  - {_scalar(line)}" for line in self._pip_lines()]
-        lines += [f"- {_scalar(package)}" for package in self._conda]
-        lines += ["channels:"] + [f"- {_scalar(channel)}" for channel in self._channels]
-        return _HEADER + "\n".join(lines) + "\n"
+        from runyard.sdk.yaml_writer import yaml_text
+
+        return _HEADER + yaml_text(self.as_dict())
 
     def save_to_file(self, base_directory: str, conda_file_path: Optional[str] = None) -> str:
         """Write the file below `base_directory`; return its path relative to that."""
         name = conda_file_path or os.path.join(".azureml", "auto_conda_dependencies.yml")
-        _write(os.path.join(base_directory, name), self.serialize_to_string())
+        write_text(os.path.join(base_directory, name), self.serialize_to_string())
         return name
 
     def save(self, path: Optional[str] = None) -> str:
+        """Write the file (into the folder, when `path` is one); return its path."""
         target = path or os.path.join(".azureml", "conda_dependencies.yml")
-        _write(target, self.serialize_to_string())
+        if os.path.isdir(target):
+            target = os.path.join(target, "conda_dependencies.yml")
+        write_text(target, self.serialize_to_string())
         return target
+
+    def _take(self, found: Any, place: str) -> None:
+        """Take over a conda environment file's content. What it does not say is not asked for."""
+        settings = checked_mapping(found, place)
+        for key in settings:
+            if key not in _KEYS:
+                report_unknown(str(key), _KEYS, f"{place}: {key}")
+        self._name = str(settings.get("name") or self._name)
+        self._channels = [str(channel) for channel in checked_value([], settings.get("channels"), f"{place}: channels")]
+        self._pip = []
+        for item in checked_value([], settings.get("dependencies"), f"{place}: dependencies"):
+            if isinstance(item, str):
+                self.add_conda_package(item)
+            elif isinstance(item, dict) and list(item) == ["pip"]:
+                self.set_pip_requirements(checked_value([], item["pip"], f"{place}: pip"))
+            else:
+                raise UserErrorException(
+                    f"{place}: a dependency is a package or `pip:` with a list, found {item!r:.100}."
+                )
+
+    def _want_python(self, limit: str) -> None:
+        """Take `=3.10` as the version. A range (`>=3.8`) names none: the submitting Python's is kept."""
+        exact = _EXACT.fullmatch(limit)
+        if exact:
+            self.set_python_version(exact.group(1))
 
     @property
     def _wanted_python(self) -> Optional[str]:
@@ -197,14 +237,3 @@ def _checked(line: str) -> str:
     if not isinstance(line, str) or not line.strip() or "\n" in line:
         raise UserErrorException(f"A package must be one line of text, found {line!r}.")
     return line.strip()
-
-
-def _scalar(text: str) -> str:
-    return (
-        text if re.fullmatch(r"[A-Za-z0-9._/=<>!~\-][^:#'\"&*?|{}%@`]*", text) else "'" + text.replace("'", "''") + "'"
-    )
-
-
-def _write(path: str, text: str) -> None:
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)

@@ -75,7 +75,9 @@ class DockerSection(Guarded):
 
     @base_image.setter
     def base_image(self, value: Optional[str]) -> None:
-        self._base_image, self._base_dockerfile = value, None
+        self._base_image = value
+        if value is not None:  # only an image takes the Dockerfile's place
+            self._base_dockerfile = None
 
     @property
     def base_dockerfile(self) -> Optional[str]:
@@ -83,7 +85,9 @@ class DockerSection(Guarded):
 
     @base_dockerfile.setter
     def base_dockerfile(self, value: Optional[str]) -> None:
-        self._base_dockerfile, self._base_image = value, None
+        self._base_dockerfile = value
+        if value is not None:
+            self._base_image = None
 
 
 class Platform(Guarded):
@@ -157,7 +161,10 @@ class Environment(Guarded):
 
     @staticmethod
     def from_conda_specification(name: str, file_path: str) -> Environment:
-        refuse("`Environment.from_conda_specification`", hint="Use CondaDependencies.create(pip_packages=[…]).")
+        """Return an environment with the packages of a conda environment file."""
+        environment = Environment(name)
+        environment.python.conda_dependencies = CondaDependencies(file_path)
+        return environment
 
     @staticmethod
     def from_existing_conda_environment(name: str, conda_environment_name: str) -> Environment:
@@ -189,7 +196,14 @@ class Environment(Guarded):
 
     @staticmethod
     def load_from_directory(path: str) -> Environment:
-        refuse("`Environment.load_from_directory`")
+        """Return the environment that `save_to_directory` wrote, here or in Azure's SDK.
+
+        Raises:
+            FileNotFoundError: the folder holds no environment.
+        """
+        from runyard.sdk.environment_file import read_folder
+
+        return read_folder(path)
 
     def register(self, workspace: Any) -> Environment:
         refuse("`Environment.register`", hint="An environment need not be registered: pass it to ScriptRunConfig.")
@@ -204,7 +218,14 @@ class Environment(Guarded):
         refuse("`Environment.get_image_details`")
 
     def save_to_directory(self, path: str, overwrite: bool = False) -> None:
-        refuse("`Environment.save_to_directory`")
+        """Write the environment into the folder: its definition, the packages and the base Dockerfile.
+
+        Raises:
+            FileExistsError: the folder exists and `overwrite` is not set.
+        """
+        from runyard.sdk.environment_file import write_folder
+
+        write_folder(self, path, overwrite=overwrite)
 
 
 def _read_requirements(path: str) -> List[str]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, NoReturn, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from runyard.core.names import check_experiment_name
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.not_yet import refuse
 from runyard.sdk.tags import tag_texts
 
 if TYPE_CHECKING:
@@ -101,11 +100,19 @@ class Experiment:
         tags: Union[str, Mapping[str, Any], None] = None,
         properties: Union[str, Mapping[str, Any], None] = None,
         include_children: bool = False,
+        status: Union[str, Sequence[str], None] = None,
     ) -> Iterator[Run]:
-        """Yield the runs, newest first. `tags` and `properties`: a text is "has this key", a dict is "all equal"."""
+        """Yield the runs, newest first. `tags` and `properties`: a text is "has this key", a dict is "all equal".
+
+        Args:
+            include_children: child runs too; otherwise only those that have no parent.
+            status: one status or several, such as "Completed".
+        """
         from runyard.sdk.run import Run  # run.py is about experiments, so it cannot load first
 
-        return Run.list(self, type=type, tags=tags, properties=properties, include_children=include_children)
+        return Run.list(
+            self, type=type, tags=tags, properties=properties, status=status, include_children=include_children
+        )
 
     def archive(self) -> None:
         """Take the experiment out of lists; its runs stay."""
@@ -143,8 +150,20 @@ class Experiment:
         return [Experiment._known(workspace, one.name, one) for one in found if _has_tags(one.tags, tags)]
 
     @staticmethod
-    def delete(workspace: Workspace, experiment_id: str) -> NoReturn:
-        refuse("`Experiment.delete`", hint="experiment.archive() takes it out of lists.")
+    def delete(workspace: Workspace, experiment_id: str) -> None:
+        """Delete an experiment with all its runs, their metrics, files and logs, for good.
+
+        Raises:
+            UserErrorException: the workspace has none with that id, or one of its runs has not ended.
+        """
+        known = workspace._client.experiments.list(workspace.name, view="All")
+        name = next((one.name for one in known if one.id == experiment_id), None)
+        if name is None:
+            raise UserErrorException(
+                f"The workspace {workspace.name!r} has no experiment with the id {experiment_id!r}.\n"
+                "An experiment's id is experiment.id, not its name."
+            )
+        workspace._client.experiments.delete(workspace.name, name)
 
     def get_portal_url(self) -> str:
         """Return the address of the page that lists runs, which signs the browser in."""

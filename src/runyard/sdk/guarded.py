@@ -19,6 +19,28 @@ class Guarded:
         """Return the settings as Azure's run definitions hold them: camelCase keys, in the order of `__init__`."""
         return {_camel(name): plain(getattr(self, name)) for name in self._names()}
 
+    def read_plain(self, found: Any, where: str = "") -> None:
+        """Take over the settings of a file: the reverse of `to_plain`. What the file leaves out stays as it is.
+
+        Raises:
+            UserErrorException: a misspelt key, or a value of another kind.
+        """
+        from runyard.sdk.file_values import checked_mapping, checked_value, report_unknown
+
+        names = {_camel(name): name for name in self._names()}
+        for key, value in checked_mapping(found, where).items():
+            place = f"{where}.{key}" if where else str(key)
+            name = names.get(key)
+            if name is None:
+                if key not in {_camel(unused) for unused in self._unused}:
+                    report_unknown(str(key), names, place)
+                continue
+            current = getattr(self, name)
+            if isinstance(current, Guarded):
+                current.read_plain(value, place)
+            else:
+                setattr(self, name, checked_value(current, value, place))
+
     def _seal(self) -> None:
         self.__dict__["_sealed"] = True
 

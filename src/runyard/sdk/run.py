@@ -13,6 +13,7 @@ from typing import (
     NoReturn,
     Optional,
     Sequence,
+    Tuple,
     Type,
     TypeVar,
     Union,
@@ -21,10 +22,9 @@ from typing import (
 from runyard.core.errors import NotFound
 from runyard.core.names import check_run_id
 from runyard.sdk.edge import translates, translates_errors
-from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
-from runyard.sdk.run_control import RunControl
+from runyard.sdk.run_children import RunChildren
 from runyard.sdk.tags import filters
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ Factory = Callable[["Experiment", "records.Run"], "Run"]
 
 
 @translates_errors
-class Run(RunControl):
+class Run(RunChildren):
     """A run of an experiment: its metrics, tags, files, status and end.
 
     In a training script, `Run.get_context()` gives the run that the script is.
@@ -57,6 +57,13 @@ class Run(RunControl):
         """A handle whose facts were just seen."""
         made = cls.__new__(cls)
         made._set_up(experiment, record.id, record)
+        return made
+
+    @classmethod
+    def _unseen(cls: Type[R], experiment: Experiment, run_id: str) -> R:
+        """A handle whose facts are fetched when they are first needed."""
+        made = cls.__new__(cls)
+        made._set_up(experiment, run_id)
         return made
 
     @classmethod
@@ -161,12 +168,6 @@ class Run(RunControl):
         self._record = self._client.runs.update(self._run_id, description=str(value))
 
     @property
-    def parent(self) -> Optional[Run]:
-        """The run that this one belongs to, or None."""
-        parent_id = self._facts.parent_id
-        return None if parent_id is None else Run.get(self._experiment.workspace, parent_id)
-
-    @property
     def input_datasets(self) -> Dict[str, Any]:
         return {}
 
@@ -174,61 +175,12 @@ class Run(RunControl):
     def output_datasets(self) -> Dict[str, Any]:
         return {}
 
-    def get_children(
-        self,
-        recursive: bool = False,
-        tags: Filter = None,
-        properties: Filter = None,
-        type: Optional[str] = None,
-        status: Union[str, Sequence[str], None] = None,
-        _rehydrate_runs: bool = True,
-    ) -> Iterator[Run]:
-        """Yield the child runs; with `recursive` theirs too."""
-        workspace = self._experiment.workspace
-        found = self._client.runs.iter(
-            workspace.name,
-            parent=self._run_id,
-            tag=filters(tags),
-            property=filters(properties),
-            type=type,
-            status=[status] if isinstance(status, str) else status,
-        )
-        for record in found:
-            child = _typed(workspace, record)
-            yield child
-            if recursive:
-                yield from child.get_children(True, tags, properties, type, status)
-
-    def get_snapshot_id(self) -> str:
-        """Return the id of the stored source folder.
-
-        Raises:
-            UserErrorException: the run has none.
-        """
-        found = self._facts.snapshot_id or self._facts.properties.get("ContentSnapshotId")
-        if not found:
-            raise UserErrorException(f"Run {self._run_id} has no snapshot.")
-        return found
-
-    def child_run(self, name: Optional[str] = None, run_id: Optional[str] = None, outputs: Any = None) -> Run:
-        refuse("`Run.child_run`")
-
-    def create_children(
-        self, count: Optional[int] = None, tag_key: Optional[str] = None, tag_values: Any = None
-    ) -> Any:
-        refuse("`Run.create_children`")
-
-    def submit_child(self, config: Any, tags: Optional[Mapping[str, Any]] = None, **_kwargs: Any) -> Run:
-        refuse("`Run.submit_child`")
-
-    def take_snapshot(self, file_or_folder_path: str, **_kwargs: Any) -> str:
-        refuse("`Run.take_snapshot`")
-
-    def restore_snapshot(self, snapshot_id: Optional[str] = None, path: Optional[str] = None) -> str:
-        refuse("`Run.restore_snapshot`")
-
     def register_model(self, model_name: str, *_args: Any, **_kwargs: Any) -> Any:
         refuse("`Run.register_model`", hint="run.download_file('outputs/…') gets the model's file.")
+
+    def _get_outputs_datapath(self) -> Any:
+        """Private in Azure, but notebooks that resume a training call it."""
+        refuse("`Run._get_outputs_datapath`", hint="run.download_files('outputs/', folder) gets the files.")
 
     def get_secret(self, name: str) -> str:
         refuse("`Run.get_secret`", hint="On `local`, the script sees the variables of the submitting process.")
@@ -236,14 +188,22 @@ class Run(RunControl):
     def get_secrets(self, secrets: Sequence[str]) -> Dict[str, str]:
         refuse("`Run.get_secrets`", hint="On `local`, the script sees the variables of the submitting process.")
 
-    def get_environment(self) -> Any:
-        refuse("`Run.get_environment`", hint="run.get_details()['runDefinition']['environment'] holds it.")
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and other._run_id == self._run_id
 
     def __hash__(self) -> int:
         return hash(self._run_id)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Pickled (to a worker process, with a callback): only which run it is."""
+        return _reopen, (self._experiment.workspace.name, self._run_id)
+
+    def __copy__(self: R) -> R:
+        return self
+
+    def __deepcopy__(self: R, _memo: Any) -> R:
+        """A copy of a handle is the same run, and of the run that this process is there is but one object."""
+        return self
 
     def __repr__(self) -> str:
         kind, status = self._facts.type, self.status
@@ -271,6 +231,16 @@ class ScriptRun(Run):
 def get_run(experiment: Experiment, run_id: str, rehydrate: bool = True, clean_up: bool = True) -> Run:
     """Return the run of that id, as an object of its type."""
     return Run.get(experiment.workspace, run_id)
+
+
+def _reopen(workspace_name: str, run_id: str) -> Run:
+    """Return the run in another process: its own object where the process is part of it."""
+    from runyard.sdk.workspace import Workspace  # workspace.py loads this module when it needs runs
+
+    current = Run.get_context()
+    if not isinstance(current, Run):
+        return Run.get(Workspace.get(workspace_name), run_id)
+    return current if current.id == run_id else Run.get(current.experiment.workspace, run_id)
 
 
 def _typed(workspace: Workspace, record: records.Run) -> Run:

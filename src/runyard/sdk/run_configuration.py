@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Dict, List, Optional, Union
 
 from runyard.sdk.conda_dependencies import CondaDependencies
+from runyard.sdk.edge import translates_errors
 from runyard.sdk.environment import DEFAULT_NAME, Environment
 from runyard.sdk.guarded import Guarded
-from runyard.sdk.not_yet import refuse
 
 
 class MpiConfiguration(Guarded):
@@ -118,6 +119,7 @@ class KubernetesComputeConfiguration(Guarded):
         self._seal()
 
 
+@translates_errors
 class RunConfiguration(Guarded):
     """How a script or command is run: target, environment, distribution, limits, variables.
 
@@ -139,6 +141,8 @@ class RunConfiguration(Guarded):
         _name: Optional[str] = None,
         command: Union[str, List[str], None] = None,
     ) -> None:
+        self._path = _path
+        self._name = _name
         self.script = script
         self.arguments: List[Any] = arguments if arguments is not None else []
         self._target = "local"
@@ -178,18 +182,47 @@ class RunConfiguration(Guarded):
 
     @target.setter
     def target(self, value: Any) -> None:
-        """Set the compute target by its name; an object that has a `name` is stored by it."""
+        """Set the compute target by its name; an object that has a `name` is stored by it, None is this machine."""
+        if value is None:
+            value = "local"
         self._target = value if isinstance(value, str) else str(getattr(value, "name", value))
 
     def save(
         self, path: Optional[str] = None, name: Optional[str] = None, separate_environment_yaml: bool = False
     ) -> None:
-        refuse("`RunConfiguration.save`")
+        """Write `<path>/.azureml/<name>` and `conda_dependencies.yml` beside it; without a name, `path` is the file.
+
+        Raises:
+            UserErrorException: there is no such folder, or a value that no file can hold.
+        """
+        from runyard.sdk.run_configuration_file import write_run_configuration
+        from runyard.sdk.settings_file import new_settings
+
+        place = new_settings(path or self._path, name or (None if path and os.path.isfile(path) else self._name))
+        write_run_configuration(self, place, separate_environment=separate_environment_yaml)
 
     @staticmethod
     def load(path: str, name: Optional[str] = None) -> RunConfiguration:
-        refuse("`RunConfiguration.load`", hint="Set the values in Python: RunConfiguration() and its attributes.")
+        """Return the configuration in `<path>/.azureml/<name>` (or `aml_config`); without a name, `path` is the file.
+
+        Raises:
+            UserErrorException: there is none, it is no YAML, or a key is misspelt.
+        """
+        from runyard.sdk.run_configuration_file import read_run_configuration
+        from runyard.sdk.settings_file import find_settings
+
+        place = find_settings(path, name)
+        config = RunConfiguration(_path=path if name else None, _name=name)
+        read_run_configuration(config, place)
+        return config
 
     @staticmethod
     def delete(path: str, name: str) -> None:
-        refuse("`RunConfiguration.delete`")
+        """Remove the file of a saved configuration; the packages' file, which others share, stays.
+
+        Raises:
+            UserErrorException: there is none.
+        """
+        from runyard.sdk.settings_file import find_settings
+
+        os.unlink(find_settings(path, name).file)

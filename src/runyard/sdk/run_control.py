@@ -18,8 +18,13 @@ R = TypeVar("R", bound="RunControl")
 @translates_errors
 class RunControl(RunTags):
     def cancel(self) -> None:
-        """Ask the run to stop. Twice is fine; a finished run stays as it is. Inside the run itself it only flushes."""
-        if self._own:
+        """Ask the run and all below it to stop. Twice is fine; a finished run stays as it is.
+
+        Inside a submitted run itself it only flushes; a run that this process is ends as Canceled.
+        """
+        if self._interactive:
+            self._end("Canceled")
+        elif self._own:
             self.flush()
         else:
             self._record = self._client.runs.cancel(self._run_id)
@@ -37,17 +42,22 @@ class RunControl(RunTags):
             self._end("Completed")
         elif self._own:
             self.flush()
+        elif self._is_unsupervised():
+            self._end_by_journal("Completed")
         elif not self._refresh().status.is_terminal:
             warn(f"Run {self._run_id} is completed by the end of its script; complete() from elsewhere has no effect.")
 
     def fail(self, error_details: Any = None, error_code: Optional[str] = None, _set_status: bool = True) -> None:
         """End the run as Failed and stop its processes. Inside a submitted run only the error is recorded."""
         message = "" if error_details is None else str(error_details)
+        error = {"code": error_code or "UserError", "message": message, "details": {}}
         if self._interactive:
-            self._end("Failed", {"code": error_code or "UserError", "message": message, "details": {}})
+            self._end("Failed", error)
         elif self._own:
             self._journal().fail(message or None, error_code)
             self.flush()
+        elif self._is_unsupervised():
+            self._end_by_journal("Failed", error)
         else:
             self._record = self._client.runs.fail(self._run_id, code=error_code or "UserError", message=message)
 
@@ -73,9 +83,20 @@ class RunControl(RunTags):
         return False
 
     def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
-        from runyard.sdk.interactive import end_run  # interactive runs only
+        raise NotImplementedError  # interactive runs only
 
-        end_run(self, status, error)
+    def _is_unsupervised(self) -> bool:
+        """Whether this is a live child run that a script made: it ends when somebody says so."""
+        facts = self._refresh()
+        return facts.type is None and facts.attempt == 0 and not facts.status.is_terminal
+
+    def _end_by_journal(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+        writer = self._journal()
+        writer.end(status, error)
+        self.flush()
+        writer.close()
+        self._writer = None
+        self._refresh()
 
 
 def _checked_seconds(seconds: Any) -> float:

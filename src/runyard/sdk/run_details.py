@@ -12,9 +12,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from runyard.core import records
+    from runyard.sdk.environment import Environment
 
 _LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/azureml/")
 _LOG_ENDINGS = (".txt", ".log")
+MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
 
 
 @translates_errors
@@ -38,24 +40,40 @@ class RunDetails(RunHandle):
     def get_details(self) -> Dict[str, Any]:
         """Return what is known of the run: status, times, error, properties, definition, and where its logs are."""
         run = self._refresh()
-        logs = {name: self._file_url(name) for name in self._log_names()}
+        logs = {file.name: self._file_url(file.name) for file in self._logs()}
         return details_of(run, logs)
 
     def get_details_with_logs(self) -> Dict[str, Any]:
-        """Return `get_details()` with the text of each log instead of its address."""
+        """Return `get_details()` with the text of each log instead of its address; of a huge one, its end."""
         details = self.get_details()
         details["logFiles"] = {name: self._log_text(name) for name in details["logFiles"]}
         return details
+
+    def get_environment(self) -> Environment:
+        """Return the environment that the run used: its Python, and the packages that were found in it.
+
+        Raises:
+            UserErrorException: an interactive run, which is in the environment of whoever made it.
+        """
+        from runyard.sdk.used_environment import environment_of  # loads what most handles need not
+
+        return environment_of(self._refresh())
 
     def get_portal_url(self) -> str:
         """Return the address of the run's page, which signs the browser in."""
         return portal_url(self._client, f"/runs/{self._run_id}")
 
-    def _log_names(self) -> List[str]:
-        return [file.name for file in self._client.runs.files(self._run_id) if is_log(file.name)]
+    def _logs(self) -> List[records.RunFile]:
+        return [file for file in self._client.runs.files(self._run_id) if is_log(file.name)]
 
     def _log_text(self, name: str) -> str:
-        return self._client.runs.read_file(self._run_id, name).data.decode("utf-8", "replace")
+        part = self._client.runs.read_file(self._run_id, name, limit=MAX_LOG_BYTES)
+        if part.size <= MAX_LOG_BYTES:
+            return part.data.decode("utf-8", "replace")
+        left_out = part.size - MAX_LOG_BYTES
+        part = self._client.runs.read_file(self._run_id, name, offset=left_out, limit=MAX_LOG_BYTES)
+        note = f"[{left_out} bytes before this are left out; run.get_all_logs() or download_file({name!r}) gets all]\n"
+        return note + part.data.decode("utf-8", "replace")
 
     def _file_url(self, name: str) -> str:
         from urllib.parse import quote  # most runs are never asked for it

@@ -73,6 +73,7 @@ class RunFiles(RunWaiting):
             UserErrorException: the run has no such file.
         """
         wanted = clean_file_name(name)
+        self._flush_own()
         files = {file.name: file for file in self._client.runs.files(self._run_id)}
         if wanted not in files:
             raise NotFound(
@@ -97,6 +98,7 @@ class RunFiles(RunWaiting):
             output_paths: instead, one path for each file, in the order of `get_file_names()`.
             append_prefix: false leaves the prefix out of the paths.
         """
+        self._flush_own()
         chosen = [file for file in self._client.runs.files(self._run_id) if file.name.startswith(prefix or "")]
         if output_paths is not None and len(output_paths) != len(chosen):
             raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
@@ -111,9 +113,9 @@ class RunFiles(RunWaiting):
         """Write each log below `destination` (default `assets/<run id>`) and return the paths."""
         root = destination or os.path.join("assets", self._run_id)
         paths = []
-        for name in self._log_names():
-            paths.append(os.path.join(root, clean_file_name(name)))
-            self._client.runs.download(self._run_id, name, paths[-1])
+        for file in self._logs():
+            paths.append(os.path.join(root, clean_file_name(file.name)))
+            self._fetch(file, paths[-1])
         return paths
 
     def _upload(self, name: str, source: Source) -> None:

@@ -55,6 +55,10 @@ class RunHandle:
         if self._writer is not None and not self._writer.flush(FLUSH_S):
             warn(f"The server has not taken all records of run {self._run_id} yet; what it tells may be older.")
 
+    def _flush_family(self) -> None:
+        """As above, for the children that it made as well."""
+        self._flush_own()
+
     def _journal(self) -> JournalWriter:
         """Return the journal that this process writes about the run; a handle of another run's gets one when needed."""
         if self._writer is None:

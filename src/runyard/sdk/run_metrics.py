@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, Mapping, Optional, Union
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.metrics_format import artifact_address, format_metrics
-from runyard.sdk.run_files import RunFiles
+from runyard.sdk.run_snapshots import RunSnapshots
 
 if TYPE_CHECKING:
     from runyard.core import records
 
 
 @translates_errors
-class RunMetrics(RunFiles):
+class RunMetrics(RunSnapshots):
     def log(self, name: str, value: Any, description: str = "", step: Optional[int] = None) -> None:
         """Add a value to the metric `name`: a number, text, bool or None; numpy scalars too.
 
@@ -82,7 +82,7 @@ class RunMetrics(RunFiles):
             run_type: with `recursive`, only runs of this type.
             populate: what a metric holds as a file comes as its content (JSON decoded, else bytes).
         """
-        self._flush_own()
+        self._flush_family()
         if not recursive:
             return self._metrics_of(self._run_id, name, populate)
         runs = [self._refresh(), *self._descendants()]

@@ -16,6 +16,8 @@ from runyard.sdk.run_configuration import (
 )
 
 THIRTY_DAYS_S = 2592000
+_OWN = ("source_directory", "script", "arguments", "command", "run_config")
+_RENAMED = {"compute_target": "target", "docker_runtime_config": "docker"}  # parameters, under their attributes' names
 Distribution = Union[MpiConfiguration, TensorflowConfiguration, PyTorchConfiguration]
 
 
@@ -46,7 +48,10 @@ class ScriptRunConfig:
         docker_runtime_config: Optional[DockerConfiguration] = None,
     ) -> None:
         if resume_from is not None:
-            raise UserErrorException(f"resume_from takes a DataPath, found {type(resume_from).__name__}.")
+            raise UserErrorException(
+                f"resume_from takes a DataPath, found {type(resume_from).__name__}.\n"
+                "Pass the checkpoint's path in arguments: arguments=['--resume-from', path]."
+            )
         self.source_directory = source_directory
         self.script = script
         self.arguments = arguments
@@ -54,11 +59,15 @@ class ScriptRunConfig:
         if run_config is not None:
             if not isinstance(run_config, RunConfiguration):
                 raise UserErrorException(f"run_config must be a RunConfiguration, found {type(run_config).__name__}.")
-            if compute_target or environment or distributed_job_config or docker_runtime_config:
-                warn(
-                    "run_config decides: compute_target, environment, distributed_job_config, "
-                    "max_run_duration_seconds and docker_runtime_config are not used beside it."
-                )
+            _warn_unused(
+                compute_target=compute_target,
+                environment=environment,
+                distributed_job_config=distributed_job_config,
+                max_run_duration_seconds=max_run_duration_seconds
+                if max_run_duration_seconds != THIRTY_DAYS_S
+                else None,
+                docker_runtime_config=docker_runtime_config,
+            )
             self.run_config = run_config
             return
         self.run_config = RunConfiguration()
@@ -70,6 +79,56 @@ class ScriptRunConfig:
         _set_docker(self.run_config, docker_runtime_config)
         if distributed_job_config is not None:
             _set_distribution(self.run_config, distributed_job_config)
+
+    @property
+    def script(self) -> Optional[str]:
+        """The script given here, else that of `run_config`; the same holds for `arguments` and `command`."""
+        return self._script or (None if self._command else self.run_config.script)
+
+    @script.setter
+    def script(self, value: Optional[str]) -> None:
+        self._script = value
+
+    @property
+    def arguments(self) -> Any:
+        if self._arguments is None and not self._command:
+            return self.run_config.arguments
+        return self._arguments
+
+    @arguments.setter
+    def arguments(self, value: Any) -> None:
+        self._arguments = value
+
+    @property
+    def command(self) -> Union[str, List[str], None]:
+        return self._command or ("" if self._script else self.run_config.command)
+
+    @command.setter
+    def command(self, value: Union[str, List[str], None]) -> None:
+        self._command = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in _OWN and not name.startswith("_") and type(self) is ScriptRunConfig:
+            _refuse_lost(name, self.__dict__.get("run_config"))
+        object.__setattr__(self, name, value)
+
+
+def _refuse_lost(name: str, run_config: Any) -> None:
+    """Refuse a setting that would have no effect here without a word: one of `run_config`, or a misspelt one."""
+    from difflib import get_close_matches  # only for the message
+
+    elsewhere = _RENAMED.get(name, name)
+    if hasattr(run_config, elsewhere):
+        raise AttributeError(f"ScriptRunConfig has no attribute `{name}`. Set `run_config.{elsewhere}`.")
+    near = get_close_matches(name, _OWN, n=1, cutoff=0.8)
+    if near:
+        raise AttributeError(f"ScriptRunConfig has no attribute `{name}`. Did you mean `{near[0]}`?")
+
+
+def _warn_unused(**given: Any) -> None:
+    names = [name for name, value in given.items() if value is not None]
+    if names:
+        warn(f"run_config decides: {', '.join(names)} {'is' if len(names) == 1 else 'are'} not used beside it.")
 
 
 def _checked_environment(environment: Environment) -> Environment:

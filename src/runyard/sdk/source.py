@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Dict, List, Optional
 
 from runyard.core.errors import RunyardError
 from runyard.core.settings import read_settings
 from runyard.sdk.notices import warn
 from runyard.sdk.uploading import put_bytes
+from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.git import GitFacts, git_facts
 from runyard.snapshots.take import take_snapshot
 
@@ -46,6 +49,20 @@ def store_source(client: Client, folder: str) -> StoredSource:
     for note in facts.notes:
         _say(note)
     return StoredSource(snapshot.id, snapshot.root, {**facts.properties, "ContentSnapshotId": snapshot.id}, facts.patch)
+
+
+def store_file(client: Client, path: str) -> StoredSource:
+    """Store one file as a snapshot of a folder that holds nothing else."""
+    from shutil import copy  # snapshots are nearly always folders
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory(prefix="runyard-file-") as scratch:
+        folder = os.path.join(scratch, "source")
+        os.mkdir(folder)
+        copy(path, folder)
+        cache = SourceCache(Path(scratch, "stat"), folder)  # gone with the folder: its path never comes again
+        snapshot = take_snapshot(folder, client.content, home=read_settings().home, say=_say, cache=cache)
+    return StoredSource(snapshot.id, snapshot.root, {})
 
 
 def store_git_patch(client: Client, run_id: str, source: StoredSource) -> None:

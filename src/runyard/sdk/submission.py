@@ -12,6 +12,7 @@ from runyard.core.records import NewRun
 from runyard.core.settings import read_settings
 from runyard.core.specs import RunSpec
 from runyard.sdk.arguments import argument_texts, command_text
+from runyard.sdk.azure_only import report_azure_only
 from runyard.sdk.distribution_plan import plan_distribution
 from runyard.sdk.environment_plan import plan_environment, variable_texts
 from runyard.sdk.exceptions import UserErrorException
@@ -45,6 +46,7 @@ def submit(
     *,
     tags: Optional[Mapping[str, Any]] = None,
     options: Optional[Mapping[str, Any]] = None,
+    parent_id: Optional[str] = None,
 ) -> ScriptRun:
     """Create a run and return it at once.
 
@@ -65,6 +67,7 @@ def submit(
         experiment=experiment.name,
         spec=plan.spec,
         type=SCRIPT_RUN,
+        parent_id=parent_id,
         snapshot_id=source.snapshot_id,
         snapshot_root=source.root,
         tags=texts,
@@ -100,6 +103,7 @@ def plan_submission(config: Any) -> Plan:
         communicator=str(settings.communicator),
     )
     _refuse_data(settings)
+    report_azure_only(settings)
     return Plan(source, replace(spec, definition=_definition(settings, spec)))
 
 
@@ -123,10 +127,8 @@ def _merged(config: ScriptRunConfig) -> RunConfiguration:
     settings = copy(config.run_config)
     for name in ("script", "arguments", "command"):
         given = getattr(config, name)
-        if given is None or given == "" or given == []:
-            continue
         if getattr(settings, name) not in (None, "", [], given):
-            warn(f"ScriptRunConfig's {name} wins over that of its run_config.")
+            warn(f"What ScriptRunConfig says about script, arguments or command wins over run_config.{name}.")
         setattr(settings, name, given)
     return settings
 

@@ -188,37 +188,38 @@ class Workspace:
 
         return CallableDict((experiment.name, experiment) for experiment in Experiment.list(self))
 
+    # What this version cannot register is not there: these are empty, and `name in ws.models` is an honest no.
     @property
-    def compute_targets(self) -> Any:
-        return CallableDict[Any]()
+    def compute_targets(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def datasets(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def environments(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def models(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def webservices(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def images(self) -> CallableDict[Any]:
+        return CallableDict()
+
+    @property
+    def linked_services(self) -> CallableDict[Any]:
+        return CallableDict()
 
     @property
     def datastores(self) -> Any:
-        refuse("`Workspace.datastores`")
-
-    @property
-    def datasets(self) -> Any:
-        refuse("`Workspace.datasets`")
-
-    @property
-    def environments(self) -> Any:
-        refuse("`Workspace.environments`")
-
-    @property
-    def models(self) -> Any:
-        refuse("`Workspace.models`")
-
-    @property
-    def webservices(self) -> Any:
-        refuse("`Workspace.webservices`")
-
-    @property
-    def images(self) -> Any:
-        refuse("`Workspace.images`")
-
-    @property
-    def linked_services(self) -> Any:
-        refuse("`Workspace.linked_services`")
+        refuse("`Workspace.datastores`")  # Azure's are never empty: scripts go on with a default one
 
     def get_default_datastore(self) -> NoReturn:
         refuse("`Workspace.get_default_datastore`")
@@ -233,7 +234,8 @@ class Workspace:
         refuse("`Workspace.get_default_keyvault`")
 
     def get_mlflow_tracking_uri(self, with_auth: bool = False) -> NoReturn:
-        refuse("`Workspace.get_mlflow_tracking_uri`")
+        """Raises: UserErrorException, as Azure's does where azureml-mlflow is not installed."""
+        refuse("`Workspace.get_mlflow_tracking_uri`", hint="Log with run.log() and its like, or leave MLflow out.")
 
     def delete(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         refuse("`Workspace.delete`")

@@ -12,10 +12,12 @@ from runyard.server import errors
 from runyard.server.openapi import describe_bodies
 from runyard.server.routes import (
     chunks,
+    deletes,
     experiments,
     files,
     metrics,
     pages,
+    plans,
     reports,
     runs,
     server,
@@ -25,7 +27,7 @@ from runyard.server.routes import (
 from runyard.server.services import Services
 
 API = "/api/v1"
-MODULES = (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots)
+MODULES = (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots, deletes, plans)
 
 
 def create_app(services: Services) -> FastAPI:

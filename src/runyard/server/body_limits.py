@@ -18,7 +18,7 @@ _LIMITS = (
     (re.compile(r"/api/v1/(chunks|trees)(/missing|/fetch)?"), 34 * MIB),
     (re.compile(r"/api/v1/runs/[^/]+/ship"), 64 * MIB),
     (re.compile(r"/api/v1/runs/[^/]+/files"), 32 * MIB),
-    (re.compile(r"/api/v1/runs(/[^/]+/state)?"), 8 * MIB),
+    (re.compile(r"/api/v1/runs(/plan|/[^/]+/state)?"), 8 * MIB),
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _TYPES = (b"application/json", b"application/x-runyard-frames")

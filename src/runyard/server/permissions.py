@@ -27,14 +27,26 @@ Principal = Owner | RunPrincipal
 # What a run's code may do beyond runs: workspace assets are its input, content is how its files and snapshots travel.
 FREE_VERBS = frozenset({"read_server", "read_workspace", "put_experiment", "put_content", "read_content"})
 # On its own run and that run's descendants.
-FAMILY_VERBS = frozenset({"read_run", "write_run", "create_run", "cancel_run"})
+FAMILY_VERBS = frozenset({"read_run", "write_run", "create_run", "cancel_run", "list_runs"})  # the last: of a parent
 # On its own run, as the attempt that it is.
 REPORT_VERBS = frozenset({"heartbeat", "state"})
-# By a process that logs on a run from outside of it (`POST /runs/{id}/writers`): it adds and decides nothing.
+# By a process that logs on a run from outside of it (`POST /runs/{id}/writers`), or on children that it made there: it
+# adds and decides nothing.
 WRITER_VERBS = frozenset({"put_content", "read_run", "write_run", "heartbeat", "state"})
 # By an old attempt as well: its late points are kept under that attempt.
 SHIP = "ship"
-OWNER_VERBS = frozenset({"stop_server", "sign_in", "put_workspace", "update_experiment", "list_runs", "fail_run"})
+OWNER_VERBS = frozenset(
+    {
+        "stop_server",
+        "sign_in",
+        "put_workspace",
+        "update_experiment",
+        "fail_run",
+        "delete_run",
+        "delete_experiment",
+        "plan_run",
+    }
+)
 VERBS = FREE_VERBS | FAMILY_VERBS | REPORT_VERBS | OWNER_VERBS | {SHIP}
 
 
@@ -70,7 +82,7 @@ def _run_may(principal: RunPrincipal, verb: str, run_id: str | None, store: RunS
     if verb == SHIP:
         return run_id is not None and _is_family(run_id, principal, store)
     if is_writer(principal.attempt):
-        return verb in WRITER_VERBS and run_id in (None, principal.run_id)
+        return verb in WRITER_VERBS and (run_id is None or _is_family(run_id, principal, store))
     own = store.find_run(principal.run_id)
     if own is None or own.attempt != principal.attempt:
         return False

@@ -8,6 +8,7 @@ import re
 from starlette.datastructures import QueryParams
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.filters import Filter, parse_filter
 from runyard.core.names import check_experiment_name, check_metric_name, check_run_id
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery
@@ -15,8 +16,8 @@ from runyard.store.base import MetricCondition, RunQuery
 MAX_LIMIT = 1000
 _CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
 _KNOWN = {
-    "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "order",
-    "descending", "limit", "cursor",
+    "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
+    "order", "descending", "limit", "cursor",
 }  # fmt: skip
 
 
@@ -43,6 +44,7 @@ def run_query(workspace: str, params: QueryParams) -> RunQuery:
         properties=dict(_pair(value) for value in _texts(params, "property")),
         parameters=dict(_pair(value) for value in _texts(params, "parameter")),
         metrics=[_condition(value) for value in _texts(params, "metric")],
+        where=_filter(params),
         order=_order(params),
         descending=_flag(params, "descending", default=True),
         limit=_limit(params),
@@ -100,6 +102,11 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def _filter(params: QueryParams) -> Filter | None:
+    text = _text(params, "filter")
+    return None if text is None else parse_filter(text)
 
 
 def _order(params: QueryParams) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from runyard.artifacts.base import ArtifactStore
+from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
 from runyard.core.folders import artifact_folder, database_file, server_folder
@@ -16,6 +17,7 @@ from runyard.core.records import DEFAULT_WORKSPACE, Workspace
 from runyard.core.settings import Settings
 from runyard.engine.backends import Backends
 from runyard.engine.engine import Engine
+from runyard.server.collecting import Collecting
 from runyard.server.growth import Growth
 from runyard.server.idle import Activity
 from runyard.server.reach import Reach
@@ -41,11 +43,13 @@ class Services:
     activity: Activity
     growth: Growth
     reach: Reach
+    collecting: Collecting
     stop: Callable[[], None] = _stay
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     def close(self) -> None:
         """Stop the engine, let go of spare supervisors and close the store. Started runs go on."""
+        self.collecting.stop()
         self.engine.stop()
         self.store.close()
 
@@ -69,6 +73,7 @@ def open_services(
     artifacts = FilesystemStore(artifact_folder(settings.home))
     content = ContentStore(artifacts, opened)
     content.clean()
+    collecting = Collecting(opened, content, Collector(content, artifacts, opened))
     growth = Growth()
     engine = Engine(
         settings=settings,
@@ -77,6 +82,8 @@ def open_services(
         backends=backends,
         address=address,
         on_change=growth.notify,
+        hold_snapshot=content.hold_snapshot,
+        on_delete=collecting.note,
     )
     services = Services(
         settings=settings,
@@ -89,10 +96,12 @@ def open_services(
         activity=activity or Activity(),
         growth=growth,
         reach=Reach(opened, content),
+        collecting=collecting,
         stop=stop,
     )
     opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))
     engine.start()
+    collecting.start()
     return services
 
 

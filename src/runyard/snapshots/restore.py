@@ -72,7 +72,7 @@ def _check_free(target: str) -> None:
 
 
 def _fill(path: str, planned: PlannedFolder, content: Content) -> None:
-    fetcher = Fetcher(content, _iter_chunks(planned))
+    fetcher = Fetcher(content, iter_chunks(planned))
     root_fd = os.open(path, OPEN_FOLDER)
     try:
         _Writer(fetcher, _umask()).write(root_fd, planned)
@@ -81,7 +81,7 @@ def _fill(path: str, planned: PlannedFolder, content: Content) -> None:
         os.close(root_fd)
 
 
-def _iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
+def iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
     """Yield (chunk id, about how many bytes) in the order in which they will be written."""
     for entry in folder.files:
         left = entry.size
@@ -90,7 +90,7 @@ def _iter_chunks(folder: PlannedFolder) -> Iterator[Tuple[str, int]]:
                 yield chunk, min(left, CHUNK_SIZE)
             left -= CHUNK_SIZE
     for _, below in folder.folders:
-        yield from _iter_chunks(below)
+        yield from iter_chunks(below)
 
 
 class _Writer:

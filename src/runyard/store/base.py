@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from runyard.core.filters import Filter
 from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 
@@ -38,10 +39,17 @@ class RunQuery:
     properties: Mapping[str, str | None] = field(default_factory=dict)
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     metrics: Sequence[MetricCondition] = ()
+    where: Filter | None = None  # beside the conditions above
     order: str = "created"  # "created" or "metrics.<name>"; runs without that metric come last
     descending: bool = True
     limit: int = 100
     cursor: str | None = None  # from the page before
+
+
+@dataclass(frozen=True)
+class References:
+    roots: set[str]  # trees: the runs' snapshots
+    chunks: set[str]  # of the runs' files
 
 
 @dataclass(frozen=True)
@@ -177,6 +185,14 @@ class RunStore(ABC):
     ) -> Experiment: ...
 
     @abstractmethod
+    def delete_experiment(self, workspace: str, name: str) -> None:
+        """Delete an experiment that has no runs.
+
+        Raises:
+            Conflict: it has some.
+        """
+
+    @abstractmethod
     def create_run(self, new: NewRun) -> tuple[Run, bool]:
         """Create the run, or return the one made with the same key; the flag says whether it is new.
 
@@ -246,6 +262,16 @@ class RunStore(ABC):
         """
 
     @abstractmethod
+    def delete_run(self, run_id: str) -> list[str]:
+        """Delete a finished run and its descendants with their metrics, file names and tokens; return their ids.
+
+        Numbers are not given again.
+
+        Raises:
+            Conflict: one of them has not ended; none was deleted.
+        """
+
+    @abstractmethod
     def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None: ...
 
     @abstractmethod
@@ -310,6 +336,18 @@ class RunStore(ABC):
     def find_snapshot(self, snapshot_id: str) -> str | None:
         """Return the root tree's id."""
 
+    @abstractmethod
+    def list_snapshots(self) -> dict[str, str]:
+        """Return id → root tree of all that are recorded."""
+
+    @abstractmethod
+    def delete_snapshots(self, ids: Collection[str]) -> None:
+        """Forget them; unknown ids are passed over."""
+
+    @abstractmethod
+    def read_references(self) -> References:
+        """Return what content the runs that are there refer to."""
+
     # The index of packed content; artifacts.content.ContentStore calls these (its protocol is `ChunkIndex`).
     @abstractmethod
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
@@ -321,3 +359,15 @@ class RunStore(ABC):
 
     @abstractmethod
     def iter_packs(self) -> Iterator[str]: ...
+
+    @abstractmethod
+    def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
+        """Yield (id, pack, offset, stored bytes, plain bytes, codec) of all."""
+
+    @abstractmethod
+    def remove_chunks(self, ids: Collection[str]) -> None:
+        """Forget them, in one transaction; unknown ids are passed over."""
+
+    @abstractmethod
+    def replace_pack(self, old: str, new: str | None, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        """Record that all chunks of `old` lie in the pack `new` at `places`, and forget `old`. One transaction."""

@@ -197,3 +197,21 @@ def _same_content(old: RunFile, new: RunFile) -> bool:
     if old.sha256 is not None and new.sha256 is not None:
         return (old.kind, old.size, old.sha256) == (new.kind, new.size, new.sha256)
     return (old.kind, old.size, old.chunks) == (new.kind, new.size, new.chunks)
+
+
+def check_ended(run: Run) -> None:
+    """Raises: Conflict: the run goes on, so it cannot be deleted."""
+    if not run.status.is_terminal:
+        raise Conflict(
+            f"Run `{run.id}` cannot be deleted.",
+            why=f"It has not ended: its status is {run.status.value}.",
+            hint=f"Cancel it (`runyard runs cancel {run.id}`), wait for its end, then delete it again.",
+        )
+
+
+def has_runs(experiment: str) -> Conflict:
+    return Conflict(
+        f"The experiment `{experiment}` cannot be deleted.",
+        why="It has runs; one may have been submitted a moment ago.",
+        hint="Delete it again once its runs have ended.",
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
@@ -11,12 +11,14 @@ from runyard.core.errors import Conflict, NotFound
 from runyard.core.names import make_uuid
 from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
-from runyard.store.base import Chart, RunPage, RunQuery, RunStore, SegmentPart, Series
+from runyard.store.base import Chart, References, RunPage, RunQuery, RunStore, SegmentPart, Series
 from runyard.store.changes import (
     attempted,
     changed_experiment,
+    check_ended,
     check_same_request,
     checked_file,
+    has_runs,
     made,
     moved,
     reported,
@@ -46,6 +48,7 @@ class MemoryStore(RunStore):
         self._experiments: dict[tuple[str, str], Experiment] = {}
         self._runs: dict[str, Run] = {}  # in order of creation
         self._keys: dict[str, str] = {}
+        self._last_numbers: dict[str, int] = {}  # by experiment id
         self._metrics: dict[str, MemoryMetrics] = {}
         self._tokens: dict[str, tuple[str, int]] = {}
         self._files: dict[str, dict[str, RunFile]] = {}
@@ -110,6 +113,13 @@ class MemoryStore(RunStore):
             self._experiments[workspace, name] = new
             return new
 
+    def delete_experiment(self, workspace: str, name: str) -> None:
+        with self._lock:
+            found = self.get_experiment(workspace, name)
+            if any(run.experiment_id == found.id for run in self._runs.values()):
+                raise has_runs(name)
+            del self._experiments[workspace, name]
+
     def create_run(self, new: NewRun) -> tuple[Run, bool]:
         with self._lock:
             key = new.key or new.id
@@ -121,7 +131,7 @@ class MemoryStore(RunStore):
                 raise Conflict(f"The run id `{new.id}` is taken.")
             parent = None if new.parent_id is None else self.get_run(new.parent_id)
             experiment = self.put_experiment(new.workspace, new.experiment)
-            number = 1 + sum(run.experiment_id == experiment.id for run in self._runs.values())
+            number = self._last_numbers[experiment.id] = 1 + self._last_numbers.get(experiment.id, 0)
             root = new.id if parent is None else parent.root_id
             run = made(new, number=number, experiment_id=experiment.id, root_id=root, now=self._clock())
             self._runs[run.id] = run
@@ -204,6 +214,19 @@ class MemoryStore(RunStore):
             )
 
         return self._change(run_id, change)
+
+    def delete_run(self, run_id: str) -> list[str]:
+        with self._lock:
+            self.get_run(run_id)
+            family = [run for run in self._runs.values() if self.is_descendant(run.id, run_id)]
+            for run in family:
+                check_ended(run)
+            ids = [run.id for run in family]
+            for id in ids:
+                del self._runs[id], self._metrics[id], self._files[id]
+            self._keys = {key: id for key, id in self._keys.items() if id in self._runs}
+            self._tokens = {key: of for key, of in self._tokens.items() if of[0] in self._runs}
+            return ids
 
     def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
         with self._lock:
@@ -293,6 +316,21 @@ class MemoryStore(RunStore):
     def find_snapshot(self, snapshot_id: str) -> str | None:
         return self._snapshots.get(snapshot_id)
 
+    def list_snapshots(self) -> dict[str, str]:
+        with self._lock:
+            return dict(self._snapshots)
+
+    def delete_snapshots(self, ids: Collection[str]) -> None:
+        with self._lock:
+            for id in ids:
+                self._snapshots.pop(id, None)
+
+    def read_references(self) -> References:
+        with self._lock:
+            roots = {run.snapshot_root for run in self._runs.values() if run.snapshot_root is not None}
+            files = (file for found in self._files.values() for file in found.values() if file.kind == "blob")
+            return References(roots, {chunk for file in files for chunk in file.chunks})
+
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         with self._lock:
             return {id: self._chunks[id] for id in ids if id in self._chunks}
@@ -306,6 +344,22 @@ class MemoryStore(RunStore):
     def iter_packs(self) -> Iterator[str]:
         with self._lock:
             return iter(list(self._packs))
+
+    def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
+        with self._lock:
+            return iter([(id, *place) for id, place in self._chunks.items()])
+
+    def remove_chunks(self, ids: Collection[str]) -> None:
+        with self._lock:
+            for id in ids:
+                self._chunks.pop(id, None)
+
+    def replace_pack(self, old: str, new: str | None, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        with self._lock:
+            if new is not None:
+                self._packs.setdefault(new)
+                self._chunks.update({id: (new, *place) for id, place in places.items()})
+            self._packs.pop(old, None)
 
     def _change(self, run_id: str, change: Callable[[Run], Run]) -> Run:
         with self._lock:

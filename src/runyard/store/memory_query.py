@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.filters import OPERATORS, PRESENT, Comparison, holds
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.memory_metrics import MemoryMetrics
-
-_OPERATORS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
 
 
 def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> RunPage:
@@ -43,6 +34,7 @@ def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery) -> bool:
         and _has(run.properties, query.properties)
         and _has(run.parameters, query.parameters)
         and all(_holds(metrics, condition) for condition in query.metrics)
+        and (query.where is None or holds(query.where, lambda one: _fits(run, metrics, one)))
     )
 
 
@@ -51,11 +43,31 @@ def _has(labels: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> 
 
 
 def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
-    compare = _OPERATORS.get(condition.op)
+    compare = OPERATORS.get(condition.op)
     if compare is None:
         raise InvalidArgument(f"A metric cannot be compared with {condition.op!r}.")
     last = _last(metrics, condition.name)
     return last is not None and bool(compare(last, condition.value))
+
+
+def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> bool:
+    found = _value(run, metrics, wanted)
+    return found is not None and (wanted.op == PRESENT or bool(OPERATORS[wanted.op](found, wanted.value)))
+
+
+def _value(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> object:
+    if wanted.field == "metrics":
+        return _last(metrics, wanted.key)
+    known: dict[str, Mapping[str, str | None]] = {
+        "tags": run.tags,
+        "properties": dict(run.properties),
+        "params": dict(run.parameters),
+    }
+    if wanted.field in known:
+        labels = known[wanted.field]
+        return (labels[wanted.key] or "") if wanted.key in labels else None
+    fields = {"name": run.display_name, "created": run.created_at, "status": run.status.value}
+    return fields.get(wanted.field) if wanted.field in fields else getattr(run, wanted.field)
 
 
 def _last(metrics: MemoryMetrics, name: str) -> float | None:

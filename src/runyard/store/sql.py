@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from runyard.store.base import RunStore
+from runyard.store.sql_content import SqlContent
+from runyard.store.sql_deletes import SqlDeletes
 from runyard.store.sql_files import SqlFiles
 from runyard.store.sql_metrics import SqlMetrics
 from runyard.store.sql_runs import SqlRuns
 
 
-class SqlStore(SqlRuns, SqlMetrics, SqlFiles, RunStore):
+class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, RunStore):
     """Keeps everything in the tables of schema.py."""
 
     def close(self) -> None:

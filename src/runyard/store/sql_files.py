@@ -23,22 +23,19 @@ _FILES = Statement(
 _PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
 _PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
 _SNAPSHOT = Statement(select(snapshots.c.root).where(snapshots.c.id == bindparam("snapshot")))
-_PUT_PACK = Upsert(packs, "name", keys=("name",))
-_PACK = Statement(select(packs.c.id).where(packs.c.name == bindparam("pack")))
+PUT_PACK = Upsert(packs, "name", keys=("name",))
+PACK = Statement(select(packs.c.id).where(packs.c.name == bindparam("pack")))
 _PACKS = Statement(select(packs.c.name).order_by(packs.c.id))
 _PUT_CHUNK = Upsert(content_chunks, "id", "pack_id", "start", "stored", "plain", "codec", keys=("id",))
-_CHUNKS = (
-    select(
-        content_chunks.c.id,
-        packs.c.name,
-        content_chunks.c.start,
-        content_chunks.c.stored,
-        content_chunks.c.plain,
-        content_chunks.c.codec,
-    )
-    .join_from(content_chunks, packs, packs.c.id == content_chunks.c.pack_id)
-    .where(content_chunks.c.id.in_(bindparam("ids", expanding=True)))
-)
+PLACES = select(
+    content_chunks.c.id,
+    packs.c.name,
+    content_chunks.c.start,
+    content_chunks.c.stored,
+    content_chunks.c.plain,
+    content_chunks.c.codec,
+).join_from(content_chunks, packs, packs.c.id == content_chunks.c.pack_id)
+_CHUNKS = PLACES.where(content_chunks.c.id.in_(bindparam("ids", expanding=True)))
 
 
 class SqlFiles(SqlPart):
@@ -86,8 +83,8 @@ class SqlFiles(SqlPart):
 
     def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
         def add(session: Session) -> None:
-            session.run(_PUT_PACK, name=pack)
-            pack_id = session.one(_PACK, pack=pack)[0]
+            session.run(PUT_PACK, name=pack)
+            pack_id = session.one(PACK, pack=pack)[0]
             rows = [
                 {"id": id, "pack_id": pack_id, "start": start, "stored": stored, "plain": plain, "codec": codec}
                 for id, (start, stored, plain, codec) in places.items()

@@ -7,32 +7,25 @@ looked at. `column + 0` keeps the database from an index that would win on paper
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, and_, exists, or_, select
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.filters import OPERATORS
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.database import MAX_PARAMETERS, Session
 from runyard.store.schema import run_labels, run_metrics, runs
+from runyard.store.sql_filter import filter_condition, metric_conditions, narrow_by_filter
 from runyard.store.sql_rows import find_experiment_row, find_run_row, get_workspace_id, run_of
 from runyard.store.text import clean, indexed
 
 FEW = MAX_PARAMETERS
 MAX_PAGE = 1_000_000
 METRIC_ORDER = "metrics."
-OPERATORS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
 Condition = ColumnElement[bool]
 
 
@@ -52,6 +45,7 @@ class _Scope:
 
 
 def find_page(session: Session, query: RunQuery) -> RunPage:
+    query = replace(query, metrics=[*query.metrics, *metric_conditions(query.where)])
     scope = _look_up(session, query)
     if scope is None or (scope.few is not None and not scope.few):
         return RunPage([], None)
@@ -98,6 +92,7 @@ def _narrow(scope: _Scope) -> list[Select[Any]]:
         if wanted.op != "!=":
             in_workspace = run_metrics.c.workspace_id == scope.workspace_id
             found.append(select(run_metrics.c.run_serial).where(in_workspace, _metric(wanted)))
+    found += narrow_by_filter(query.where)
     if query.statuses:
         statuses = [status.value for status in query.statuses]
         found.append(
@@ -201,7 +196,7 @@ def _tests(scope: _Scope, *, skip: str | None) -> list[Condition]:
     for wanted in query.metrics:
         if clean(wanted.name) != skip:
             tests.append(exists(select(1).where(_other.c.run_serial == runs.c.serial, _metric(wanted, _other))))
-    return list(tests)
+    return [*tests, filter_condition(query.where)] if query.where is not None else list(tests)
 
 
 def _labels(query: RunQuery) -> list[Condition]:

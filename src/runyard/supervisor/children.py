@@ -20,8 +20,19 @@ def end_children(folder: RunFolder, job: JobSpec, children: Sequence[str]) -> No
         message = "The run was interrupted: its process ended without ending this child run."
         end = {"status": RunStatus.FAILED.value, "error": {"code": "RunInterrupted", "message": message}}
         data = journal.pack_long(journal.HEADER, _header(job, child, writer))
+        data += _log_record(folder, child)
         data += journal.pack_long(journal.END, {**end, "t": time.monotonic_ns()})
         _write(folder.at("journal", f"{writer}.0.journal"), data)
+
+
+def _log_record(folder: RunFolder, child: str) -> bytes:
+    """Return the record that keeps what was printed in the child's `with` block; nothing when there was none."""
+    path = f"child_logs/{child}.txt"
+    try:
+        size = os.stat(folder.at(path), follow_symlinks=False).st_size
+    except OSError:
+        return b""
+    return journal.pack_long(journal.FILE, {"name": "logs/user_log.txt", "path": path, "size": size})
 
 
 def _header(job: JobSpec, child: str, writer: str) -> Dict[str, Any]:

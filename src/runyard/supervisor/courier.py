@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from typing import Any, Callable, Dict
@@ -55,7 +56,7 @@ class Courier:
         self.reporter = Reporter(self.connection, job, notify=notify, beats=not self.is_guest)
         self.seen = SeenRuns(folder)
         warn = self.reporter.warn
-        uploader = Uploader(self.connection, attempt=job.attempt)
+        uploader = Uploader(self.connection, job.run_id, attempt=job.attempt)
         self._uploads = ExplicitUploads(folder, job.run_id, uploader=uploader, warn=warn, done=self.ship_now)
         self._journals = Journals(folder, job.run_id, uploads=self._uploads, seen=self.seen, warn=warn)
         self.shipper = Shipper(
@@ -67,7 +68,13 @@ class Courier:
             hear=self.reporter.hear,
         )
         self._files = OutputFiles(
-            folder, job.run_id, job.spec.output_folders, uploader=uploader, explicit=self._uploads, warn=warn
+            folder,
+            job.run_id,
+            tracked_folders(folder, job),
+            since=began_at(folder) if job.interactive_folders else 0.0,
+            uploader=uploader,
+            explicit=self._uploads,
+            warn=warn,
         )
         self._lock = threading.Lock()
         self._is_started = False
@@ -101,6 +108,13 @@ class Courier:
             self.connection.insist(self._upload_all)
             if not self.connection.insist(self.shipper.step) and not self.shipper.is_drained():
                 time.sleep(backoff.next_s() / 10)
+
+    def tell(self, final: Dict[str, Any]) -> None:
+        """Send the end of a run whose process goes on; what comes after it is shipped all the same."""
+        try:
+            self.connection.insist(lambda: self._post_once(final))
+        except UserError as error:
+            logger.warning("the run's end was not taken: %s", error)
 
     def deliver(self, final: Dict[str, Any]) -> bool:
         """Send everything, then the final state. False when the server does not take this run any more."""
@@ -147,3 +161,16 @@ class Courier:
     def _post_once(self, final: Dict[str, Any]) -> None:
         body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}
         self.reporter.post(self._job.run_id, {**body, "warnings": self.reporter.take_unreported()})
+
+
+def tracked_folders(folder: RunFolder, job: JobSpec) -> Dict[str, str]:
+    """Return the folders whose files are the run's: of a launched run in its work folder, else where its process is."""
+    return {**{name: folder.at("work", name) for name in job.spec.output_folders}, **job.interactive_folders}
+
+
+def began_at(folder: RunFolder) -> float:
+    """Return when the run folder got its job."""
+    try:
+        return os.stat(folder.at("job.json")).st_mtime
+    except OSError:
+        return 0.0

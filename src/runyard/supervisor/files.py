@@ -23,6 +23,7 @@ REST = 10  # a file whose upload took t seconds is left alone for REST × t: a g
 class Found(NamedTuple):
     name: str
     path: str
+    root: str
     signature: Signature
 
 
@@ -37,14 +38,19 @@ class WatchedFile:
 
 
 class OutputFiles:
-    """Its loop calls `step`; at the end the supervisor calls `finish`."""
+    """Its loop calls `step`; at the end the supervisor calls `finish`.
+
+    `folders`: the path of each by the name that its files get; the path ends with it. Of what lies in `logs`, files
+    that were last changed before `since` belong to somebody else.
+    """
 
     def __init__(
         self,
         folder: RunFolder,
         run_id: str,
-        folders: List[str],
+        folders: Dict[str, str],
         *,
+        since: float = 0.0,
         uploader: Uploader,
         explicit: ExplicitUploads,
         warn: Callable[[str, str], None],
@@ -55,7 +61,7 @@ class OutputFiles:
         self._uploader = uploader
         self._explicit = explicit
         self._warn = warn
-        self._root = folder.at("work")
+        self._since = since
         self._files: Dict[str, WatchedFile] = {}
         self._load()
 
@@ -98,7 +104,7 @@ class OutputFiles:
         watched.seen = found.signature
         began = time.monotonic()
         try:
-            watched.stored = self._uploader.upload(self._run_id, found.name, found.path, root=self._root)
+            watched.stored = self._uploader.upload(self._run_id, found.name, found.path, root=found.root)
         except (ServerUnreachable, StoreUnavailable):
             raise
         except FileNotFoundError:
@@ -112,14 +118,14 @@ class OutputFiles:
         watched.rest_until = time.monotonic() + REST * (time.monotonic() - began)
 
     def _iter_files(self) -> Iterator[Found]:
-        for folder in self._folders:
-            top = os.path.join(self._root, folder)
-            if os.path.islink(top) and not self._is_inside(top):
+        for folder, top in self._folders.items():
+            root = top[: -len(folder) - 1]
+            if os.path.islink(top) and not _is_inside(top, root):
                 self._warn("files", f"`{folder}` is a link out of the work folder; nothing in it is stored.")
                 continue
-            yield from self._iter_below(folder, top)
+            yield from self._iter_below(folder, top, root)
 
-    def _iter_below(self, folder: str, top: str) -> Iterator[Found]:
+    def _iter_below(self, folder: str, top: str, root: str) -> Iterator[Found]:
         waiting: List[Tuple[str, str]] = [(folder, top)]
         while waiting:
             prefix, path = waiting.pop()
@@ -132,27 +138,27 @@ class OutputFiles:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append((name, entry.path))
                     continue
-                found = self._find(name, entry)
+                found = self._find(name, entry, root)
                 if found is not None:
                     yield found
 
-    def _find(self, name: str, entry: os.DirEntry[str]) -> Optional[Found]:
+    def _find(self, name: str, entry: os.DirEntry[str], root: str) -> Optional[Found]:
         try:
-            if entry.is_symlink() and not self._is_inside(entry.path):
+            if entry.is_symlink() and not _is_inside(entry.path, root):
                 self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
                 return None
             status = entry.stat()
-            if not stat.S_ISREG(status.st_mode):
+            if not stat.S_ISREG(status.st_mode) or self._is_before(name, status):
                 return None
-            return Found(clean_file_name(name), entry.path, signature(status))
+            return Found(clean_file_name(name), entry.path, root, signature(status))
         except OSError:
             return None
         except RunyardError as error:
             self._warn("files", str(error))
             return None
 
-    def _is_inside(self, path: str) -> bool:
-        return os.path.realpath(path).startswith(os.path.realpath(self._root) + os.sep)
+    def _is_before(self, name: str, status: os.stat_result) -> bool:
+        return name.startswith(LIVE_FOLDER + "/") and status.st_mtime < self._since
 
     def _load(self) -> None:
         """A restarted supervisor need not read again what was stored."""
@@ -166,3 +172,7 @@ class OutputFiles:
             self._folder.write("files.json", stored)
         except OSError as error:
             logger.debug("files.json: %s", error)
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(root) + os.sep)

@@ -45,6 +45,8 @@ class Journals:
         self._seen = seen
         self._warn = warn
         self._segments: Dict[Key, Segment] = {}
+        self._children: Dict[Key, Dict[int, journal.LongRecord]] = {}  # by the end of records on their way
+        self._has_new_child = False
 
     def look(self) -> None:
         missing = set(self._segments)
@@ -62,26 +64,36 @@ class Journals:
             self._lost(self._segments[key])
 
     def behind(self) -> List[Segment]:
-        """Return segments with something to ship, those with least shipped first: none starves behind a busy one."""
-        return sorted((one for one in list(self._segments.values()) if one.is_behind), key=lambda one: one.offset)
+        """Return segments with something to ship, those with least shipped first: none starves behind a busy one.
+
+        Those of a child run wait until the server has the record that made it.
+        """
+        behind = sorted((one for one in list(self._segments.values()) if one.is_behind), key=lambda one: one.offset)
+        return [segment for segment in behind if self._is_known(segment)] or behind
 
     def unsynced(self) -> List[Segment]:
         """Return segments with bytes that only the page cache of this machine has."""
         return [segment for segment in list(self._segments.values()) if segment.offset < segment.size]
 
     def is_foreign(self, segment: Segment) -> bool:
-        return str(segment.header.get("run") or self._run_id) != self._run_id
+        return self._run_of(segment) != self._run_id
 
     def took(self, marks: Sequence[Mark]) -> None:
         for mark in marks:
             segment = self._segments.get((mark.writer, mark.segment))
             if segment is not None:
+                self._note_children(segment, mark.offset)
                 segment.moved(mark.offset)
 
     def marks(self) -> List[Mark]:
         """Return how far this run's own segments go."""
         own = [segment for segment in self._segments.values() if segment.offset and not self.is_foreign(segment)]
         return [Mark(segment.writer, segment.number, segment.offset) for segment in own]
+
+    def take_new_child(self) -> bool:
+        """Whether, since the last call, the server came to know a child, whose journals may be shipped now."""
+        found, self._has_new_child = self._has_new_child, False
+        return found
 
     def forget(self) -> None:
         for segment in self._segments.values():
@@ -140,9 +152,24 @@ class Journals:
             return True
         if record.kind == journal.SIDE:
             sides += self._side(segment, record.payload)
-        elif record.kind in (journal.CHILD, journal.END):
-            self._seen.note(str(segment.header.get("run") or self._run_id), record)
+        elif record.kind == journal.CHILD:
+            self._children.setdefault(segment.key, {})[record.end] = record
+        elif record.kind == journal.END:
+            self._seen.note(self._run_of(segment), record)
         return True
+
+    def _note_children(self, segment: Segment, offset: int) -> None:
+        """Take the children whose records the server holds. Before the offset is kept: none may be forgotten."""
+        made = self._children.get(segment.key, {})
+        for end in sorted(end for end in made if end <= offset):
+            self._seen.note(self._run_of(segment), made.pop(end))
+            self._has_new_child = True
+
+    def _is_known(self, segment: Segment) -> bool:
+        return not self.is_foreign(segment) or self._seen.is_child(self._run_of(segment))
+
+    def _run_of(self, segment: Segment) -> str:
+        return str(segment.header.get("run") or self._run_id)
 
     def _side(self, segment: Segment, payload: Dict[str, Any]) -> List[Frame]:
         name = str(payload.get("file", ""))

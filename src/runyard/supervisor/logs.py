@@ -1,4 +1,4 @@
-"""The run's logs as they grow: user_logs/ and system_logs/, shipped by offset."""
+"""The run's logs as they grow: user_logs/, system_logs/ and the `with` block's logs/, shipped by offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runyard.supervisor.segments import read_part
 
 PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
 MOST_TRIES = 3
-FOLDERS = ("user_logs", "system_logs")
+FOLDERS = ("user_logs", "system_logs", "logs")
 
 Frame = Tuple[Dict[str, Any], bytes]
 

@@ -28,6 +28,10 @@ class SeenRuns:
             return
         self._folder.write("seen.json", {"children": self._children, "ends": self._ends})
 
+    def is_child(self, run_id: str) -> bool:
+        """Whether the server has the record that made the run."""
+        return run_id in self._children
+
     def find_end(self, run_id: str) -> Optional[Dict[str, Any]]:
         """Return the END record's payload of a run that said itself that it is over."""
         return self._ends.get(run_id)

@@ -52,7 +52,7 @@ class Shipper:
             frames, is_full = self._gather()
             if frames:
                 self._ship(frames)
-            return is_full
+            return self._journals.take_new_child() or is_full
 
     def is_drained(self) -> bool:
         """Whether the server holds every whole record and log byte that is on disk now."""

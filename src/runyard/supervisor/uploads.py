@@ -33,8 +33,9 @@ class Signature(NamedTuple):
 class Uploader:
     """Uploads one file at a time; shared between threads."""
 
-    def __init__(self, connection: Connection, *, attempt: int) -> None:
+    def __init__(self, connection: Connection, run_id: str, *, attempt: int) -> None:
         self._connection = connection
+        self._run_id = run_id
         self._attempt = attempt
 
     def upload(self, run_id: str, name: str, path: str, *, root: str) -> Signature:
@@ -50,8 +51,9 @@ class Uploader:
             before = signature(os.fstat(fd))
             content = self._connection.client.content
             file = self._connection.call(lambda: content.upload_file(fd, name=name))
+            attempt = self._attempt if run_id == self._run_id else None  # a child run has none
             self._connection.call(
-                lambda: self._connection.client.runs.put_file(run_id, file, attempt=self._attempt, replace=True)
+                lambda: self._connection.client.runs.put_file(run_id, file, attempt=attempt, replace=True)
             )
             return before
         finally:

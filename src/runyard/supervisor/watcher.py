@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import nullcontext
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -44,10 +44,7 @@ class Watcher:
         self._courier.start()
         final = self._folder.read_object("final.json")
         if not final:
-            self._watch()
-            self._courier.ship_all()
-            final = self._end()
-            self._keep(final)
+            final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
             if not self._settings.keep_run_folders:
@@ -57,14 +54,36 @@ class Watcher:
         if not self._folder.is_gone():
             self._folder.write("final.json", final, durable=True)
 
-    def _watch(self) -> None:
-        """Until process or folder is gone, or it said that the run is over and nobody can write to it any more."""
+    def _watch(self) -> Dict[str, Any]:
+        """Until process or folder is gone, or it said that the run is over and nobody can write to it any more.
+
+        A wish of the server ends the run at once; its process goes on, and what it logs is shipped to the ended run.
+        """
+        wished: Optional[Dict[str, Any]] = None
         while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
             self._wake.wait(self._pidfd, LOOK_S)
             if self._wake.was_rung():
                 self._courier.ship_now()
+            if self._wake.control_changed():
+                self._courier.reporter.ask_now()
+            if wished is None and self._is_wished():
+                self._courier.ship_all()
+                wished = self._end()
+                self._keep(wished)
+                self._courier.tell(wished)
             if self._courier.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
-                return
+                break
+        self._courier.ship_all()
+        final = wished or self._end()
+        self._keep(final)
+        return final
+
+    def _is_wished(self) -> bool:
+        reporter = self._courier.reporter
+        if reporter.desired == "fail" and reporter.desired_error is None:
+            reporter.ask_now()  # an answer to a shipment names the wish alone
+            return False
+        return reporter.desired is not None and not self._courier.is_guest
 
     def _end(self) -> Dict[str, Any]:
         """Return the run's end: the process's own word, else that it was interrupted."""
@@ -73,6 +92,8 @@ class Watcher:
             return {"status": _terminal(said.get("status")), "error": said.get("error")}
         if self._courier.reporter.desired == "cancel":
             return {"status": RunStatus.CANCELED.value, "error": None}
+        if self._courier.reporter.desired == "fail":
+            return {"status": RunStatus.FAILED.value, "error": self._courier.reporter.desired_error}
         if self._folder.is_gone():
             return {"status": RunStatus.FAILED.value, "error": folder_removed(self._folder)}
         message = (

@@ -14,6 +14,7 @@ from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunStore
 from runyard.testing.run_store_charts import ChartSuite
+from runyard.testing.run_store_deletes import DeleteSuite
 from runyard.testing.run_store_metrics import MetricSuite
 from runyard.testing.run_store_pages import PageSuite
 from runyard.testing.runs import a_new_run, a_run, a_workspace
@@ -362,5 +363,5 @@ class FileSuite:
         assert store.find_chunks([]) == {}
 
 
-class RunStoreSuite(WorkspaceSuite, RunSuite, FileSuite, PageSuite, MetricSuite, ChartSuite):
+class RunStoreSuite(WorkspaceSuite, RunSuite, FileSuite, PageSuite, MetricSuite, ChartSuite, DeleteSuite):
     """All of it."""

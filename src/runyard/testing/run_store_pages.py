@@ -7,6 +7,7 @@ import math
 import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.filters import parse_filter
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery, RunStore
 from runyard.testing.runs import Journal, a_run, a_workspace, points
@@ -164,6 +165,51 @@ class PageSuite:
         assert all_pages(store, 2, order="metrics.loss", metrics=odd, tags={"odd": "1"}) == ["r7", "r5", "r3", "r1"]
         assert ids(store, order="metrics.loss", experiment="e1", descending=False) == ["r1", "r4", "r7"]
         assert ids(store, order="metrics.loss", statuses=[RunStatus.FAILED]) == []
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("metrics.loss < 0.25", ["b", "a"]),
+            ("metrics.loss", ["c", "b", "a"]),
+            ("not metrics.loss < 0.25", ["text", "none", "c"]),
+            ("metrics.loss != 0.1 and params.lr = 0.1", ["c"]),
+            ('tags.team = "x" or metrics.loss >= 0.3', ["c", "a"]),
+            ("tags.team", ["b", "a"]),
+            ("tags.team != x", ["b"]),
+            ("not tags.team = x", ["text", "none", "c", "b"]),
+            ('tags.draft = ""', ["a"]),
+            ("properties.git = c0ffee", ["b"]),
+            ("experiment = other", ["c"]),
+            ("experiment != other and not status = Failed", ["text", "none", "a"]),
+            ("status = failed", ["b"]),
+            ("type = azureml.scriptrun and metrics.loss > 0", ["b", "a"]),
+            ("not type = azureml.scriptrun", ["c"]),
+            ('name = "the first"', ["a"]),
+            ("created > 2020-01-01 and name != x", ["text", "none", "c", "b", "a"]),
+            ("created < 2020-01-01 or created >= 2999-01-01T00:00Z", []),
+            ("(tags.team = x or tags.team = y) and not (metrics.loss < 0.15)", ["b"]),
+        ],
+    )
+    def test_a_filter_narrows_the_list(self, store: RunStore, text: str, expected: list[str]) -> None:
+        with_metric(store, "a", 0.1, tags={"team": "x", "draft": None}, display_name="the first")
+        with_metric(store, "b", 0.2, tags={"team": "y"}, properties={"git": "c0ffee"})
+        with_metric(store, "c", 0.3, experiment="other", type=None, parameters={"lr": "0.1"})
+        with_metric(store, "none", None)
+        with_metric(store, "text", "0.2")
+        store.set_status("b", RunStatus.FAILED)
+
+        where = parse_filter(text)
+
+        assert ids(store, where=where) == expected
+        assert all_pages(store, 1, where=where) == expected
+        assert sorted(all_pages(store, 2, where=where, order="metrics.loss")) == sorted(expected)
+
+    def test_a_filter_compares_the_time_of_creation_to_the_microsecond(self, store: RunStore) -> None:
+        at = a_run(store, "a").created_at.isoformat()
+
+        assert ids(store, where=parse_filter(f"created = {at}")) == ["a"]
+        assert ids(store, where=parse_filter(f"created >= {at} and created <= {at}")) == ["a"]
+        assert ids(store, where=parse_filter(f"created < {at} or created > {at} or created != {at}")) == []
 
     def test_children_are_ordered_by_a_metric(self, store: RunStore) -> None:
         a_run(store, "sweep")

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.errors import NotAllowed
+from runyard.core.errors import NotAllowed, NotFound
 from runyard.core.names import check_workspace_name
 from runyard.core.records import NewRun
 from runyard.engine.submit import Submitted, Watched
@@ -20,6 +20,7 @@ from runyard.server.queries import run_query
 
 router = APIRouter(tags=["runs"])
 FORBID: dict[str, str] = {"extra": "forbid"}
+SNAPSHOT_PROPERTY = "ContentSnapshotId"
 
 
 @dataclass(frozen=True)
@@ -31,13 +32,18 @@ class WatchedProcess:
 
 
 @dataclass(frozen=True)
+class InteractiveProcess(WatchedProcess):
+    folders: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RunRequest:
     __pydantic_config__: ClassVar[dict[str, str]] = FORBID
 
     run: NewRun
     submitter: dict[str, str] = field(default_factory=dict)
     launch: bool = True
-    interactive: Optional[WatchedProcess] = None
+    interactive: Optional[InteractiveProcess] = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class RunChange:
     properties_add: Optional[dict[str, str]] = None
     display_name: Optional[str] = None
     description: Optional[str] = None
+    snapshot_id: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,9 @@ def get_run(run_id: str, request: Request) -> Response:
 def list_runs(workspace: str, request: Request) -> Response:
     """List runs, newest first, a page at a time."""
     call = call_of(request)
-    call.may("list_runs")
-    page = call.services.store.list_runs(run_query(check_workspace_name(workspace), request.query_params))
+    query = run_query(check_workspace_name(workspace), request.query_params)
+    call.may("list_runs", query.parent_id)
+    page = call.services.store.list_runs(query)
     return json_answer({"runs": page.runs, "next": page.next})
 
 
@@ -123,14 +131,17 @@ def _submit(call: Call, wanted: RunRequest) -> Submitted:
     engine = call.services.engine
     if wanted.launch:
         return engine.submit(wanted.run, submitter=wanted.submitter)
-    watched = wanted.interactive
-    return engine.watch_run(wanted.run, Watched(watched.pid, watched.start_ticks) if watched is not None else None)
+    told = wanted.interactive
+    watched = Watched(told.pid, told.start_ticks, told.folders) if told is not None else None
+    return engine.watch_run(wanted.run, watched)
 
 
 def _check_child(call: Call, wanted: RunRequest) -> None:
     """A run's code creates only its own descendants, on the target it runs on itself."""
     assert isinstance(call.principal, RunPrincipal)
     call.may("create_run", wanted.run.parent_id)
+    if wanted.interactive is not None and wanted.interactive.folders:
+        raise NotAllowed("A run's code may not have folders of this machine shipped.", hint="Use run.upload_folder().")
     own = call.services.store.get_run(call.principal.run_id)
     if wanted.run.workspace != own.workspace or wanted.run.spec.target != own.spec.target:
         raise NotAllowed(
@@ -142,15 +153,35 @@ def _check_child(call: Call, wanted: RunRequest) -> None:
 def _update(call: Call, run_id: str, body: bytes) -> Response:
     call.may("write_run", run_id)
     change = parse(RunChange, body)
+    snapshot = _snapshot(call, run_id, change.snapshot_id)
+    # The property never changes, so the first snapshot stays the run's.
+    property_of_snapshot = {} if snapshot is None else {SNAPSHOT_PROPERTY: snapshot[0]}
     run = call.services.store.update_run(
         run_id,
         tags_set=change.tags_set,
         tags_remove=change.tags_remove,
-        properties_add=change.properties_add,
+        properties_add={**(change.properties_add or {}), **property_of_snapshot},
         display_name=change.display_name,
         description=change.description,
+        snapshot=snapshot,
     )
     return json_answer(run)
+
+
+def _snapshot(call: Call, run_id: str, snapshot_id: str | None) -> tuple[str, str] | None:
+    """Return (id, root tree). A run's code may read its own snapshot, so it may not choose which one that is."""
+    if snapshot_id is None:
+        return None
+    if isinstance(call.principal, RunPrincipal) and call.principal.run_id == run_id:
+        raise NotAllowed(
+            f"Run `{run_id}` may not choose its own snapshot.",
+            hint="Call run.take_snapshot() outside of the run.",
+        )
+    call.services.content.hold_snapshot(snapshot_id)
+    root = call.services.store.find_snapshot(snapshot_id)
+    if root is None:
+        raise NotFound(f"There is no snapshot `{snapshot_id[:64]}`.", why="It must be stored before a run can name it.")
+    return snapshot_id, root
 
 
 def _fail(call: Call, run_id: str, body: bytes) -> Response:

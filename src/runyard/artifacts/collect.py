@@ -1,0 +1,175 @@
+"""Removes content that nothing refers to any more, while uploads and reads go on.
+
+What counts as used: snapshots and files of the runs that are there, recorded snapshots, and whatever an upload was told
+is there within the grace time (`Leases`). All else leaves the index in one transaction; then packs that hold little
+else are written anew. A crash anywhere leaves at most packs that the index does not know: `ContentStore.clean`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from runyard.artifacts.base import ArtifactStore, ChunkIndex
+from runyard.artifacts.content import ContentStore, tree_key
+from runyard.artifacts.packs import Found, Place, new_pack_key
+from runyard.core.errors import NotFound
+from runyard.core.tree import FileEntry, FolderEntry, decode_tree, snapshot_id
+
+logger = logging.getLogger(__name__)
+_WORTH_BYTES = 1 << 20
+_WORTH_PART = 4  # a quarter of a pack
+
+
+class References(Protocol):
+    @property
+    def roots(self) -> Collection[str]: ...
+
+    @property
+    def chunks(self) -> Collection[str]: ...
+
+
+class ContentIndex(ChunkIndex, Protocol):
+    """The index with what collecting needs: methods of `store.base.RunStore`, which says what they mean."""
+
+    def read_references(self) -> References: ...
+
+    def list_snapshots(self) -> dict[str, str]: ...
+
+    def delete_snapshots(self, ids: Collection[str]) -> None: ...
+
+    def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]: ...
+
+    def remove_chunks(self, ids: Collection[str]) -> None: ...
+
+    def replace_pack(self, old: str, new: str | None, places: Mapping[str, Place]) -> None: ...
+
+
+@dataclass(frozen=True)
+class Collected:
+    removed: int  # chunks and trees
+    freed_bytes: int
+
+
+class Collector:
+    """One at a time; the caller sees to that."""
+
+    def __init__(self, content: ContentStore, artifacts: ArtifactStore, index: ContentIndex) -> None:
+        self._content = content
+        self._artifacts = artifacts
+        self._index = index
+        self._leases = content.leases
+
+    def collect(self) -> Collected | None:
+        """Remove what nothing refers to; None when the server has not listened for long enough to know.
+
+        Raises:
+            StoreUnavailable: a tree that is in use cannot be read; nothing was removed.
+        """
+        if not self._leases.is_warm():
+            return None
+        self._leases.watch()
+        self._drop_snapshots()
+        live = self._mark()
+        found = {row[0]: Found(*row[1:]) for row in self._index.iter_chunk_places()}
+        dead = self._remove(found.keys() - live)
+        return Collected(len(dead), self._shrink(found, dead))
+
+    def _drop_snapshots(self) -> None:
+        """Forget recorded snapshots that no run has. Their content stays for one more grace time."""
+        used = self._index.read_references().roots
+        known = self._index.list_snapshots()
+        with self._leases.gate:
+            held = self._leases.held()
+            gone = {id: root for id, root in known.items() if root not in used and not _is_held(id, root, held)}
+            self._index.delete_snapshots(gone)
+            self._content.hold_trees(gone.values())
+
+    def _mark(self) -> set[str]:
+        """Return the index's keys of all that is in use."""
+        used = self._index.read_references()
+        chunks, trees = _split(self._leases.held())
+        roots = {*used.roots, *self._index.list_snapshots().values(), *trees}
+        return {*used.chunks, *chunks, *self._closure(roots)}
+
+    def _remove(self, candidates: set[str]) -> set[str]:
+        with self._leases.gate:
+            chunks, trees = _split(self._leases.fresh())
+            dead = candidates - chunks - self._closure(tree for tree in trees if tree_key(tree) in candidates)
+            self._index.remove_chunks(dead)
+        return dead
+
+    def _closure(self, roots: Iterable[str]) -> set[str]:
+        """Return the keys of the trees `roots`, of all trees below them and of the chunks they name."""
+        keys: set[str] = set()
+        level = set(roots)
+        while level:
+            below: set[str] = set()
+            for name in level:
+                if tree_key(name) in keys:
+                    continue
+                for entry in self._entries(name):
+                    if isinstance(entry, FileEntry):
+                        keys.update(entry.chunks)
+                    elif isinstance(entry, FolderEntry):
+                        below.add(entry.tree)
+                keys.add(tree_key(name))
+            level = {name for name in below if tree_key(name) not in keys}
+        return keys
+
+    def _entries(self, tree: str) -> list[object]:
+        try:
+            return list(decode_tree(self._content.get_tree(tree)))
+        except NotFound:
+            return []  # asked for by an upload, and not stored
+
+    def _shrink(self, found: Mapping[str, Found], dead: Collection[str]) -> int:
+        """Delete packs without content, write those anew that hold much that is dead; return the bytes freed."""
+        packs: dict[str, dict[str, Found]] = defaultdict(dict)
+        lost: dict[str, int] = defaultdict(int)
+        for name, place in found.items():
+            if name in dead:
+                lost[place.pack] += place.stored
+            else:
+                packs[place.pack][name] = place
+        freed = 0
+        for pack, size in lost.items():
+            kept = sum(place.stored for place in packs[pack].values())
+            if not kept or size >= _WORTH_BYTES or size * _WORTH_PART >= size + kept:
+                self._rewrite(pack, packs[pack])
+                freed += size
+        return freed
+
+    def _rewrite(self, pack: str, live: Mapping[str, Found]) -> None:
+        if not live:
+            self._index.replace_pack(pack, None, {})
+        else:
+            whole = memoryview(self._artifacts.get(pack))
+            pieces, places, at = [], {}, 0
+            for name, place in sorted(live.items(), key=lambda item: item[1].offset):
+                pieces.append(bytes(whole[place.offset : place.offset + place.stored]))
+                places[name] = (at, place.stored, place.plain, place.codec)
+                at += place.stored
+            new = new_pack_key()
+            self._artifacts.put(new, pieces)
+            self._index.replace_pack(pack, new, places)
+        self._artifacts.delete(pack)
+
+
+def _is_held(snapshot: str, root: str, held: Collection[str]) -> bool:
+    return f"tree:{root}" in held or f"snapshot:{snapshot}" in held or f"snapshot:{snapshot_id(root)}" in held
+
+
+def _split(held: Iterable[str]) -> tuple[set[str], set[str]]:
+    """Return (chunks, trees) of what is held."""
+    chunks, trees = set(), set()
+    for name in held:
+        kind, _, id = name.rpartition(":")
+        if kind == "tree":
+            trees.add(id)
+        elif not kind:
+            chunks.add(id)
+    return chunks, trees

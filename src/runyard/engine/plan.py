@@ -1,0 +1,75 @@
+"""What a submit would do: the target's request and the launcher's processes. Nothing is stored or started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import runyard
+from runyard.compute.base import JobRequest
+from runyard.core.errors import SubmitRejected
+from runyard.core.folders import cache_folder
+from runyard.core.records import NewRun
+from runyard.core.specs import RunSpec
+from runyard.engine.handover import draft_job
+from runyard.engine.redaction import redact, redact_arguments, redact_command, redact_variables
+from runyard.engine.submit import check
+from runyard.engine.yard import Yard
+from runyard.launchers import get_launcher
+from runyard.launchers.base import Placement, Process
+from runyard.launchers.variables import base_variables
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """As it may be shown: secrets are hidden. `argv` is the supervisor's, once per node."""
+
+    run_id: str
+    target: str
+    node_count: int
+    argv: list[str]
+    run_folder: str
+    spec: RunSpec
+    processes: list[Process]
+
+
+def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
+    """Return what `submit` would start.
+
+    Raises:
+        SubmitRejected, InvalidArgument, NotFound: it could not become a run, as `submit` would say.
+    """
+    prepared = check(yard, new)
+    if not (prepared.spec.script or prepared.spec.command):
+        raise SubmitRejected(f"Run `{new.id}` names neither a script nor a command.", why="There is nothing to run.")
+    job = replace(draft_job(yard, prepared), submitter=dict(submitter or {}))
+    request = yard.backend(prepared.spec.target).plan(job)
+    return RunPlan(
+        run_id=request.run_id,
+        target=request.target,
+        node_count=request.node_count,
+        argv=redact_arguments(request.argv),
+        run_folder=request.run_folder,
+        spec=redact(prepared.spec),
+        processes=[_shown(process) for process in _processes(request)],
+    )
+
+
+def _processes(request: JobRequest) -> list[Process]:
+    job = request.job
+    interpreter = job.spec.environment.interpreter or "python"
+    variables = base_variables(
+        job,
+        run_folder=request.run_folder,
+        injection=str(cache_folder(Path(job.home)) / "injection" / runyard.__version__),
+        interpreter=interpreter,
+    )
+    placement = Placement(f"{request.run_folder}/work", interpreter, variables)
+    return get_launcher(job.spec.distribution.kind).layout(job, placement)
+
+
+def _shown(process: Process) -> Process:
+    shell = process.argv[:2] == ["/bin/sh", "-c"]
+    argv = [*process.argv[:2], *map(redact_command, process.argv[2:])] if shell else redact_arguments(process.argv)
+    return replace(process, argv=argv, variables=redact_variables(process.variables))

@@ -1,0 +1,134 @@
+"""The filter language: what it means, and errors that point at the place."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.filters import (
+    MAX_COMPARISONS,
+    MAX_DEPTH,
+    MAX_LENGTH,
+    Comparison,
+    Filter,
+    Junction,
+    Negation,
+    conjuncts,
+    holds,
+    parse_filter,
+)
+
+LOSS = Comparison("metrics", "<", 0.1, "loss")
+TEAM = Comparison("tags", "=", "x", "team")
+DONE = Comparison("status", "=", "Completed")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("metrics.loss < 0.1", LOSS),
+        ("metrics.loss<1e-1", LOSS),
+        ("tags.team == 'x'", TEAM),
+        ("status = completed", DONE),
+        ('metrics."val loss" >= -2', Comparison("metrics", ">=", -2.0, "val loss")),
+        ("metrics.a.b/c > inf", Comparison("metrics", ">", float("inf"), "a.b/c")),
+        (r'tags.t = "say \"hi\" \\"', Comparison("tags", "=", 'say "hi" \\', "t")),
+        ("params.lr != 0.10", Comparison("params", "!=", "0.10", "lr")),
+        ("properties.git", Comparison("properties", "present", None, "git")),
+        ("created >= 2026-11-15", Comparison("created", ">=", datetime(2026, 11, 15, tzinfo=timezone.utc))),
+        (
+            "created < 2026-11-15T10:30:00.5+02:00",
+            Comparison("created", "<", datetime(2026, 11, 15, 8, 30, 0, 500000, tzinfo=timezone.utc)),
+        ),
+        ('metrics.loss < 0.1 AND tags.team = "x"', Junction("and", (LOSS, TEAM))),
+        (
+            "tags.team = x or status = Completed and metrics.loss < .1",
+            Junction("or", (TEAM, Junction("and", (DONE, LOSS)))),
+        ),
+        (
+            "(tags.team = x or not status = Completed) and metrics.loss < 0.1",
+            Junction("and", (Junction("or", (TEAM, Negation(DONE))), LOSS)),
+        ),
+    ],
+)
+def test_a_filter_is_read(text: str, expected: Filter) -> None:
+    assert parse_filter(text) == expected
+    assert parse_filter(f"\n  ( {text}\t) ") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "why"),
+    [
+        ("", 1, "ends where a field should be"),
+        ("metric.loss < 1", 1, "Did you mean `metrics`?"),
+        ("zzz = 1", 1, "There are: status, experiment"),
+        ("status.x = 1", 1, "no field `status.x`"),
+        ("metrics < 1", 1, "needs a name"),
+        ('metrics. "loss" < 1', 1, "needs a name"),
+        ("metrics.loss < low", 16, "with a number"),
+        ("metrics.loss < nan", 16, "with a number"),
+        ("metrics.loss <", 15, "A value should be here"),
+        ("status", 7, "a comparison should be"),
+        ("status = Done", 10, "Completed"),
+        ("tags.team < 3", 11, "by = or != only"),
+        ("created > yesterday", 11, "2026-11-15"),
+        ("created > 2026-13-01", 11, "2026-11-15"),
+        ("tags.a = 'x", 10, "not closed"),
+        ("tags.a ! x", 8, "`!` means nothing"),
+        ("tags.a = x tags.b = y", 12, "`and`, `or`"),
+        ("(tags.a = x", 12, "closing `)`"),
+        ("tags.a = x)", 11, "`)`"),
+        ("tags.a = x and", 15, "ends where a field should be"),
+        ("not", 4, "ends where a field should be"),
+    ],
+)
+def test_an_error_points_at_the_place(text: str, at: int, why: str) -> None:
+    with pytest.raises(InvalidArgument, match=f"at character {at}\\.") as caught:
+        parse_filter(text)
+
+    assert why in caught.value.what
+    shown, caret = caught.value.why.split("\n")
+    assert shown == f"  {text}" and caret == " " * (at + 1) + "^"
+    assert "metrics.loss < 0.1 and" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("tags.a = '" + "x" * MAX_LENGTH + "'", id="long"),
+        pytest.param("(" * (MAX_DEPTH + 2) + "tags.a" + ")" * (MAX_DEPTH + 2), id="deep"),
+        pytest.param("not " * (MAX_DEPTH + 2) + "tags.a", id="deep in nots"),
+        pytest.param(" or ".join(["tags.a"] * (MAX_COMPARISONS + 1)), id="many"),
+    ],
+)
+def test_what_is_too_large_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"most|deep|more than"):
+        parse_filter(text)
+
+
+@given(st.text(alphabet="()<>=!\"'\\. \nandortgsmec019-é", max_size=60))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        found = parse_filter(text)
+    except InvalidArgument:
+        return
+    assert holds(found, lambda _: True) in (True, False)
+
+
+def test_truth_follows_the_words() -> None:
+    wanted = parse_filter("not tags.a and (tags.b or tags.c)")
+
+    assert holds(wanted, lambda one: one.key == "b")
+    assert not holds(wanted, lambda one: True)
+    assert not holds(wanted, lambda one: False)
+
+
+def test_only_what_every_run_must_fit_is_a_conjunct() -> None:
+    keys = [one.key for one in conjuncts(parse_filter("tags.a and (tags.b and not tags.c) and (tags.d or tags.e)"))]
+
+    assert keys == ["a", "b"]
+    assert conjuncts(None) == []
