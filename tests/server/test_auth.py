@@ -11,6 +11,7 @@ import pytest
 from starlette.routing import Mount
 
 from runyard.core.records import NewRun, Run
+from runyard.core.statuses import RunStatus
 from runyard.server.auth import Credentials, guard
 from runyard.server.hosts import Names
 from runyard.server.idle import Activity
@@ -301,3 +302,20 @@ def test_security_headers_are_on_every_answer(server: Guarded, door: Door) -> No
         assert "unsafe-inline" not in policy
         assert "server" not in found
         assert not [name for name in found if name.startswith("access-control-")]
+
+
+def test_the_token_of_a_deleted_run_dies_within_seconds(server: Guarded) -> None:
+    store, now = server.services.store, [0.0]
+    token = server.run_token(a_run(server, "doomed").id, 0)
+    credentials = Credentials(token=TOKEN, store=store, signin=server.signin, clock=lambda: now[0])
+
+    def who() -> object:
+        scope = {"headers": [(b"authorization", b"Bearer " + token.encode())]}
+        return asyncio.run(credentials.find_principal(scope))
+
+    assert who() is not None
+    store.set_status("doomed", RunStatus.CANCELED)
+    store.delete_run("doomed")
+    now[0] += 5.1
+
+    assert who() is None

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import hmac
 import re
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from typing import Any
@@ -32,16 +33,20 @@ _SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
 _ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
 _ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
 _MOST_CACHED = 4096
+_CACHED_S = 5.0  # after this long a deleted run's token is dead
 
 
 class Credentials:
     """Tells who a request is from. Only hashes of tokens are kept."""
 
-    def __init__(self, *, token: str, store: RunStore, signin: Signin) -> None:
+    def __init__(
+        self, *, token: str, store: RunStore, signin: Signin, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.signin = signin
         self._owner_hash = _hash(token.encode())
         self._store = store
-        self._runs: dict[str, RunPrincipal] = {}
+        self._clock = clock
+        self._runs: dict[str, tuple[RunPrincipal, float]] = {}
 
     async def find_principal(self, scope: Scope) -> tuple[Principal, bool] | None:
         """Return who it is, and whether a cookie said so."""
@@ -68,15 +73,18 @@ class Credentials:
         digest = _hash(token)
         if hmac.compare_digest(digest, self._owner_hash):
             return Owner()
-        return self._runs.get(digest) or await self._find_run(digest)
+        known, until = self._runs.get(digest, (None, 0.0))
+        return known if known is not None and self._clock() < until else await self._find_run(digest)
 
     async def _find_run(self, digest: str) -> RunPrincipal | None:
         found = await asyncio.to_thread(self._store.find_token, digest)
         if found is None:
+            self._runs.pop(digest, None)
             return None
         if len(self._runs) >= _MOST_CACHED:
             self._runs.clear()
-        principal = self._runs[digest] = RunPrincipal(*found)
+        principal = RunPrincipal(*found)
+        self._runs[digest] = (principal, self._clock() + _CACHED_S)
         return principal
 
 
