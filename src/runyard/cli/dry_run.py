@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from runyard.cli.tables import print_fields
+from runyard.cli.tables import print_fields, seconds
 from runyard.cli.text import plain
 
 
@@ -21,7 +21,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
             ("source", plan["source_directory"]),
             ("target", plan["target"]),
             ("nodes", str(plan["node_count"])),
-            ("time limit", f"{spec['time_limit_s']:g} s"),
+            ("time limit", seconds(spec["time_limit_s"])),
             ("environment", spec["environment"]["name"]),
             ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in plan["tags"].items())),
             ("run folder", plan["run_folder"]),
