@@ -177,8 +177,10 @@ def test_a_killed_process_loses_nothing_and_closes_the_run_and_its_children(
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    run, child = (Run.get(experiment.workspace, one) for one in (tmp_path / "ids").read_text().split())
+    run_id, child_id = (tmp_path / "ids").read_text().split()
+    run = Run.get(experiment.workspace, run_id)
     run.wait_for_completion(raise_on_error=False)
+    child = Run.get(experiment.workspace, child_id)  # the watcher sends word of it before the run ends
 
     assert [one.get_details()["error"]["error"]["code"] for one in (run, child)] == ["RunInterrupted"] * 2
     assert (run.get_metrics(), child.get_metrics()) == ({"y": 2}, {"x": 1})
