@@ -44,7 +44,8 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stop_server(folder / "home")
         cookie, places = os.environ[COOKIE], (folder, tmp_path_factory.getbasetemp())
         left = end_processes(
-            lambda pid: environ_of(pid, COOKIE) == cookie or any(belongs_to(pid, place) for place in places)
+            lambda pid: environ_of(pid, COOKIE) == cookie or any(belongs_to(pid, place) for place in places),
+            home=folder / "home",
         )
         shutil.rmtree(folder, ignore_errors=True)
     assert not left, "processes left after the tests:\n" + "\n".join(left)
@@ -57,7 +58,7 @@ def home(session_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     monkeypatch.setenv("RUNYARD_HOME", str(folder))
     yield folder
     stop_server(folder)
-    left = end_processes(lambda pid: belongs_to(pid, folder))
+    left = end_processes(lambda pid: belongs_to(pid, folder), home=folder)
     shutil.rmtree(folder, ignore_errors=True)
     assert not left, "processes left after the test:\n" + "\n".join(left)
 
@@ -78,12 +79,20 @@ def stop_server(home: Path) -> None:
         pass  # what does not answer is ended below
 
 
-def end_processes(ours: Callable[[int], bool], *, patience_s: float = 10.0) -> list[str]:
-    """Wait for processes for which `ours(pid)` holds to leave; kill and name those that stay."""
-    deadline = time.monotonic() + patience_s
+def end_processes(ours: Callable[[int], bool], *, home: Path | None = None, patience_s: float = 20.0) -> list[str]:
+    """Wait for processes for which `ours(pid)` holds to leave; kill and name those that stay.
+
+    Whoever watches a run and has something left to send starts its server again, so that one is asked again to leave.
+    """
+    now = time.monotonic()
+    deadline, ask_at = now + patience_s, now + 2.0
     while left := [pid for pid in live_pids() if ours(pid)]:
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             break
+        if home is not None and now > ask_at:
+            stop_server(home)
+            ask_at = now + 2.0
         time.sleep(0.02)
     names = [f"{pid}: {command_of(pid)}" for pid in left]
     for pid in left:
