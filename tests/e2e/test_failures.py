@@ -12,6 +12,7 @@ import pytest
 from azureml.core import Experiment, ScriptRunConfig
 from azureml.exceptions import ActivityFailedException, AzureMLException, ExperimentExecutionException
 from tests.e2e.conftest import Submit, finish, log_of, wait_for
+from tests.faults.yard import is_alive
 
 
 def error_of(run) -> dict:
@@ -157,7 +158,7 @@ def test_nothing_is_left_of_a_script_that_double_forks(submit: Submit, tmp_path:
     finish(run)
 
     assert run.get_status() == "Completed"
-    assert not _is_alive(int(pid_file.read_text()))
+    assert not is_alive(int(pid_file.read_text()))
 
 
 def test_the_time_limit_cancels_the_run(submit: Submit) -> None:
@@ -272,15 +273,7 @@ def test_the_client_can_fail_a_run_that_is_going(submit: Submit, tmp_path: Path)
 
     assert run.get_status() == "Failed"
     assert "diverged" in error_of(run)["message"]
-    assert not _is_alive(int(pid_file.read_text()))
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return False
+    assert not is_alive(int(pid_file.read_text()))
 
 
 def test_a_stopped_script_can_be_cancelled(submit: Submit, tmp_path: Path) -> None:

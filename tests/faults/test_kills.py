@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from azureml.core import Run
+from azureml.core import Experiment, Run
 from tests.faults.yard import LEDGER, Yard, open_yard, say
 
 COUNTER = (
@@ -133,10 +133,10 @@ def submit_through_kills(folder: Path, *, submits: int, kills: int, seed: int) -
         killer.start()
         with ThreadPoolExecutor(8) as pool:
             acked = [run.id for run in pool.map(lambda _: yard.submit(project), range(submits))]
-        killer.join(0) if killer.is_alive() else None
         done.set()
         killer.join()
-        stored = [run.id for run in Run.list(next(iter_experiments(yard)))]
+        [experiment] = Experiment.list(yard.workspace, experiment_name="faults")
+        stored = [run.id for run in Run.list(experiment)]
         figures = {
             "acked": len(acked),
             "lost": len(set(acked) - set(stored)),
@@ -145,12 +145,6 @@ def submit_through_kills(folder: Path, *, submits: int, kills: int, seed: int) -
         }
     say(f"R3 {figures}")
     return figures
-
-
-def iter_experiments(yard: Yard):
-    from azureml.core import Experiment
-
-    yield from Experiment.list(yard.workspace, experiment_name="faults")
 
 
 def test_r3_no_acknowledged_submit_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:

@@ -100,9 +100,6 @@ class Yard:
             else:
                 self.random.shuffle(waiting)
 
-    def metrics(self, run: Run) -> dict[str, Any]:
-        return run.get_metrics()
-
 
 @contextmanager
 def open_yard(folder: Path, *, seed: int) -> Iterator[Yard]:
@@ -142,19 +139,6 @@ def processes() -> Iterator[tuple[int, int, str]]:
             continue
         if stat[0] not in "ZX":
             yield int(entry), int(stat[1]), line
-
-
-def with_cookie(cookie_prefix: str) -> list[int]:
-    """Pids whose environment holds that text."""
-    found = []
-    for entry in os.listdir("/proc"):
-        if entry.isdigit() and int(entry) != os.getpid():
-            try:
-                if cookie_prefix.encode() in Path(f"/proc/{entry}/environ").read_bytes() and is_alive(int(entry)):
-                    found.append(int(entry))
-            except OSError:
-                continue
-    return found
 
 
 def say(text: str) -> None:
