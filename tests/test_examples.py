@@ -9,7 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.cli.command_line import runyard
+from tests.environments.wheels import make_wheel
 
 ROOT = Path(__file__).parent.parent
 
@@ -54,10 +57,31 @@ def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
     assert result.stdout.rstrip().splitlines()[-1].startswith("{'loss': 0.25} [")
 
 
+def test_the_guide_to_environments_works_word_for_word(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_wheel(tmp_path / "wheels", "joblib", "1.5")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    (tmp_path / "my_project").mkdir()
+    (tmp_path / "my_project" / "train.py").write_text("import joblib, os; print(os.environ['MESSAGE'], joblib.version)")
+    (tmp_path / "requirements.txt").write_text("joblib\n")
+    (tmp_path / "environment.yml").write_text("dependencies:\n- pip:\n  - joblib\n")
+    (tmp_path / "submit.py").write_text("\n".join(blocks("docs/guides/environments.md", "python")))
+
+    result = run_python(tmp_path / "submit.py", cwd=tmp_path)
+
+    assert result.returncode == 0, result.stderr + result.stdout
+    assert "hello 1.5" in result.stdout and "{'joblib': '1.5'}" in result.stdout
+    assert result.stdout.rstrip().splitlines()[-1] == "1 Succeeded"
+    assert "joblib==1.5" in (tmp_path / "requirements.lock.txt").read_text()
+    assert (tmp_path / "used-environment" / "azureml_environment.json").is_file()
+
+
 def test_every_command_in_the_pages_exists() -> None:
     lines = {
         line.split("#")[0].strip()
-        for page in ("README.md", "docs/guides/first-run.md")
+        for page in ("README.md", "docs/guides/first-run.md", "docs/guides/environments.md")
         for block in blocks(page, "sh")
         for line in block.splitlines()
         if line.startswith("runyard ")

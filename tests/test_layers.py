@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
 
-SEAMS = {"artifacts", "compute", "environments", "launchers", "store"}
+SEAMS = {"artifacts", "compute", "environments", "launchers", "store", "tuning"}
 MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "runtime": {"core"},
@@ -21,12 +21,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compute": {"core"},
     "store": {"core"},
     "artifacts": {"core"},
-    "supervisor": {"core", "client", "snapshots", "environments", "launchers"},
-    "engine": {"core", "compute", "store", "artifacts"},
+    "tuning": {"core"},
+    "data": {"core", "artifacts"},
+    "supervisor": {"core", "client", "snapshots", "data", "environments", "launchers"},
+    "engine": {"core", "compute", "store", "artifacts", "tuning"},
     "studio": {"core"},
     "server": {"core", "engine", "store", "artifacts", "studio"},
     "client": {"core"},
-    "sdk": {"core", "client", "runtime", "snapshots"},
+    "sdk": {"core", "client", "runtime", "snapshots", "data"},
     "cli": {"core", "sdk", "server"},
     "testing": {"core"} | SEAMS,
     "azureml": {"sdk", "runtime", "core"},
@@ -34,15 +36,19 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # One module beyond the table: who starts ranks must put in place what they import (docs/internals/run-folder.md).
 # The plan of a dry run is the target's request and the launcher's processes; launchers are pure.
+# The server's machine is the node of `local`: what is built there is listed and pruned through it.
 ALSO = {
     ("supervisor", "runyard.runtime.injection"),
     ("engine", "runyard.launchers"),
     ("engine", "runyard.launchers.base"),
     ("engine", "runyard.launchers.variables"),
+    ("server", "runyard.environments.pruning"),
 }
 
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
-INJECTED = {"core", "runtime", "client", "snapshots", "environments", "launchers", "supervisor", "sdk", "azureml"}
+INJECTED = {
+    "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
+}  # fmt: skip
 NESTED = {"server/routes", "store/migrations", "store/migrations/versions"}
 NAMES_WITHOUT_A_JOB = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 

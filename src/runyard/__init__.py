@@ -9,8 +9,15 @@ if TYPE_CHECKING:
     from typing import Any, List
 
     from runyard.core.errors import RunyardError, SystemFailure, UserError
+    from runyard.sdk.aml_compute import AmlCompute
+    from runyard.sdk.compute import ComputeTarget
+    from runyard.sdk.compute_instance import ComputeInstance
     from runyard.sdk.conda_dependencies import CondaDependencies
+    from runyard.sdk.data_reference import DataReference
+    from runyard.sdk.datapath import DataPath
+    from runyard.sdk.datastore import Datastore
     from runyard.sdk.environment import Environment
+    from runyard.sdk.estimator import Estimator
     from runyard.sdk.experiment import Experiment
     from runyard.sdk.run import Run, ScriptRun, get_run
     from runyard.sdk.run_configuration import (
@@ -24,9 +31,16 @@ if TYPE_CHECKING:
     from runyard.sdk.workspace import Workspace
 
 _HOMES = {
+    "AmlCompute": "runyard.sdk.aml_compute",
+    "ComputeInstance": "runyard.sdk.compute_instance",
+    "ComputeTarget": "runyard.sdk.compute",
     "CondaDependencies": "runyard.sdk.conda_dependencies",
+    "DataPath": "runyard.sdk.datapath",
+    "DataReference": "runyard.sdk.data_reference",
+    "Datastore": "runyard.sdk.datastore",
     "DockerConfiguration": "runyard.sdk.run_configuration",
     "Environment": "runyard.sdk.environment",
+    "Estimator": "runyard.sdk.estimator",
     "Experiment": "runyard.sdk.experiment",
     "MpiConfiguration": "runyard.sdk.run_configuration",
     "PyTorchConfiguration": "runyard.sdk.run_configuration",
@@ -43,9 +57,16 @@ _HOMES = {
 }
 
 __all__ = [
+    "AmlCompute",
+    "ComputeInstance",
+    "ComputeTarget",
     "CondaDependencies",
+    "DataPath",
+    "DataReference",
+    "Datastore",
     "DockerConfiguration",
     "Environment",
+    "Estimator",
     "Experiment",
     "MpiConfiguration",
     "PyTorchConfiguration",

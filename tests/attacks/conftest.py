@@ -75,10 +75,14 @@ def victim(session_folder: Path) -> Iterator[Victim]:
             canary=canary,
         )
         for run in (first, second):
-            run.process.kill()
-            run.process.wait()
-            wait_for_watcher(home, run.id)
+            end_run(home, run)
         stop_server(home)
+
+
+def end_run(home: Path, run: OwnedRun) -> None:
+    run.process.kill()
+    run.process.wait()
+    wait_for_watcher(home, run.id)
 
 
 def wait_for_watcher(home: Path, run_id: str) -> None:
@@ -89,11 +93,18 @@ def wait_for_watcher(home: Path, run_id: str) -> None:
         time.sleep(0.02)
 
 
-def own_run(client: Client) -> OwnedRun:
+def own_run(client: Client, parent: str | None = None) -> OwnedRun:
     """Create a run that some process is, and return what its code would hold."""
     process = subprocess.Popen(["sleep", "600"])
     ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
-    new = NewRun(key=make_uuid(), id=make_run_id("attacked"), workspace="default", experiment="attacked", type=None)
+    new = NewRun(
+        key=make_uuid(),
+        id=make_run_id("attacked"),
+        workspace="default",
+        experiment="attacked",
+        type=None,
+        parent_id=parent,
+    )
     created = client.runs.create(new, launch=False, interactive={"pid": process.pid, "start_ticks": ticks})
     assert created.token
     return OwnedRun(created.run.id, created.token, process)

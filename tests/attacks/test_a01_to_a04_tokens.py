@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.attacks.conftest import Victim
+from tests.attacks.conftest import OwnedRun, Victim, end_run, own_run
 from tests.attacks.payloads import EXEMPT_TRICKS, HEADER_TOKENS
 from tests.attacks.weak import weak_server
 from tests.attacks.wire import Wire
@@ -149,6 +150,44 @@ def test_a04_a_runs_token_reaches_its_own_run_only(victim: Victim) -> None:
     assert opened(victim.wire, foreign) == []
     assert len(opened(victim.wire, own)) == len(own)
     assert victim.client.runs.get(victim.first.id).status.value == "Running"
+
+
+@pytest.fixture
+def siblings(victim: Victim) -> Iterator[list[OwnedRun]]:
+    """Two runs below the first."""
+    made = [own_run(victim.client, victim.first.id) for _ in range(2)]
+    yield made
+    for run in made:
+        end_run(victim.home, run)
+
+
+def test_a04_a_childs_token_decides_nothing_about_the_runs_above_and_beside_it(
+    victim: Victim, siblings: list[OwnedRun]
+) -> None:
+    """The control: the child reads both and tags its parent, and the user's token may do all of it."""
+    child, sibling = siblings
+    bearer = victim.bearer(child.token)
+    typed = [*bearer, ("Content-Type", "application/json")]
+    above, beside, own = (f"/api/v1/runs/{run.id}" for run in (victim.first, sibling, child))
+    state = json.dumps({"attempt": 1, "status": "Failed"}).encode()
+    tag = json.dumps({"tags_set": {"by": "child"}}).encode()
+    attacks = [
+        ("POST", f"{path}/{verb}", body)
+        for path in (above, beside)
+        for verb, body in (("fail", b"{}"), ("state", state), ("writers", b"{}"))
+    ]
+    attacks += [
+        ("DELETE", above, b""),
+        ("DELETE", beside, b""),
+        ("POST", f"{beside}/cancel", b""),
+        ("PATCH", beside, tag),
+    ]
+
+    assert {victim.wire.send(method, path, headers=typed, body=body).status for method, path, body in attacks} == {403}
+    assert {victim.wire.send("GET", path, headers=bearer).status for path in (above, beside, own)} == {200}
+    assert victim.wire.send("PATCH", above, headers=typed, body=tag).status == 200
+    assert victim.client.runs.update(sibling.id, tags_set={"by": "user"}).tags == {"by": "user"}
+    assert {victim.client.runs.get(run.id).status.value for run in (victim.first, sibling)} == {"Running"}
 
 
 def test_a04_a_foreign_run_and_a_missing_one_look_alike(victim: Victim) -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import threading
+import time
 import traceback
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 from tests.attacks.wire import Wire
 
+LOG_PARAMETERS = re.compile(r"\?(file|stream|rank|offset|limit|wait_s)=")
+
 
 class Weak(BaseHTTPRequestHandler):
-    """Asks for no token, decodes twice, joins paths, follows links, echoes what it was sent and keeps no limits."""
+    """Asks for no token, decodes twice, joins paths, follows links, believes every parameter, echoes what it was sent
+    and keeps no limits."""
 
     protocol_version = "HTTP/1.0"
     root: Path
@@ -38,6 +43,9 @@ class Weak(BaseHTTPRequestHandler):
         _, found, name = self.path.partition("/files/")
         if not found:
             return 200, b'{"everything": "open"}'
+        name, _, query = name.partition("?") if LOG_PARAMETERS.search(name) else (name, "", "")
+        given = dict(parse_qsl(query))
+        name = given.get("file") or given.get("stream") or given.get("rank") or name
         path = self.place(name)
         if self.command == "DELETE":
             path.unlink()
@@ -46,7 +54,10 @@ class Weak(BaseHTTPRequestHandler):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(body)
             return 200, b"stored"
-        return 200, path.read_bytes()
+        data = path.read_bytes()
+        start = int(given.get("offset", 0))
+        time.sleep(float(given.get("wait_s", 0)))
+        return 200, data[start : start + int(given["limit"]) if "limit" in given else None]
 
     def place(self, name: str) -> Path:
         text = unquote(unquote(name.encode("latin-1").decode("utf-8", "replace")))

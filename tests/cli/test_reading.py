@@ -36,11 +36,11 @@ def runs(shared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[st
     project = tmp_path_factory.mktemp("project")
     (project / "train.py").write_text(SCRIPT)
     (project / "old.txt").write_text("one\ntwo\n")
-    good = submit(project, "0.05", "--tag", "team=x")
+    good = submit(project, "0.05", "--tag", "team=x", "--tag", "size=9")
     (project / "old.txt").unlink()
     (project / "new.bin").write_bytes(b"\0\1")
     (project / "train.py").write_text(SCRIPT.replace('deep")', 'deeper")'))
-    bad = submit(project, "0.5", "--tag", "team=y")
+    bad = submit(project, "0.5", "--tag", "team=y", "--tag", "size=10")
     return {"good": good, "bad": bad}
 
 
@@ -71,7 +71,39 @@ def test_a_filter_picks_runs_and_a_metric_orders_them(runs: dict[str, str]) -> N
     assert listed("--order", "metrics.loss") == [runs["good"], runs["bad"]]
     assert listed("--order", "metrics.loss", "--desc") == [runs["bad"], runs["good"]]
     assert listed("--filter", "status = completed or created < 2020-01-01") == [runs["bad"], runs["good"]]
+    assert listed("--filter", "tags.size < 10 and name != x and target = local") == [runs["good"]]
+    assert listed("--filter", "tags.size >= 10") == [runs["bad"]]
     assert "There are no runs that fit" in runyard("runs", "list", "-F", "tags.team = z").stderr
+
+
+def test_columns_show_metrics_parameters_and_tags(runs: dict[str, str]) -> None:
+    command = ["runs", "list", "-e", "reading", "--columns", "metrics.loss,tags.team", "-c", "params.none"]
+    titles, *lines = ok(*command).splitlines()
+    plain = {run["id"]: run["columns"] for run in as_json(*command)}
+
+    assert titles.split()[-3:] == ["metrics.loss", "tags.team", "params.none"]
+    assert {line.split()[0]: line.split()[-2:] for line in lines} == {
+        runs["good"]: ["0.05", "x"],
+        runs["bad"]: ["0.5", "y"],
+    }
+    assert plain[runs["bad"]] == {"metrics.loss": 0.5, "tags.team": "y", "params.none": None}
+
+
+def test_a_shell_completes_ids_and_names(runs: dict[str, str]) -> None:
+    def completed(words: str) -> list[str]:
+        environ = {
+            "_RUNYARD_COMPLETE": "zsh_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - (not words.endswith(" "))),
+        }
+        return runyard(environ=environ).stdout.split("\n")[1::3]
+
+    assert set(runs.values()) <= set(completed("runyard runs show "))
+    assert completed(f"runyard runs logs {runs['good'][:-1]}") == [runs["good"]]
+    assert completed(f"runyard snapshots diff {runs['good']} {runs['bad'][:-1]}") == [runs["bad"]]
+    assert completed("runyard experiments archive rea") == ["reading"]
+    assert completed("runyard runs list --experiment rea") == ["reading"]
+    assert completed("runyard workspaces delete def") == ["default"]
 
 
 def test_metrics_are_listed_and_read_point_by_point(runs: dict[str, str]) -> None:
@@ -102,9 +134,15 @@ def test_files_are_listed_and_downloaded(runs: dict[str, str], tmp_path: Path) -
 
 
 def test_a_finished_run_is_tagged(runs: dict[str, str]) -> None:
-    assert as_json("runs", "tag", runs["bad"], "stage=final", "draft") == {"team": "y", "stage": "final", "draft": None}
+    assert as_json("runs", "tag", runs["bad"], "stage=final", "draft") == {
+        "team": "y",
+        "size": "10",
+        "stage": "final",
+        "draft": None,
+    }
     assert ok("runs", "tag", runs["bad"], "--remove", "draft", "stage=best=1").splitlines() == [
         "team=y",
+        "size=10",
         "stage=best=1",
     ]
     assert runyard("runs", "tag", runs["bad"]).returncode == 2
@@ -195,6 +233,26 @@ def test_a_run_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path)
     assert runyard("runs", "show", run_id).returncode == 1
     assert experiment.returncode == 0
     assert "gone" not in [one["name"] for one in as_json("experiments", "list", "--all")]
+
+
+def test_a_workspace_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"workspace_name": "short_ws"}')
+    (tmp_path / "train.py").write_text("")
+    run_id = runyard("submit", "train.py", cwd=tmp_path).stderr.split()[1]
+
+    unasked = runyard("workspaces", "delete", "short_ws")
+    missing = runyard("workspaces", "delete", "-y", "no_such_ws")
+    assert unasked.returncode == 2 and "--yes" in unasked.stderr
+    assert missing.returncode == 1 and "no_such_ws" in missing.stderr
+    assert ok("workspaces", "delete", "--yes", "short_ws") == f"{run_id}\n"
+    assert "short_ws" not in [one["name"] for one in as_json("workspaces", "list")]
+
+
+def test_disk_space_is_freed_on_demand(runs: dict[str, str]) -> None:
+    assert as_json("server", "collect") == {"removed": 0, "freed_bytes": 0, "rest_within_s": 2400.0}
+    shown = runyard("server", "collect")
+
+    assert shown.stdout == "Freed 0 B (0 pieces of content).\n" and "within 40 min 00 s" in shown.stderr
 
 
 def test_the_doctor_finds_a_running_server_well(runs: dict[str, str], shared_home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ def test_version() -> None:
     ("arguments", "message"),
     [
         pytest.param(["sumbit", "x.py"], "Did you mean `runyard submit`?", id="misspelt command"),
-        pytest.param(["zzz"], "There are: submit, runs, experiments,", id="unknown command"),
+        pytest.param(["zzz"], "There are: submit, runs, ", id="unknown command"),
         pytest.param(["runs", "lst"], "Did you mean `runyard runs list`?", id="misspelt subcommand"),
         pytest.param(["submit"], "SCRIPT", id="no script"),
         pytest.param(["submit", "--detatch", "x.py"], "--detach", id="misspelt option"),
@@ -36,6 +37,7 @@ def test_version() -> None:
         pytest.param(["runs", "list", "--filter", "tags.a = 'x"], "at character 10. A text is", id="filter"),
         pytest.param(["runs", "list", "--filter", "metrics.loss < a"], "\n" + " " * 17 + "^", id="filter's place"),
         pytest.param(["runs", "list", "--order", "loss"], "metrics.loss", id="order"),
+        pytest.param(["runs", "list", "--columns", "loss"], "metrics.<name>", id="column"),
         pytest.param(["runs", "tag", "x"], "KEY=VALUE", id="no tag"),
         pytest.param(["completion", "tcsh"], "bash", id="unknown shell"),
     ],
@@ -128,6 +130,38 @@ def test_the_completion_script_asks_runyard(home: Path, shell: str) -> None:
 
     assert script.returncode == 0 and "_RUNYARD_COMPLETE" in script.stdout
     assert words.stdout.split("\n")[1::3] == ["download", "delete"]
+    assert not (home / "server").exists()
+
+
+@pytest.mark.parametrize("command", ["runs show", "experiments archive", "workspaces delete", "submit --name"])
+def test_completing_a_name_starts_no_server(home: Path, command: str) -> None:
+    words = f"runyard {command} "
+    environ = {"_RUNYARD_COMPLETE": "zsh_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()))}
+    result = runyard(environ=environ)
+
+    assert (result.stdout.strip(), result.stderr) == ("", "")
+    assert not (home / "server").exists()
+
+
+def test_a_dry_run_lists_the_snapshot_and_starts_no_server(tmp_path: Path, home: Path) -> None:
+    (tmp_path / "train.py").write_text("pass")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "big.bin").write_bytes(bytes(20_000))
+    (tmp_path / ".env").write_text("KEY=1")
+    (tmp_path / "skipped.txt").write_text("x")
+    (tmp_path / ".amlignore").write_text("skipped.txt\n")
+    command = ["submit", "--dry-run", "-t", "a=b", "train.py", "--", "--password", "hush"]
+
+    result = runyard(*command, cwd=tmp_path)
+    plan = json.loads(runyard(*command[:2], "--json", *command[2:], cwd=tmp_path).stdout)
+
+    assert result.returncode == 0, result.stderr
+    assert "snapshot  3 files, 20.0 kB\n   20.0 kB  data/big.bin\n" in result.stdout
+    assert "looks like a secret: `.env`" in result.stdout and "hush" not in result.stdout + json.dumps(plan)
+    assert "Nothing was stored or started." in result.stderr and "runyard server start" in result.stderr
+    assert plan["snapshot"]["files"] == 3 and plan["snapshot"]["size_bytes"] == 20_000 + 4 + 12
+    assert plan["snapshot"]["biggest"][0] == ["data/big.bin", 20_000]
+    assert plan["tags"] == {"a": "b"} and "processes" not in plan
     assert not (home / "server").exists()
 
 

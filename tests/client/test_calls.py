@@ -13,12 +13,12 @@ import pytest
 from runyard.client.answers import AddedWriter
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.core.errors import ProtocolError
+from runyard.core.errors import NotFound, ProtocolError
 from runyard.core.frames import iter_frames, join_frames
 from runyard.core.plain import to_plain
 from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
-from tests.client.standin import Peer, standin
+from tests.client.standin import Peer, always, standin
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=timezone.utc)
 RUN = Run(
@@ -279,3 +279,30 @@ def test_unknown_fields_of_a_newer_server_are_dropped() -> None:
     plain = {**to_plain(RUN), "invented_later": 1}
 
     assert exchange(lambda c: c.runs.get("r_1"), plain)[0] == RUN
+
+
+@pytest.mark.parametrize(
+    ("known", "delete", "expected"),
+    [
+        (RUN, lambda c: c.runs.delete("r_1"), ["r_1"]),
+        (EXPERIMENT, lambda c: c.experiments.delete("w", "e"), []),
+        (WORKSPACE, lambda c: c.workspaces.delete("w"), []),
+    ],
+    ids=["run", "experiment", "workspace"],
+)
+def test_a_delete_whose_answer_was_lost_is_repeated_and_done(
+    known: Any, delete: Callable[[Client], Any], expected: list[str]
+) -> None:
+    gone = {"error": {"code": "NotFound", "what": "There is none.", "why": "", "hint": ""}}
+    asked = []
+
+    def lose_the_answer(peer: Peer) -> None:
+        asked.append(peer.read_request()[0].split()[0])
+        peer.answer(to_plain(known))
+        asked.append(peer.read_request()[0].split()[0])
+
+    with standin(lose_the_answer, always(gone, status="404 Not Found")) as server:
+        assert delete(Client(Transport(server.address))) == expected
+    assert asked == ["GET", "DELETE"]
+    with standin(always(gone, status="404 Not Found")) as server, pytest.raises(NotFound):
+        delete(Client(Transport(server.address)))

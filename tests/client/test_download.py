@@ -39,11 +39,11 @@ def files_below(folder: Path) -> Iterator[str]:
     return (str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
-def download(handler: Handler, path: Path, name: str = "outputs/m") -> None:
+def download(handler: Handler, path: Path, name: str = "outputs/m", **options: Any) -> None:
     with standin(handler) as server:
         client = Client(Transport(server.address))
         try:
-            client.runs.download("r", name, path)
+            client.runs.download("r", name, path, **options)
         finally:
             client.transport.close()
 
@@ -53,6 +53,13 @@ def test_a_file_is_written_whole_and_nothing_beside_it(tmp_path: Path) -> None:
 
     assert (tmp_path / "new/deep/m.bin").read_bytes() == DATA
     assert sorted(files_below(tmp_path)) == ["new", "new/deep", "new/deep/m.bin"]
+
+
+def test_a_download_says_how_much_has_come(tmp_path: Path) -> None:
+    came: list[int] = []
+    download(serve(DATA), tmp_path / "m.bin", progress=came.append)
+
+    assert came == sorted(came) and came[-1] == len(DATA)
 
 
 def test_an_existing_file_is_replaced_and_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from runyard.compute.base import JobHandle, JobState
 from runyard.compute.local import LocalBackend
 from runyard.compute.spares import SparePool, supervisor_variables
 from runyard.core.settings import Settings
+from runyard.core.specs import DistributionSpec, NodeSpec
 from tests.compute.test_conformance import Bench, bench  # noqa: F401  # the fixture
 from tests.supervisor.supervised import wait_for
 
@@ -96,6 +98,25 @@ def test_a_spare_that_died_is_replaced_and_its_job_started_anyway(
         return bench.status(job.run_id) == "Completed"
 
     wait_for(over)
+
+
+def test_one_node_is_the_machine_itself_and_several_have_addresses_of_their_own(bench: Bench) -> None:  # noqa: F811
+    alone = bench.backend.plan(bench.job("print(1)"))
+    several = bench.backend.plan(replace(bench.job("", distribution=DistributionSpec("mpi", 2)), devices=["0", "1"]))
+
+    assert alone.job.nodes == [NodeSpec(0, "127.0.0.1", "node-0")]
+    assert several.job.nodes == [NodeSpec(0, "127.0.1.1", "node-0", ["0"]), NodeSpec(1, "127.0.1.2", "node-1", ["1"])]
+
+
+def test_only_local_jobs_know_the_submitters_variables(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    backend = LocalBackend(Settings(home=bench.home))
+    job = replace(bench.job("print(1)"), submitter={"MINE": "1"})
+    on_pool = backend.plan(replace(job, spec=replace(job.spec, target="cpu-cluster"))).job.submitter
+    backend.close()
+
+    assert backend.plan(job).job.submitter == {"MINE": "1"}
+    assert on_pool["PATH"] == os.environ["PATH"] and not {"MINE", "AWS_SECRET_ACCESS_KEY"} & set(on_pool)
 
 
 def test_job_files_are_private(bench: Bench) -> None:  # noqa: F811

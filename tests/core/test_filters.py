@@ -20,6 +20,7 @@ from runyard.core.filters import (
     conjuncts,
     holds,
     parse_filter,
+    quoted,
 )
 
 LOSS = Comparison("metrics", "<", 0.1, "loss")
@@ -38,6 +39,9 @@ DONE = Comparison("status", "=", "Completed")
         ("metrics.a.b/c > inf", Comparison("metrics", ">", float("inf"), "a.b/c")),
         (r'tags.t = "say \"hi\" \\"', Comparison("tags", "=", 'say "hi" \\', "t")),
         ("params.lr != 0.10", Comparison("params", "!=", "0.10", "lr")),
+        ("params.lr <= 1e-2", Comparison("params", "<=", 0.01, "lr")),
+        ("tags.team = 3", Comparison("tags", "=", "3", "team")),
+        ("target = gpu", Comparison("target", "=", "gpu")),
         ("properties.git", Comparison("properties", "present", None, "git")),
         ("created >= 2026-11-15", Comparison("created", ">=", datetime(2026, 11, 15, tzinfo=timezone.utc))),
         (
@@ -74,7 +78,9 @@ def test_a_filter_is_read(text: str, expected: Filter) -> None:
         ("metrics.loss <", 15, "A value should be here"),
         ("status", 7, "a comparison should be"),
         ("status = Done", 10, "Completed"),
-        ("tags.team < 3", 11, "by = or != only"),
+        ("name < x", 6, "by = or != only"),
+        ("tags.team < low", 13, "with a number only"),
+        ('tags.team < "3"', 13, "with a number only"),
         ("created > yesterday", 11, "2026-11-15"),
         ("created > 2026-13-01", 11, "2026-11-15"),
         ("tags.a = 'x", 10, "not closed"),
@@ -132,3 +138,10 @@ def test_only_what_every_run_must_fit_is_a_conjunct() -> None:
 
     assert keys == ["a", "b"]
     assert conjuncts(None) == []
+
+
+@given(st.text(max_size=40))
+def test_any_text_can_be_compared_with_when_it_is_quoted(text: str) -> None:
+    assert parse_filter(f"name = {quoted(text)} and tags.a = x") == Junction(
+        "and", (Comparison("name", "=", text), Comparison("tags", "=", "x", "a"))
+    )

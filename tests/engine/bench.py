@@ -10,6 +10,7 @@ from typing import Any
 from runyard.artifacts.memory import MemoryStore
 from runyard.core import journal
 from runyard.core.frames import iter_frames, join_frames
+from runyard.core.gpus import Gpu
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun, Run, Workspace
 from runyard.core.settings import Settings
@@ -40,12 +41,13 @@ class HandClock:
 class Bench:
     """One home. `restart` is a server that was killed and started again; the store stays."""
 
-    def __init__(self, home: Path, *, local_runs: int = 0) -> None:
+    def __init__(self, home: Path, *, local_runs: int = 0, gpus: int = 0, gpu_devices: str = "") -> None:
         self.clock = HandClock()
         self.store = open_store("memory:")
         self.artifacts = MemoryStore()
         self.backend = FakeBackend()
-        self.settings = Settings(home=home, local_runs=local_runs)
+        self.settings = Settings(home=home, local_runs=local_runs, gpu_devices=gpu_devices)
+        self.gpus = [Gpu(index, f"GPU-{index}", "a GPU") for index in range(gpus)]
         self.changes: list[str] = []
         self.store.put_workspace(Workspace(id=make_uuid(), name="default", created_at=self.clock.now()))
         self.engine = self._engine()
@@ -59,6 +61,7 @@ class Bench:
             backends={"local": self.backend},
             clock=self.clock,
             on_change=self.changes.append,
+            find_gpus=lambda: self.gpus,
         )
         engine.start(thread=False)
         return engine

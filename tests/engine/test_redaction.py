@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.core.specs import EnvironmentSpec, RunSpec
+from runyard.core.specs import ContainerSpec, EnvironmentSpec, RunSpec
 from runyard.engine.redaction import HIDDEN, redact, redact_arguments, redact_command, redact_variables
 
 
@@ -73,3 +73,20 @@ def test_the_whole_spec_is_covered_and_an_innocent_one_is_untouched() -> None:
 
     assert redact(innocent) is innocent
     assert "SECRET" not in repr(redact(guilty))
+
+
+def test_passwords_of_registries_and_indexes_are_hidden() -> None:
+    index, channel = "--index-url https://me:SECRET@i/simple", "https://t:SECRET@c/channel"
+    dependencies = {"dependencies": ["python=3.9", {"pip": [index, "a"]}], "channels": [channel, "defaults"]}
+    environment = EnvironmentSpec(
+        pip_packages=["a @ https://me:SECRET@x/a.whl", "b"],
+        pip_options=[index],
+        conda_channels=[channel],
+        container=ContainerSpec(image="i", username="me", password="SECRET"),
+        definition={"python": {"condaDependencies": dependencies}},
+    )
+    shown = redact(RunSpec(environment=environment, definition={"environment": environment.definition}))
+
+    assert "SECRET" not in repr(shown)
+    assert shown.environment.pip_packages[1] == "b" and shown.environment.conda_channels == ["https://****@c/channel"]
+    assert shown.environment.container == ContainerSpec(image="i", username="me", password=HIDDEN)

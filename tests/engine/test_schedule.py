@@ -109,3 +109,38 @@ def test_the_engine_is_idle_only_without_waiting_or_live_runs(narrow: Bench) -> 
         narrow.report(RunStatus.COMPLETED, f"exp_{at}")
 
     assert narrow.engine.is_idle()
+
+
+def test_a_child_of_a_running_run_starts_in_its_parents_place(tmp_path: Path) -> None:
+    """The parent waits for it: with one place, both would wait for ever."""
+    bench = Bench(tmp_path, local_runs=1)
+    bench.submit("parent")
+    bench.submit("stranger")
+    for child in ("child_1", "child_2"):
+        bench.submit(child, parent_id="parent")
+    assert started(bench) == ["parent", "child_1"]
+    assert bench.engine.explained(bench.run("child_2")).waits_for.startswith(
+        "It waits for a free place on `local`: 1 of 1"
+    )
+
+    bench.submit("grandchild", parent_id="child_1")
+    assert started(bench)[2:] == ["grandchild"]
+    for run_id, next_one in (("grandchild", None), ("child_1", "child_2"), ("child_2", None), ("parent", "stranger")):
+        bench.report(RunStatus.COMPLETED, run_id)
+        bench.engine.loop.tick()
+        assert started(bench)[-1] == (next_one or started(bench)[-1])
+        assert started(bench).count("stranger") == int(run_id == "parent")
+
+
+def test_a_lent_place_is_lent_once_after_a_restart_too(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, local_runs=1)
+    bench.submit("parent")
+    bench.submit("child_1", parent_id="parent")
+    bench.submit("child_2", parent_id="parent")
+    bench.restart()
+    bench.engine.loop.tick()
+    assert started(bench) == ["parent", "child_1"]
+
+    bench.report(RunStatus.COMPLETED, "child_1")
+    bench.engine.loop.tick()
+    assert started(bench) == ["parent", "child_1", "child_2"]

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runyard.core import journal
+from runyard.core.attempts import writer_attempt
 from runyard.core.errors import InvalidArgument, NotFound, ProtocolError, StoreUnavailable
 from runyard.core.records import Mark
 from runyard.core.statuses import RunStatus
@@ -166,6 +167,28 @@ def test_fail_inside_a_run_is_noted_once_and_does_not_set_the_status(shipping: B
 
     assert shipping.run().warnings == [{"source": "run.fail", "message": "loss is \ufffd NaN", "code": "Diverged"}]
     assert shipping.run().status is RunStatus.QUEUED
+
+
+def test_a_run_adds_to_its_parent_and_neither_ends_it_nor_makes_it_children(shipping: Bench) -> None:
+    shipping.submit("exp_2", parent_id="exp_1")
+    shipping.store.create_run(shipping.new("open_1", type=None, status=RunStatus.RUNNING))
+    shipping.submit("exp_3", parent_id="open_1")
+    decides = journal.pack_long(journal.CHILD, {"run_id": "cuckoo", "name": "", "tags": {}, "t": 1})
+    decides += journal.pack_long(journal.FAIL, {"error_details": "no", "error_code": ""})
+    decides += journal.pack_long(journal.END, {"status": "Failed", "error": None, "t": 2})
+    tag = journal.pack_long(journal.TAGS, {"set": {"best": "1"}, "remove": []})
+
+    for child, parent in (("exp_2", "exp_1"), ("exp_3", "open_1")):
+        data = header(run=parent) + name(1, "acc") + decides + tag + number(1, 0.9)
+        answer = shipping.ship(journal_frame(data, run=parent), run_id=child)
+        run = shipping.run(parent)
+
+        assert [mark.offset for mark in answer.marks] == [len(data)]
+        assert values_of(shipping, "acc", parent) == [0.9]
+        assert run.tags == {"best": "1"} and run.warnings == [] and not run.status.is_terminal
+    assert shipping.store.find_run("cuckoo") is None
+    with pytest.raises(NotFound):  # a process that logs on a run from outside of it
+        shipping.ship(journal_frame(START, run="exp_1"), run_id="exp_2", attempt=writer_attempt(5, 6))
 
 
 def test_another_runs_journal_is_not_found(shipping: Bench) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.errors import NotFound, NotYetSupported, SubmitRejected
+from runyard.core.errors import NotFound, SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment
@@ -145,12 +145,6 @@ def test_a_description_that_fails_says_why_and_fails_nothing(tmp_path: Path) -> 
     assert "cannot be started" in str(found["error"])
 
 
-@pytest.mark.parametrize("kind", ["uv", "venv", "conda", "docker"])
-def test_kinds_of_later_releases_name_the_way_round(kind: str) -> None:
-    with pytest.raises(NotYetSupported, match="user_managed_dependencies = True"):
-        get_builder(kind)
-
-
 def test_an_unknown_kind_lists_the_known_ones() -> None:
-    with pytest.raises(NotFound, match="Known: system"):
+    with pytest.raises(NotFound, match="Known: conda, container, system, uv"):
         get_builder("nix")

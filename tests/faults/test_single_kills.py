@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from azureml.core import Run
+from tests.e2e.conftest import wait_for
 from tests.faults.yard import Yard, is_alive, open_yard
 
 WAITING = """
@@ -35,18 +35,10 @@ def yard(tmp_path: Path):
         yield opened
 
 
-def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 20.0) -> Any:
-    deadline = time.monotonic() + timeout_s
-    while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
-        time.sleep(0.01)
-    return value
-
-
 def start(yard: Yard, *, code: int = 0) -> tuple[Run, Path]:
     stop = yard.folder / "stop"
     run = yard.submit(yard.project("waiting", WAITING), str(stop), code)
-    wait_for(lambda: run.get_metrics().get("n"), "the first points")
+    wait_for(lambda: run.get_metrics().get("n"), what="the first points")
     return run, stop
 
 
@@ -64,7 +56,11 @@ def test_r7_a_killed_supervisor_is_replaced_and_the_end_is_right(yard: Yard, cod
     for _ in range(3):
         [old] = yard.supervisor_pids()
         os.kill(old, signal.SIGKILL)
-        wait_for(lambda old=old: [pid for pid in yard.supervisor_pids() if pid != old], "a new supervisor", 5.0)
+        wait_for(
+            lambda old=old: [pid for pid in yard.supervisor_pids() if pid != old],
+            what="a new supervisor",
+            timeout_s=5.0,
+        )
     details = end(run, stop)
 
     assert details["status"] == ("Failed" if code else "Completed")
@@ -88,7 +84,7 @@ def test_m32_when_both_are_killed_the_run_is_adopted(yard: Yard) -> None:
     os.kill(reaper, signal.SIGKILL)
     os.kill(supervisor, signal.SIGKILL)
     seen = len(run.get_metrics()["n"])
-    wait_for(lambda: len(run.get_metrics()["n"]) > seen, "points after the adoption", 60.0)
+    wait_for(lambda: len(run.get_metrics()["n"]) > seen, what="points after the adoption", timeout_s=60.0)
     assert is_alive(rank)
     details = end(run, stop)
 
@@ -112,7 +108,7 @@ def test_r8_the_end_is_seen_soon_after_the_process_has_gone(yard: Yard) -> None:
     [rank] = yard.rank_pids()
     os.kill(rank, signal.SIGKILL)
     killed_at = time.monotonic()
-    wait_for(lambda: run.get_status() == "Failed", "the end")
+    wait_for(lambda: run.get_status() == "Failed", what="the end")
     print(f"R8 end seen after {time.monotonic() - killed_at:.3f} s")
 
     assert "SIGKILL" in run.get_details()["error"]["error"]["message"]
@@ -124,7 +120,7 @@ def test_a_server_killed_while_nobody_looks_is_started_by_the_supervisor(yard: Y
     old = yard.server_pid()
     assert old
     os.kill(old, signal.SIGKILL)
-    wait_for(lambda: yard.server_pid() not in (None, old) and is_alive(yard.server_pid() or 0), "another server")
+    wait_for(lambda: yard.server_pid() not in (None, old) and is_alive(yard.server_pid() or 0), what="another server")
     details = end(run, stop)
 
     assert details["status"] == "Completed"

@@ -1,4 +1,4 @@
-"""The shim between mpirun or srun and a rank: output into files, the end recorded, signals passed on."""
+"""The shim between mpirun and a rank: output into files, start and end recorded, signals passed on."""
 
 from __future__ import annotations
 
@@ -8,74 +8,134 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.runtime.journals import SOURCE
 
+SHIM = SOURCE / "runyard" / "runtime" / "rank_shim.py"
 
-def start(run_folder: Path, *command: str, options: tuple[str, ...] = (), **variables: str) -> subprocess.Popen[bytes]:
-    argv = [sys.executable, "-m", "runyard.runtime.rank_shim", "--folder", str(run_folder), *options, "--", *command]
-    return subprocess.Popen(
-        argv, env={**os.environ, "PYTHONPATH": str(SOURCE), **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+
+def plan(run_folder: Path, *command: str, rank: int = 0, **process: Any) -> None:
+    work = run_folder / "work"
+    work.mkdir(exist_ok=True)
+    one = {"rank": rank, "argv": list(command), "variables": {}, "cwd": str(work), "log": f"user_logs/{rank}.txt"}
+    (run_folder / "launch.json").write_text(json.dumps({"processes": [{**one, **process}], "umask": 0o027}))
+
+
+def start(run_folder: Path, **variables: str) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-I", "-S", str(SHIM), "--folder", str(run_folder)]
+    return subprocess.Popen(argv, env={**os.environ, **variables}, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def read(path: Path) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(path.read_text())
+    return facts
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
     ("variables", "rank"),
-    [
-        ({"OMPI_COMM_WORLD_RANK": "3"}, 3),
-        ({"SLURM_PROCID": "12"}, 12),
-        ({"PMI_RANK": "1", "RUNYARD_RANK": "0"}, 1),
-        ({}, 0),
-    ],
+    [({"OMPI_COMM_WORLD_RANK": "3"}, 3), ({"SLURM_PROCID": "12"}, 12), ({"PMI_RANK": "1", "SLURM_PROCID": "0"}, 1)],
 )
-def test_output_goes_into_the_ranks_own_file_and_its_end_is_recorded(
+def test_a_rank_runs_as_it_was_planned_with_what_mpirun_told_it(
     run_folder: Path, variables: dict[str, str], rank: int
 ) -> None:
-    code = "import os, sys; print('out', os.environ['RUNYARD_RANK']); print('err', file=sys.stderr); sys.exit(7)"
-    process = start(run_folder, sys.executable, "-u", "-c", code, **variables)
+    code = (
+        "import os, sys; print(os.environ['MINE'], os.environ['OMPI_X'], os.getcwd(), oct(os.umask(0)));"
+        "print('err', os.getsid(0) == os.getpid() == int(os.environ['RUNYARD_RANK_PID']), file=sys.stderr)"
+    )
+    plan(run_folder, sys.executable, "-u", "-c", code, rank=rank, variables={"MINE": "planned"})
+    process = start(run_folder, MINE="inherited", OMPI_X="told", **variables)
     out, err = process.communicate(timeout=30)
 
-    assert (process.returncode, out, err) == (7, b"", b"")
-    assert (run_folder / f"user_logs/std_log_process_{rank}.txt").read_text() == f"out {rank}\nerr\n"
-    facts = json.loads((run_folder / f"exits/{rank}.json").read_text())
-    assert (facts["rank"], facts["code"], facts["signal"], facts["oom"]) == (rank, 7, None, False)
-    assert facts["ended_boot_ns"] > 0
-    assert facts["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    assert facts["rusage"]["max_rss_kb"] > 1000
-    assert [path.name for path in (run_folder / "exits").iterdir()] == [f"{rank}.json"]
+    assert (process.returncode, out, err) == (0, b"", b"")
+    log = (run_folder / f"user_logs/{rank}.txt").read_text()
+    assert log == f"planned told {run_folder / 'work'} 0o27\nerr True\n"
+    started, ended = read(run_folder / f"starts/{rank}.json"), read(run_folder / f"exits/{rank}.json")
+    assert (started["rank"], started["shim_pid"]) == (rank, process.pid)
+    assert started["start_ticks"] >= started["shim_start_ticks"] > 0
+    assert (ended["rank"], ended["code"], ended["signal"], ended["oom"]) == (rank, 0, None, False)
+    assert ended["ended_boot_ns"] > started["started_boot_ns"] > 0
+    assert ended["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    assert ended["rusage"]["max_rss_kb"] > 1000
 
 
-def test_a_signal_is_passed_on_and_the_shim_dies_by_what_killed_the_rank(run_folder: Path) -> None:
-    process = start(run_folder, "sh", "-c", "echo ready; exec sleep 60", options=("--log", "user_logs/std_log.txt"))
-    log = run_folder / "user_logs/std_log.txt"
-    deadline = time.monotonic() + 20
-    while not (log.exists() and log.read_text() == "ready\n"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
+def test_after_a_failure_mpirun_is_told_only_when_the_supervisor_has_seen_it(run_folder: Path) -> None:
+    os.mkfifo(run_folder / "wake")
+    wake = os.open(run_folder / "wake", os.O_RDWR | os.O_NONBLOCK)
+    plan(run_folder, sys.executable, "-c", "import sys; sys.exit(7)")
+    process = start(run_folder, OMPI_COMM_WORLD_RANK="0")
+    wait_for((run_folder / "exits/0.json").exists)
+
+    assert read(run_folder / "exits/0.json")["code"] == 7
+    assert process.poll() is None
+    wait_for(lambda: os.read(wake, 100) if process.poll() is None else b"")
+    process.terminate()
+    process.communicate(timeout=30)
+    assert process.returncode == 7
+    os.close(wake)
+
+
+def test_term_is_passed_on_once_and_the_shim_dies_by_what_killed_the_rank(run_folder: Path) -> None:
+    code = (
+        "import signal, time\n"
+        "for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):\n"
+        "    signal.signal(number, lambda number, _: print(number, flush=True))\n"
+        "print('ready', flush=True)\n"
+        "while True: time.sleep(0.01)\n"
+    )
+    plan(run_folder, sys.executable, "-c", code)
+    process = start(run_folder, OMPI_COMM_WORLD_RANK="0")
+    log = run_folder / "user_logs/0.txt"
+    said = ["ready"]
+    # After each of the others has arrived, the second TERM would have arrived as well.
+    wait_for(lambda: log.exists() and log.read_text().split() == said)
+    for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2):
+        process.send_signal(number)
+        if str(number.value) not in said:
+            said.append(str(number.value))
+        wait_for(lambda: log.read_text().split() == said)
+    os.kill(read(run_folder / "starts/0.json")["pid"], signal.SIGKILL)
+    wait_for((run_folder / "exits/0.json").exists)
+    process.terminate()
     process.communicate(timeout=30)
 
-    assert process.returncode == -signal.SIGTERM
-    facts = json.loads((run_folder / "exits/0.json").read_text())
-    assert (facts["code"], facts["signal"]) == (None, signal.SIGTERM)
+    assert process.returncode == -signal.SIGKILL
+    assert log.read_text().split() == ["ready", "15", "10", "12"]
+    ended = read(run_folder / "exits/0.json")
+    assert (ended["code"], ended["signal"]) == (None, signal.SIGKILL)
 
 
-def test_a_program_that_is_not_there_is_named_in_its_log(run_folder: Path) -> None:
-    process = start(run_folder, "no-such-program")
+def test_a_program_that_is_not_there_is_named_in_its_log_and_record(run_folder: Path) -> None:
+    (run_folder / "exits").mkdir(exist_ok=True)
+    plan(run_folder, "no-such-program")
+    process = start(run_folder, OMPI_COMM_WORLD_RANK="0")
+    wait_for((run_folder / "exits/0.json").exists)
+    process.terminate()
     process.communicate(timeout=30)
 
     assert process.returncode == 127
-    assert "no-such-program: No such file" in (run_folder / "user_logs/std_log_process_0.txt").read_text()
+    assert "cannot start 'no-such-program'" in (run_folder / "user_logs/0.txt").read_text()
+    assert "cannot start 'no-such-program'" in read(run_folder / "exits/0.json")["error"]
 
 
-def test_a_wrong_call_says_how_it_is_called(run_folder: Path) -> None:
-    argv = [sys.executable, "-m", "runyard.runtime.rank_shim", "sleep", "1"]
-    done = subprocess.run(
-        argv, env={**os.environ, "PYTHONPATH": str(SOURCE)}, capture_output=True, text=True, timeout=30, check=False
-    )
+@pytest.mark.parametrize(
+    ("arguments", "text"), [(["sleep", "1"], "usage: "), (["--folder", "."], "to be started by mpirun")]
+)
+def test_a_wrong_call_says_how_it_is_called(arguments: list[str], text: str) -> None:
+    foreign = ("OMPI_", "PMI", "SLURM_")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    argv = [sys.executable, "-I", "-S", str(SHIM), *arguments]
+    done = subprocess.run(argv, env=environ, capture_output=True, text=True, timeout=30, check=False)
 
-    assert done.returncode == 1
-    assert done.stderr.startswith("usage: ")
+    assert done.returncode == 1 and text in done.stderr

@@ -37,6 +37,15 @@ def test_odd_numbers_fall_back_to_the_first_attempt_and_rank(run_folder: Path) -
     assert (context.attempt, context.rank, context.role) == (1, 0, "worker")
 
 
+def test_a_process_of_torchrun_has_the_rank_that_torchrun_gave_it(run_folder: Path) -> None:
+    given = {"RUNYARD_RANK": "1", "RANK": "3"}
+    alone = find_context(variables(run_folder, **given))
+    below = find_context(variables(run_folder, **given, TORCHELASTIC_RUN_ID="x"))
+
+    assert alone is not None and below is not None
+    assert (alone.rank, below.rank) == (1, 3)
+
+
 def test_one_writer_per_process_and_run(run_folder: Path) -> None:
     context = find_context(variables(run_folder))
     assert context is not None

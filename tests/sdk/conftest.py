@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -29,10 +30,17 @@ def experiment(workspace: Workspace, request: pytest.FixtureRequest) -> Experime
 
 @pytest.fixture
 def submit(experiment: Experiment, tmp_path: Path) -> Callable[..., Run]:
-    def go(script: str, *arguments: Any, **config: Any) -> Run:
+    def go(
+        script: str,
+        *arguments: Any,
+        files: Mapping[str, str] = MappingProxyType({}),
+        tags: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> Run:
         project = tmp_path / "project"
         project.mkdir(exist_ok=True)
-        (project / "train.py").write_text(textwrap.dedent(script))
-        return experiment.submit(ScriptRunConfig(str(project), "train.py", list(arguments), **config))
+        for name, text in {"train.py": script, **files}.items():
+            (project / name).write_text(textwrap.dedent(text))
+        return experiment.submit(ScriptRunConfig(str(project), "train.py", list(arguments), **config), tags=tags)
 
     return go

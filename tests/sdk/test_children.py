@@ -282,6 +282,54 @@ def test_a_script_makes_lists_and_submits_children_with_its_own_token(submit: Su
     assert set(names[None].get_file_names()) == {"note.txt", "logs/user_log.txt"}
 
 
+def test_a_submitted_child_reads_its_parent_and_adds_to_it(submit: Submit, tmp_path: Path) -> None:
+    run = submit(
+        """
+        from azureml.core import Run, ScriptRunConfig
+        run = Run.get_context()
+        run.tag("stage", "sweep")
+        run.log("before", 1)
+        run.upload_file("plan.txt", "plan.txt")
+        with run.child_run("sibling") as sibling:
+            sibling.log("acc", 0.5)
+        run.flush()
+        run.submit_child(ScriptRunConfig(".", "sub.py")).wait_for_completion()
+        assert run.get_metrics() == {"before": 1, "best": 0.9, "curve": [1, 2]}, run.get_metrics()
+        assert run.tags == {"stage": "sweep", "winner": "sub"}, run.tags
+        """,
+        files={
+            "plan.txt": "the plan",
+            "sub.py": """
+                from azureml.core import Run
+                from azureml.exceptions import UserErrorException
+                run = Run.get_context()
+                parent = run.parent
+                assert (parent.tags, parent.get_status(), parent.parent) == ({"stage": "sweep"}, "Running", None)
+                assert parent.get_metrics() == {"before": 1}
+                parent.download_file("plan.txt", "copy.txt")
+                assert open("copy.txt").read() == "the plan"
+                found = {one.id: one.get_metrics() for one in parent.get_children()}
+                assert sorted(map(str, found.values())) == ["{'acc': 0.5}", "{}"], found
+                sibling = [one for one in parent.get_children() if one.id != run.id][0]
+                try:
+                    sibling.log("acc", 1)
+                    raise SystemExit("a sibling took a metric")
+                except UserErrorException:
+                    pass
+                parent.log("best", 0.9)
+                parent.log_list("curve", [1, 2])
+                parent.tag("winner", "sub")
+                parent.upload_file("won.txt", "copy.txt")
+                """,
+        },
+    )
+    details = run.wait_for_completion(raise_on_error=False)
+
+    assert details["status"] == "Completed", details
+    run.download_file("won.txt", str(tmp_path / "won.txt"))
+    assert (tmp_path / "won.txt").read_text() == "the plan"
+
+
 def test_a_submitted_child_cancels_its_parent_and_all_end(submit: Submit) -> None:
     run = submit(
         """

@@ -298,6 +298,24 @@ def test_an_environment_is_saved_to_a_folder_and_back(tmp_path: Path, caplog: py
     assert loaded.to_plain() == environment.to_plain()
 
 
+def test_a_saved_environment_has_azures_keys_in_azures_order(tmp_path: Path) -> None:
+    Environment("mine").save_to_directory(str(tmp_path / "env"))
+    found = json.loads((tmp_path / "env" / "azureml_environment.json").read_text())
+
+    assert " ".join(found) == (
+        "name version environmentVariables python docker spark databricks r inferencingStackVersion assetId"
+    )
+    assert " ".join(found["python"]) == (
+        "userManagedDependencies interpreterPath condaDependenciesFile baseCondaEnvironment"
+    )
+    assert " ".join(found["docker"]) == (
+        "enabled baseImage baseDockerfile buildContext sharedVolumes shmSize arguments baseImageRegistry platform"
+    )
+    assert list(found["docker"]["baseImageRegistry"]) == ["address", "username", "password", "registryIdentity"]
+    assert found["docker"]["platform"] == {"os": "Linux", "architecture": "amd64"}
+    assert json.loads(repr(Environment("mine")))["python"]["condaDependencies"]["name"] == "project_environment"
+
+
 def test_environment_folders_are_not_overwritten_or_guessed(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError, match="overwrite=True"):
         Environment("e").save_to_directory(str(tmp_path))

@@ -56,7 +56,7 @@ def test_runs_are_filtered_by_status(workspace: Workspace) -> None:
 
 
 def test_what_cannot_be_registered_is_an_empty_dict_and_a_call(workspace: Workspace) -> None:
-    for name in ("compute_targets", "datasets", "environments", "models", "webservices", "images", "linked_services"):
+    for name in ("datasets", "models", "webservices", "images", "linked_services"):
         found = getattr(workspace, name)
         assert found == {} and found() == {} and "anything" not in found, name
     with pytest.raises(UserErrorException, match="get_mlflow_tracking_uri"):

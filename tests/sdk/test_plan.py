@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from runyard.core.errors import InvalidArgument, NotYetSupported, RunyardError, SubmitRejected
+from runyard.core.errors import InvalidArgument, RunyardError, SubmitRejected
+from runyard.core.specs import DistributionSpec
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.conda_dependencies import CondaDependencies
 from runyard.sdk.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_configuration import (
-    DockerConfiguration,
     MpiConfiguration,
     PyTorchConfiguration,
     RunConfiguration,
@@ -183,13 +183,6 @@ def test_a_file_as_source_directory_is_refused(project: Path) -> None:
     assert "is not a folder" in error.what and "script='train.py'" in error.hint
 
 
-def test_an_unknown_target_lists_the_known_ones(project: Path) -> None:
-    error = error_of(project, compute_target="gpu-cluster")
-
-    assert isinstance(error, SubmitRejected)
-    assert error.what == "The compute target `gpu-cluster` is not known." and error.why == "Known: local."
-
-
 def test_nothing_to_run_is_refused(project: Path) -> None:
     assert "nothing to run" in error_of(project, script=None).what
     assert "Both script and command" in error_of(project, script="train.py", command="x").what
@@ -219,25 +212,6 @@ def test_an_interpreter_is_found_on_the_path_and_made_absolute(project: Path, mo
         assert made.spec.environment.interpreter == str(program)
 
 
-@pytest.mark.parametrize(
-    ("dependencies", "named"),
-    [
-        (CondaDependencies.create(pip_packages=["azureml-defaults", "torch==2.0"]), "torch==2.0"),
-        (CondaDependencies.create(conda_packages=["scikit-learn"]), "scikit-learn"),
-        (CondaDependencies.create(python_version="2.7"), "python=2.7"),
-    ],
-)
-def test_packages_that_must_be_installed_are_not_there_yet(
-    project: Path, dependencies: CondaDependencies, named: str
-) -> None:
-    environment = Environment("mine")
-    environment.python.conda_dependencies = dependencies
-    error = error_of(project, environment=environment)
-
-    assert isinstance(error, NotYetSupported)
-    assert named in error.what and "user_managed_dependencies = True" in error.hint
-
-
 def test_packages_that_runyard_provides_need_no_installation(project: Path) -> None:
     own = "{}.{}".format(*sys.version_info[:2])
     environment = Environment("mine")
@@ -261,38 +235,72 @@ def test_user_managed_packages_are_only_noted(project: Path) -> None:
     assert plan(project, environment=environment).spec.environment.pip_packages == ["torch"]
 
 
-def test_containers_are_not_there_yet(project: Path) -> None:
-    error = error_of(project, docker_runtime_config=DockerConfiguration(use_docker=True))
-
-    assert isinstance(error, NotYetSupported) and "use_docker=False" in error.hint
-
-
 @pytest.mark.parametrize(
-    ("distribution", "kind", "text"),
+    ("distribution", "text"),
     [
-        (MpiConfiguration(1, 2), NotYetSupported, "Distributed training with MPI"),
-        (MpiConfiguration(0, 1), SubmitRejected, "process_count_per_node is 0"),
-        (MpiConfiguration(1, -1), SubmitRejected, "node_count is -1"),
-        (PyTorchConfiguration("nccl", 4, 2), NotYetSupported, "Distributed training with PyTorch"),
-        (PyTorchConfiguration("nccl", 3, 2), SubmitRejected, "3 processes cannot be spread evenly over 2 nodes"),
-        (TensorflowConfiguration(2, 1), NotYetSupported, "parameter servers"),
-        (TensorflowConfiguration(2, -1), SubmitRejected, "parameter_server_count is -1"),
+        (MpiConfiguration(0, 1), "process_count_per_node is 0"),
+        (MpiConfiguration(1, -1), "node_count is -1"),
+        (PyTorchConfiguration("nccl", 3, 2), "3 processes cannot be spread evenly over 2 nodes"),
+        (TensorflowConfiguration(2, -1), "parameter_server_count is -1"),
     ],
     ids=lambda value: str(value)[:40] if isinstance(value, str) else type(value).__name__,
 )
-def test_distributions_are_checked_and_then_not_there_yet(
-    project: Path, distribution: Any, kind: type[RunyardError], text: str
-) -> None:
+def test_impossible_distributions_are_refused(project: Path, distribution: Any, text: str) -> None:
     error = error_of(project, distributed_job_config=distribution)
 
-    assert isinstance(error, kind) and text in error.what
+    assert isinstance(error, SubmitRejected) and text in error.what
 
 
-def test_several_nodes_are_not_there_yet(project: Path) -> None:
+def test_several_nodes_need_a_way_to_find_each_other(project: Path) -> None:
     config = RunConfiguration()
     config.node_count = 2
+    error = error_of(project, run_config=config)
 
-    assert isinstance(error_of(project, run_config=config), NotYetSupported)
+    assert isinstance(error, SubmitRejected) and "PyTorchConfiguration(node_count=2)" in error.hint
+
+
+@pytest.mark.parametrize(
+    ("distribution", "command", "expected"),
+    [
+        (MpiConfiguration(2, 3), None, DistributionSpec("mpi", 3, 2)),
+        (
+            PyTorchConfiguration("Nccl", 4, 2),
+            None,
+            DistributionSpec("pytorch", 2, 2, {"backend": "nccl", "world_size": 4, "per_node": False}),
+        ),
+        (
+            PyTorchConfiguration("gloo", None, 2),
+            None,
+            DistributionSpec("pytorch", 2, 1, {"backend": "gloo", "world_size": 2, "per_node": True}),
+        ),
+        (
+            PyTorchConfiguration("gloo", 4, 2),
+            "torchrun train.py",
+            DistributionSpec("pytorch", 2, 1, {"backend": "gloo", "world_size": 4, "per_node": True}),
+        ),
+        (
+            TensorflowConfiguration(2, 1),
+            None,
+            DistributionSpec("tensorflow", 2, 2, {"worker_count": 2, "parameter_server_count": 1}),
+        ),
+    ],
+    ids=["mpi", "pytorch", "one-per-node", "a-command-per-node", "tensorflow"],
+)
+def test_the_shape_of_a_distributed_job(
+    project: Path, distribution: Any, command: str | None, expected: DistributionSpec
+) -> None:
+    options = {"command": command, "script": None} if command else {}
+
+    assert plan(project, distributed_job_config=distribution, **options).spec.distribution == expected
+
+
+def test_tasks_may_share_a_node_but_no_node_stays_empty(project: Path) -> None:
+    config = RunConfiguration(framework="TensorFlow", communicator="ParameterServer", script="train.py")
+    config.tensorflow = TensorflowConfiguration(2, 1)
+    assert plan(project, run_config=config).spec.distribution.processes_per_node == 3
+
+    config.node_count = 4
+    assert "3 tasks cannot fill 4 nodes" in error_of(project, run_config=config).what
 
 
 @pytest.mark.parametrize("seconds", [0, -1, "600", True, float("inf"), float("nan")])

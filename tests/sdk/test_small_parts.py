@@ -19,7 +19,7 @@ from runyard.sdk.images import artifact_name, image_name, json_bytes, plot_bytes
 from runyard.sdk.pace import Pace
 from runyard.sdk.patience import Patience
 from runyard.sdk.run_details import details_of, is_log, utc_text
-from runyard.sdk.streaming import pick_log
+from runyard.sdk.streaming import next_log, pick_log
 from runyard.sdk.tags import filters, property_texts, tag_texts
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
@@ -222,12 +222,40 @@ def test_logs_are_told_from_other_files(name: str, expected: bool) -> None:
             "user_logs/std_log_process_00.txt",
         ),
         (["user_logs/std_log_process_0.txt", "user_logs/std_log_process_1.txt"], "user_logs/std_log_process_0.txt"),
+        (
+            [
+                "user_logs/std_log_node_00_ps.txt",
+                "user_logs/std_log_node_00_worker.txt",
+                "user_logs/std_log_node_00_worker_1.txt",
+                "user_logs/std_log_node_01_worker.txt",
+            ],
+            "user_logs/std_log_node_00_worker.txt",
+        ),
         (["azureml-logs/60_control_log.txt", "azureml-logs/70_driver_log.txt"], "azureml-logs/70_driver_log.txt"),
         (["azureml-logs/70_driver_log_rank_0.txt", "azureml-logs/75_x.txt"], "azureml-logs/70_driver_log_rank_0.txt"),
     ],
 )
 def test_the_first_processs_log_is_the_one_to_follow(names: list[str], chosen: str | None) -> None:
     assert pick_log(names) == chosen
+
+
+@pytest.mark.parametrize(
+    ("names", "shown", "then"),
+    [
+        ([], None, None),
+        (["user_logs/std_log.txt"], None, "user_logs/std_log.txt"),
+        (["user_logs/std_log.txt", "azureml-logs/20_image_build_log.txt"], None, "azureml-logs/20_image_build_log.txt"),
+        (["azureml-logs/20_image_build_log.txt"], "azureml-logs/20_image_build_log.txt", None),
+        (
+            ["azureml-logs/20_image_build_log.txt", "system_logs/x.txt", "user_logs/std_log.txt"],
+            "azureml-logs/20_image_build_log.txt",
+            "user_logs/std_log.txt",
+        ),
+        (["azureml-logs/20_image_build_log.txt", "user_logs/std_log.txt"], "user_logs/std_log.txt", None),
+    ],
+)
+def test_a_builds_log_is_shown_before_the_programs(names: list[str], shown: str | None, then: str | None) -> None:
+    assert next_log(names, shown) == then
 
 
 def test_the_pace_slows_down_with_time_between_its_limits() -> None:

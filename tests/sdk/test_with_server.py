@@ -228,7 +228,7 @@ def test_mistakes_are_azures_exceptions(
 ) -> None:
     with pytest.raises(ExperimentExecutionException, match="does not exist in the source directory"):
         experiment.submit(ScriptRunConfig(".", "nothing.py"))
-    with pytest.raises(ExperimentExecutionException, match="is not known"):
+    with pytest.raises(ExperimentExecutionException, match="There is no compute target `gpu`"):
         submit("", compute_target="gpu")
     with pytest.raises(UserErrorException, match="does not know option"):
         experiment.submit(ScriptRunConfig("."), option=1)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from starlette.routing import Mount
 
+from runyard.core.errors import NotAllowed
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.server.auth import Credentials, guard
@@ -234,8 +235,11 @@ def a_run(server: Guarded, run_id: str, parent: str | None = None) -> Run:
     return server.services.store.create_run(new)[0]
 
 
+FAMILY = [("top", None), ("parent", "top"), ("sibling", "parent"), ("mine", "parent"), ("child", "mine")]
+
+
 def test_a_runs_token_reaches_its_own_family_and_nothing_else(server: Guarded) -> None:
-    for run_id, parent in (("grandparent", None), ("mine", "grandparent"), ("child", "mine"), ("stranger", None)):
+    for run_id, parent in (*FAMILY, ("stranger", None), ("cousin", "stranger")):
         a_run(server, run_id, parent)
     client = server.client(server.run_token("mine", 0))
     door, bearer = server.unix, [f"Authorization: Bearer {client.address.token}"]
@@ -247,12 +251,38 @@ def test_a_runs_token_reaches_its_own_family_and_nothing_else(server: Guarded) -
     assert client.runs.get("child").id == "child"
     assert status("GET", "/runs/mine/files") == 200
     assert status("GET", "/workspaces") == 200
-    assert {status("GET", f"/runs/{name}") for name in ("stranger", "grandparent", "does-not-exist")} == {403}
-    assert {status("POST", f"/runs/{name}/cancel") for name in ("stranger", "does-not-exist")} == {403}
-    assert status("POST", "/runs/grandparent/cancel") == 200
+    assert {status("GET", f"/runs/{name}") for name, _ in FAMILY} == {200}
+    assert {status("GET", f"/workspaces/default/runs?parent={name}") for name, _ in FAMILY} == {200}
+    others = ("stranger", "cousin", "does-not-exist")
+    assert {status("GET", f"/runs/{name}") for name in others} == {403}
+    assert {status("GET", f"/workspaces/default/runs?parent={name}") for name in others} == {403}
+    assert {status("POST", f"/runs/{name}/cancel") for name in (*others, "top", "sibling")} == {403}
+    assert status("POST", "/runs/parent/cancel") == 200
     assert status("GET", "/workspaces/default/runs") == 403
     assert status("POST", "/server/stop") == 403
     assert door.ask("POST", "/api/v1/signin-codes", [*bearer, "Content-Type: application/json"], b"{}").status == 403
+
+
+def test_a_runs_token_adds_to_its_parent_and_decides_nothing_about_it(server: Guarded) -> None:
+    for run_id, parent in FAMILY:
+        a_run(server, f"{run_id}2", parent and f"{parent}2")
+    own = server.client(server.run_token("mine2", 0)).runs
+
+    assert own.update("parent2", tags_set={"best": "0.9"}).tags == {"best": "0.9"}
+    for name in ("top2", "sibling2"):
+        with pytest.raises(NotAllowed):
+            own.update(name, tags_set={"best": "1"})
+    with pytest.raises(NotAllowed, match="the snapshot above it"):
+        own.update("parent2", snapshot_id="00000000-0000-0000-0000-000000000000")
+    with pytest.raises(NotAllowed):
+        own.fail("parent2", code="x", message="y")
+    with pytest.raises(NotAllowed):
+        own.create(NewRun(key="n", id="n", workspace="default", experiment="e", parent_id="parent2"))
+    with pytest.raises(NotAllowed):
+        own.state("parent2", 0, RunStatus.FAILED)
+    with pytest.raises(NotAllowed):
+        own.ship("parent2", [])
+    assert server.services.store.get_run("parent2").status is RunStatus.NOT_STARTED
 
 
 def test_a_token_of_an_old_attempt_may_only_ship(server: Guarded) -> None:

@@ -80,3 +80,16 @@ def test_what_a_stopped_server_left_is_collected_by_the_next(store: RunStore, tm
 
     assert list(artifacts.iter_keys("packs/")) == [] == list(store.iter_packs())
     artifacts.close()
+
+
+def test_content_is_collected_while_the_caller_waits(store: RunStore, tmp_path: Path) -> None:
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, collecting = open_collecting(store, artifacts)
+    content.put_chunks([(chunk_id(BLOB), BLOB)])
+    wait_for(lambda: not content.leases.held() and content.leases.is_warm())
+    freed = collecting.collect_now()
+
+    assert freed.removed == 1 and 0 < freed.freed_bytes <= len(BLOB)
+    assert freed.rest_within_s == pytest.approx(0.2)
+    assert list(artifacts.iter_keys("packs/")) == []
+    artifacts.close()

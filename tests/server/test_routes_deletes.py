@@ -87,8 +87,51 @@ def test_no_runs_code_deletes_anything(served: Served) -> None:
     served.submit("mine")
     own = served.as_run("mine")
 
-    for run_id in ("mine", "done", "nobody"):
+    paths = ["/runs/mine", "/runs/done", "/runs/nobody", "/workspaces/default/experiments/exp", "/workspaces/default"]
+    for path in paths:
         with pytest.raises(NotAllowed):
-            own.runs.delete(run_id)
+            own.transport.request("DELETE", path)
     with pytest.raises(NotAllowed):
-        own.experiments.delete("default", "exp")
+        own.server.collect()
+
+
+def test_a_workspace_goes_with_all_that_is_in_it(served: Served) -> None:
+    for run_id in ("a", "b"):
+        finish(served, run_id)
+    served.client.workspaces.put("other")
+    served.client.experiments.put("other", "exp")
+
+    assert sorted(served.client.workspaces.delete("default")) == ["a", "b"]
+    assert [found.name for found in served.client.workspaces.list()] == ["other"] and streams(served) == []
+    with pytest.raises(NotFound, match="`default`"):
+        served.client.workspaces.delete("default")
+    served.client.workspaces.put("default")
+    assert served.client.runs.list("default", include_children="true").runs == []
+
+
+def test_a_workspace_with_a_live_run_keeps_everything(served: Served) -> None:
+    finish(served, "done")
+    served.submit("live", experiment="last")
+
+    with pytest.raises(Conflict, match="`live`"):
+        served.client.workspaces.delete("default")
+    assert served.client.runs.get("done").status is RunStatus.COMPLETED
+
+
+def test_an_experiment_whose_run_has_a_live_child_elsewhere_keeps_everything(served: Served) -> None:
+    finish(served, "first")
+    finish(served, "parent")
+    served.submit("middle", experiment="second", parent_id="parent")
+    served.submit("live", experiment="third", parent_id="middle")
+    served.as_run("middle").runs.state("middle", 1, RunStatus.COMPLETED)
+
+    with pytest.raises(Conflict, match="`live` cannot be deleted"):
+        served.client.experiments.delete("default", "exp")
+    assert [run.id for run in served.client.runs.list("default", experiment="exp").runs] == ["parent", "first"]
+
+
+def test_content_is_collected_when_somebody_asks(served: Served) -> None:
+    freed = served.client.server.collect()
+
+    assert (freed.removed, freed.freed_bytes) == (0, 0) and freed.rest_within_s == 2400.0
+    assert served.services.store.find_value("garbage") == "1"

@@ -125,3 +125,15 @@ def test_numbers_beyond_64_bits_are_refused(logged: Served, query: dict[str, int
 
     with pytest.raises(InvalidArgument):
         logged.client.runs.chart("exp_1", "wave", **query)
+
+
+def test_what_the_machine_did_is_left_out_unless_it_is_asked_for(logged: Served) -> None:
+    ship(logged, name(1, "loss"), number(1, 0.5))
+    ship(logged, name(1, "_system/cpu_percent"), number(1, 99.0), number(1, 98.0), writer="s-1-aaaa")
+    runs = logged.client.runs
+
+    assert [info.name for info in runs.metrics("exp_1")] == ["loss"]
+    assert [info.name for info in runs.metrics("exp_1", system=True)] == ["_system/cpu_percent"]
+    assert [series.metric for series in runs.metric_values("exp_1")] == ["loss"]
+    assert [series.to_list() for series in runs.metric_values("exp_1", "_system/cpu_percent")] == [[99.0, 98.0]]
+    assert list(runs.metric_series("exp_1", "_system/cpu_percent").values) == [99.0, 98.0]

@@ -69,7 +69,10 @@ def test_fifty_submits_at_once_are_fifty_runs_in_order(served: Served) -> None:
 def test_errors_keep_their_class_and_words(served: Served) -> None:
     with pytest.raises(SubmitRejected, match="gpu") as caught:
         served.client.runs.create(new_run(spec=RunSpec(target="gpu", script="a.py")))
-    assert "Known here: local" in caught.value.hint
+    assert (
+        "Known here: amlcompute, containerinstance, local" in caught.value.why
+        and "compute create gpu" in caught.value.hint
+    )
     with pytest.raises(NotFound):
         served.client.runs.get("nobody")
     served.submit("exp_1")

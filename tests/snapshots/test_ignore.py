@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SnapshotRejected
+from runyard.snapshots import ignore
 from runyard.snapshots.secrets import git_excludes, looks_secret
 from runyard.snapshots.take import Snapshot
 from runyard.testing.content import LocalContent
@@ -153,6 +154,19 @@ def test_what_looks_secret_is_left_out_with_a_notice(
     assert said == snapshot.notes
     assert f"`conf/{name}`" in said[0] and f"`!{name}`" in said[0] and "`.amlignore`" in said[0]
     assert take().notes == said, "the notice comes again with the next snapshot"
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_the_control_without_the_guard_a_secret_travels(
+    project: Path, content: LocalContent, take: Take, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A34: the files of the test above are sent when nobody looks at their names."""
+    write(project, {f"conf/{name}": "canary of a secret", "train.py": "code"})
+    monkeypatch.setattr(ignore, "looks_secret", lambda _name, *, is_folder: False)
+    snapshot = take()
+
+    assert names(content, snapshot) == {f"conf/{name}", "train.py"} and snapshot.notes == []
+    assert b"canary of a secret" in all_bytes(content)
 
 
 @pytest.mark.parametrize("name", HARMLESS)

@@ -127,9 +127,10 @@ def test_names_that_are_not_utf_8_keep_their_bytes(
     assert take().id == snapshot.id
 
 
-@pytest.mark.parametrize(
-    "name", ["$(touch x)", "-rf", "new\nline", "; rm x", "`touch x`", "a b", "--help", "~", "*"], ids=repr
-)
+ODD_FOLDERS = ["$(touch x)", "-rf", "new\nline", "; rm x", "`touch x`", "a b", "--help", "~", "*"]
+
+
+@pytest.mark.parametrize("name", ODD_FOLDERS, ids=repr)
 def test_a_project_folder_may_have_any_name(
     tmp_path: Path, content: LocalContent, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +143,22 @@ def test_a_project_folder_may_have_any_name(
     assert on_disk(tmp_path / "out" / name) == on_disk(source)
     assert os.listdir(tmp_path / "odd") == [name] and os.listdir(source) == ["train.py"]
     assert sorted(os.listdir(tmp_path)) == ["home", "odd", "out"]
+
+
+@pytest.mark.parametrize("name", ODD_FOLDERS, ids=repr)
+def test_the_control_by_a_shell_no_such_folder_is_read(tmp_path: Path, name: str) -> None:
+    """A44: each of these names misleads a program that hands it to a shell as it is."""
+    write(tmp_path, {f"{name}/train.py": "x", "bystander/train.py": "y"})
+    done = subprocess.run(
+        ["sh", "-c", f"cat {name}/train.py"],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": "/nowhere"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.stdout != b"x"
 
 
 def test_hard_links_are_plain_files(project: Path, content: LocalContent, take: Take) -> None:

@@ -11,11 +11,15 @@ from runyard.store.base import RunStore
 from runyard.store.memory import MemoryStore
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.run_store import RunStoreSuite
+from tests.store.postgres import new_schema
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", pytest.param("postgres", marks=pytest.mark.external)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
-    found = open_store(f"{request.param}:{tmp_path / 'runyard.db'}")
+    place = f"{request.param}:{tmp_path / 'runyard.db'}"
+    if request.param == "postgres":
+        place = new_schema(request.getfixturevalue("postgres"))
+    found = open_store(place)
     yield found
     found.close()
 
@@ -29,5 +33,5 @@ def test_a_path_is_a_sqlite_file_and_unknown_names_are_answered_with_the_known(t
 
     assert isinstance(store, SqliteStore)
     assert isinstance(open_store("memory:"), MemoryStore)
-    with pytest.raises(NotFound, match="memory, sqlite"):
+    with pytest.raises(NotFound, match="memory, postgresql, sqlite"):
         open_store("floppy:disk")

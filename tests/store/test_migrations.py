@@ -11,7 +11,9 @@ import pytest
 from sqlalchemy import create_engine
 
 from runyard.core.errors import StoreUnavailable
+from runyard.core.filters import parse_filter
 from runyard.store import migrations, revisions
+from runyard.store.base import RunQuery
 from runyard.store.schema import KNOWN_REVISIONS, REVISION, metadata
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import a_run
@@ -20,11 +22,11 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 
 def tables(path: Path) -> dict[str, list[str]]:
-    """Return each table's and index's definition, its lines in no order."""
+    """Return each table's and index's definition, its parts in no order."""
     connection = sqlite3.connect(path)
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     connection.close()
-    return {name: sorted(line.strip().rstrip(",") for line in sql.splitlines()) for name, sql in rows}
+    return {name: sorted(part.strip() for part in re.split(r",|\n", sql) if part.strip()) for name, sql in rows}
 
 
 def test_migrations_end_in_the_schema_that_a_new_database_gets(tmp_path: Path) -> None:
@@ -112,4 +114,36 @@ def test_ten_processes_that_start_at_once_make_one_schema(tmp_path: Path) -> Non
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(REVISION,)]
     assert connection.execute("SELECT count(*), max(serial) FROM runs").fetchone() == (10, 10)
+    connection.close()
+
+
+def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path: Path) -> None:
+    path = tmp_path / "runyard.db"
+    store = SqliteStore(path)
+    a_run(store, "small", display_name="first", parameters={"lr": "1e-3"})
+    a_run(store, "big", display_name="second", parameters={"lr": "10"})
+    store.close()
+    take_back_to(path, "0002")
+    store = SqliteStore(path)
+
+    def found(text: str) -> list[str]:
+        return [run.id for run in store.list_runs(RunQuery("default", where=parse_filter(text))).runs]
+
+    assert found("params.lr < 0.5") == ["small"] and found("params.lr >= 10") == ["big"]
+    assert found("name = second") == ["big"] and found("target = local") == ["big", "small"]
+    assert found("created > 2000-01-01") == ["big", "small"] and found("created < 2000-01-01") == []
+    store.close()
+
+
+def take_back_to(path: Path, revision: str) -> None:
+    """Make of a new database what a program of that revision would have left."""
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE run_events")
+    connection.execute("DROP INDEX ix_run_labels_kind_key_number_run_serial")
+    for column in ("name", "target", "created_us"):
+        connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+    connection.execute("ALTER TABLE run_labels DROP COLUMN number")
+    connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
+    connection.commit()
     connection.close()

@@ -54,7 +54,7 @@ from pathlib import Path
 from runyard.core.errors import StoreUnavailable
 from runyard.store.sqlite import SqliteStore
 
-for limit in range(0, 200_000, 9_000):
+for limit in range(0, 600_000, 19_000):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
         SqliteStore(Path(sys.argv[1])).close()

@@ -10,7 +10,9 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from runyard.store.schema import metadata, server_values
+from runyard.core.filters import parse_filter
+from runyard.store.schema import metadata, runs, server_values
+from runyard.store.sql_filter import filter_condition, narrow_by_filter, span_of_times
 from runyard.store.statements import Statement, Upsert
 
 MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
@@ -27,6 +29,24 @@ def test_every_statement_can_be_written_for_postgresql(name: str) -> None:
     assert found
     for statement in found.values():
         assert "?" not in statement.text(postgresql.dialect()).sql
+
+
+FILTER = (
+    "name = x and target = gpu and created > 2026-01-01 and status = Completed and type != y and experiment = e "
+    "and params.lr < 0.1 and tags.team = z and properties.git and not metrics.loss >= 2"
+)
+
+
+def test_every_comparison_of_a_filter_can_be_written_for_postgresql() -> None:
+    wanted = parse_filter(FILTER)
+    page = select(runs.c.serial).where(filter_condition(wanted))
+    texts = [
+        str(one.compile(dialect=postgresql.dialect()))
+        for one in (page, *narrow_by_filter(wanted, 1), *span_of_times(wanted, 1))
+    ]
+
+    assert len(texts) == 7
+    assert not [text for text in texts if "json" in text.lower() or "->" in text]
 
 
 def test_every_table_can_be_made_in_postgresql() -> None:

@@ -47,9 +47,11 @@ def test_the_run_folder_goes_when_the_server_has_everything(home, site: Site) ->
 def test_variables_arguments_and_folders_of_the_script(site: Site) -> None:
     script = (
         "import json, os, signal, sys\n"
+        "fds = [f'/dev/fd/{n}' for n in sorted(os.listdir('/dev/fd'), key=int)]  # that of the folder is closed again\n"
+        "fds = [n if len(n) < 10 else os.readlink(n) for n in fds if os.path.exists(n)]\n"
         "facts = {'pid': os.getpid(), 'rank_pid': os.environ['RUNYARD_RANK_PID'], 'cwd': os.getcwd(),\n"
         "         'session': os.getsid(0), 'stdin': sys.stdin.read(), 'pipe': str(signal.getsignal(signal.SIGPIPE)),\n"
-        "         'fds': sorted(int(n) for n in os.listdir('/proc/self/fd'))[:-1],\n"
+        "         'fds': fds,\n"
         "         'run': os.environ['AZUREML_RUN_ID'],\n"
         "         'mask': len(signal.pthread_sigmask(signal.SIG_BLOCK, [])), 'folders': sorted(os.listdir('.'))}\n"
         "print(json.dumps(facts))\n"
@@ -61,7 +63,7 @@ def test_variables_arguments_and_folders_of_the_script(site: Site) -> None:
     assert facts["rank_pid"] == str(facts["pid"]) == str(facts["session"])
     assert facts["cwd"] == str(job.folder / "work")
     assert facts["stdin"] == ""
-    assert facts["fds"] == [0, 1, 2]
+    assert facts["fds"] == ["/dev/fd/0", "/dev/fd/1", "/dev/fd/2", "/memfd:runyard-stacks (deleted)"]
     assert facts["mask"] == 0
     assert facts["run"] == job.id
     assert facts["folders"] == ["logs", "outputs", "train.py"]

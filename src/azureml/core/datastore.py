@@ -1,9 +1,7 @@
-"""`azureml.core.datastore`: not there yet."""
+"""`azureml.core.datastore`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Datastore = placeholder("azureml.core.datastore.Datastore")
+from runyard.sdk.datastore import Datastore
 
 __all__ = ["Datastore"]

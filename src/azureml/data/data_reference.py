@@ -1,9 +1,7 @@
-"""`azureml.data.data_reference`: not there yet."""
+"""`azureml.data.data_reference`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-DataReference = placeholder("azureml.data.data_reference.DataReference")
+from runyard.sdk.data_reference import DataReference
 
 __all__ = ["DataReference"]

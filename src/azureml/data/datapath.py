@@ -1,10 +1,7 @@
-"""`azureml.data.datapath`: not there yet."""
+"""`azureml.data.datapath`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-DataPath = placeholder("azureml.data.datapath.DataPath")
-DataPathComputeBinding = placeholder("azureml.data.datapath.DataPathComputeBinding")
+from runyard.sdk.datapath import DataPath, DataPathComputeBinding
 
 __all__ = ["DataPath", "DataPathComputeBinding"]

@@ -1,9 +1,7 @@
-"""`azureml.train.estimator`: not there yet."""
+"""`azureml.train.estimator`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Estimator = placeholder("azureml.train.estimator.Estimator")
+from runyard.sdk.estimator import Estimator
 
 __all__ = ["Estimator"]

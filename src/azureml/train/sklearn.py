@@ -1,9 +1,7 @@
-"""`azureml.train.sklearn`: not there yet."""
+"""`azureml.train.sklearn`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-SKLearn = placeholder("azureml.train.sklearn.SKLearn")
+from runyard.sdk.framework_estimators import SKLearn
 
 __all__ = ["SKLearn"]

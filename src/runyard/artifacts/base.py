@@ -22,6 +22,9 @@ class ArtifactStore(ABC):
     def get(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes: ...
 
     @abstractmethod
+    def size(self, key: str) -> int: ...
+
+    @abstractmethod
     def delete(self, key: str) -> None:
         """Remove; a missing key is not an error."""
 

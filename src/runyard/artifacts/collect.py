@@ -1,8 +1,9 @@
 """Removes content that nothing refers to any more, while uploads and reads go on.
 
 What counts as used: snapshots and files of the runs that are there, recorded snapshots, and whatever an upload was told
-is there within the grace time (`Leases`). All else leaves the index in one transaction; then packs that hold little
-else are written anew. A crash anywhere leaves at most packs that the index does not know: `ContentStore.clean`.
+is there within the grace time (`Leases`). All else leaves the index in one transaction; then packs that hold much more
+than the index knows of are written anew, whoever left it there: a crash anywhere is made good by the next round, or by
+`ContentStore.clean` for packs that the index does not know.
 """
 
 from __future__ import annotations
@@ -74,9 +75,12 @@ class Collector:
         self._leases.watch()
         self._drop_snapshots()
         live = self._mark()
+        # Before the places: a pack comes with its chunks, so all that these packs hold for somebody is in `found`.
+        packs = list(self._index.iter_packs())
         found = {row[0]: Found(*row[1:]) for row in self._index.iter_chunk_places()}
         dead = self._remove(found.keys() - live)
-        return Collected(len(dead), self._shrink(found, dead))
+        kept = {name: place for name, place in found.items() if name not in dead}
+        return Collected(len(dead), self._shrink(packs, kept))
 
     def _drop_snapshots(self) -> None:
         """Forget recorded snapshots that no run has. Their content stays for one more grace time."""
@@ -126,22 +130,24 @@ class Collector:
         except NotFound:
             return []  # asked for by an upload, and not stored
 
-    def _shrink(self, found: Mapping[str, Found], dead: Collection[str]) -> int:
+    def _shrink(self, packs: Iterable[str], found: Mapping[str, Found]) -> int:
         """Delete packs without content, write those anew that hold much that is dead; return the bytes freed."""
-        packs: dict[str, dict[str, Found]] = defaultdict(dict)
-        lost: dict[str, int] = defaultdict(int)
+        content: dict[str, dict[str, Found]] = defaultdict(dict)
         for name, place in found.items():
-            if name in dead:
-                lost[place.pack] += place.stored
-            else:
-                packs[place.pack][name] = place
-        freed = 0
-        for pack, size in lost.items():
-            kept = sum(place.stored for place in packs[pack].values())
-            if not kept or size >= _WORTH_BYTES or size * _WORTH_PART >= size + kept:
-                self._rewrite(pack, packs[pack])
-                freed += size
-        return freed
+            content[place.pack][name] = place
+        return sum(self._shrink_pack(pack, content[pack]) for pack in packs)
+
+    def _shrink_pack(self, pack: str, live: Mapping[str, Found]) -> int:
+        try:
+            size = self._artifacts.size(pack)
+        except NotFound:
+            logger.error("the pack %s is missing", pack)
+            return 0
+        lost = size - sum(place.stored for place in live.values())
+        if live and lost < _WORTH_BYTES and (not lost or lost * _WORTH_PART < size):
+            return 0
+        self._rewrite(pack, live)
+        return lost
 
     def _rewrite(self, pack: str, live: Mapping[str, Found]) -> None:
         if not live:

@@ -50,6 +50,12 @@ class FilesystemStore(ArtifactStore):
                 raise unknown_key(key)
             return _read_and_close(fd, offset, length)
 
+    def size(self, key: str) -> int:
+        found = self._find_size(key)
+        if found is None:
+            raise unknown_key(key)
+        return found
+
     def delete(self, key: str) -> None:
         parts = split_key(key)
         with self._faults("delete", key), self._lock(key):
@@ -85,14 +91,7 @@ class FilesystemStore(ArtifactStore):
                 os.close(fd)
 
     def stream_size(self, key: str) -> int:
-        with self._faults("read", key):
-            fd = self._open_file(key, os.O_RDONLY)
-            if fd is None:
-                return 0
-            try:
-                return os.fstat(fd).st_size
-            finally:
-                os.close(fd)
+        return self._find_size(key) or 0
 
     def read_stream(self, key: str, *, offset: int = 0, length: int | None = None) -> bytes:
         with self._faults("read", key):
@@ -104,6 +103,16 @@ class FilesystemStore(ArtifactStore):
         held, self._root_fd, self._tmp_fd = (self._root_fd, self._tmp_fd), -1, -1
         for fd in held:
             if fd >= 0:
+                os.close(fd)
+
+    def _find_size(self, key: str) -> int | None:
+        with self._faults("read", key):
+            fd = self._open_file(key, os.O_RDONLY)
+            if fd is None:
+                return None
+            try:
+                return os.fstat(fd).st_size
+            finally:
                 os.close(fd)
 
     def _put(self, parts: list[str], pieces: list[bytes]) -> None:

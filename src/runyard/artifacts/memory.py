@@ -28,6 +28,9 @@ class MemoryStore(ArtifactStore):
             raise unknown_key(key)
         return found[offset : None if length is None else offset + length]
 
+    def size(self, key: str) -> int:
+        return len(self.get(key))
+
     def delete(self, key: str) -> None:
         split_key(key)
         with self._lock:

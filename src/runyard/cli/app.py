@@ -16,9 +16,12 @@ from runyard.cli.lazy import LazyGroup
 COMMANDS = {
     "submit": ("runyard.cli.submit:submit", "Run a script and stream its output."),
     "runs": ("runyard.cli.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "sweeps": ("runyard.cli.sweeps:sweeps", "List sweeps; show their children, the best first, and why some stopped."),
     "experiments": ("runyard.cli.experiments:experiments", "List, archive, reactivate and delete experiments."),
+    "compute": ("runyard.cli.compute:compute", "Make, change and look at compute targets: nodes, runs, queues."),
     "snapshots": ("runyard.cli.snapshots:snapshots", "Show and compare the source folders of runs."),
-    "workspaces": ("runyard.cli.workspaces:workspaces", "List workspaces."),
+    "environments": ("runyard.cli.environments:environments", "List, show, build and prune environments."),
+    "workspaces": ("runyard.cli.workspaces:workspaces", "List and delete workspaces."),
     "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
     "doctor": ("runyard.cli.doctor:doctor", "Say what is installed and running, and what is wrong."),
     "completion": ("runyard.cli.completion:completion", "Print the completion script of a shell."),

@@ -1,4 +1,4 @@
-"""`runyard completion`: what a shell needs to complete commands and options."""
+"""`runyard completion`: what a shell needs to complete commands, options and names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHELLS = ("bash", "fish", "zsh")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the completion script of a shell.
+    """Print the completion script of a shell: commands, options, ids of runs, names of experiments and workspaces.
 
     \b
       bash: add to ~/.bashrc   eval "$(runyard completion bash)"

@@ -20,6 +20,7 @@ from runyard.cli.exits import FAILED
 from runyard.cli.tables import print_json, size
 from runyard.cli.text import plain
 from runyard.core.errors import RunyardError
+from runyard.core.gpus import list_gpus
 from runyard.core.runtime_folder import runtime_folder
 from runyard.core.settings import Settings, read_settings
 from runyard.sdk.facade import REMEDY, refuse_shared_folder
@@ -59,7 +60,12 @@ def examine() -> list[Finding]:
         settings = read_settings()
     except RunyardError as error:
         return [*found, Finding("settings", "wrong", _line(error.what, error.why), error.hint)]
-    checks: list[tuple[str, Callable[[Settings], Finding]]] = [("home", _home), ("disk", _disk), ("socket", _socket)]
+    checks: list[tuple[str, Callable[[Settings], Finding]]] = [
+        ("home", _home),
+        ("disk", _disk),
+        ("gpus", _gpus),
+        ("socket", _socket),
+    ]
     # A team's server has its own home and disk.
     for subject, check in [*([] if settings.url else checks), ("server", _server)]:
         found.append(_guarded(subject, lambda check=check: check(settings)))  # type: ignore[misc]  # bound at once
@@ -126,6 +132,15 @@ def _disk(settings: Settings) -> Finding:
     if free < NO_DISK:
         return Finding("disk", "wrong", text, hint)
     return Finding("disk", "note", text, hint) if free < LOW_DISK else Finding("disk", "ok", text)
+
+
+def _gpus(settings: Settings) -> Finding:
+    found = [
+        f"{gpu.index}: {gpu.name}{f', {size(gpu.memory_bytes)}' if gpu.memory_bytes else ''}" for gpu in list_gpus()
+    ]
+    if settings.gpu_devices:
+        found.append(f"runs may have: {settings.gpu_devices}")
+    return Finding("gpus", "ok", "; ".join(found) or "none that a driver shows")
 
 
 def _socket(settings: Settings) -> Finding:

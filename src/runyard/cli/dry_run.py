@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from runyard.cli.tables import print_fields, seconds
+from runyard.cli.tables import print_fields, seconds, size
 from runyard.cli.text import plain
 
 
@@ -20,17 +20,42 @@ def print_plan(plan: Mapping[str, Any]) -> None:
             ("experiment", plan["experiment"]),
             ("source", plan["source_directory"]),
             ("target", plan["target"]),
-            ("nodes", str(plan["node_count"])),
+            ("nodes", _nodes(plan)),
             ("time limit", seconds(spec["time_limit_s"])),
             ("environment", spec["environment"]["name"]),
             ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in plan["tags"].items())),
-            ("run folder", plan["run_folder"]),
-            ("supervisor", shlex.join(plan["argv"])),
+            ("run folder", plan.get("run_folder")),
+            ("supervisor", shlex.join(plan.get("argv", []))),
         ]
     )
-    for process in plan["processes"]:
+    _print_snapshot(plan["snapshot"])
+    for process in plan.get("processes", []):
         _print_process(process)
     click.echo("Nothing was stored or started.", err=True)
+    if "processes" not in plan:
+        click.echo("No server is running; `runyard server start` and this again show the processes too.", err=True)
+
+
+def _print_snapshot(found: Mapping[str, Any]) -> None:
+    count = found["files"]
+    click.echo(f"\nsnapshot  {count:,} file{'' if count == 1 else 's'}, {size(found['size_bytes'])}")
+    for path, size_bytes in found["biggest"]:
+        click.echo(f"  {size(size_bytes):>8}  {plain(path)}")
+    for note in found["notes"]:
+        click.echo(f"  {plain(note)}")
+
+
+def _nodes(plan: Mapping[str, Any]) -> str:
+    """Return how many; of several, each with its address and GPUs."""
+    nodes = plan.get("nodes") or []
+    shown = [f"{node['name']} ({node['address']}{_gpus(node)})" for node in nodes]
+    if len(nodes) == 1:
+        return f"1{_gpus(nodes[0])}"
+    return f"{plan['node_count']}: {', '.join(shown)}" if shown else str(plan["node_count"])
+
+
+def _gpus(node: Mapping[str, Any]) -> str:
+    return f", GPU {','.join(node['gpus'])}" if node.get("gpus") else ""
 
 
 def _print_process(process: Mapping[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runyard.cli.known_names import experiment_names
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.tables import moment, print_json, print_table
 from runyard.cli.text import plain
@@ -38,14 +39,14 @@ def list_experiments(view: str | None, as_json: bool) -> None:
 
 
 @experiments.command()
-@click.argument("name")
+@click.argument("name", shell_complete=experiment_names)
 def archive(name: str) -> None:
     """Take an experiment out of lists. Its runs stay and can be read."""
     _set_archived(name, True)
 
 
 @experiments.command()
-@click.argument("name")
+@click.argument("name", shell_complete=experiment_names)
 def reactivate(name: str) -> None:
     """Bring an archived experiment back."""
     _set_archived(name, False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 from runyard.cli.finding import no_such_file
@@ -10,7 +11,7 @@ from runyard.core.errors import NotFound
 from runyard.core.records import Run
 from runyard.sdk.pace import Pace
 from runyard.sdk.server import Client
-from runyard.sdk.streaming import pick_log
+from runyard.sdk.streaming import BUILD_WAIT_S, is_build_log, next_log, pick_log
 
 WAIT_S = 5.0
 PART_BYTES = 1 << 20
@@ -22,7 +23,10 @@ def find_main_log(client: Client, run_id: str) -> str | None:
 
 
 def follow(client: Client, run_id: str, name: str | None = None) -> Run:
-    """Print the run's output, or its file `name`, until the run has ended; return the run as it ended."""
+    """Print the run's output, or its file `name`, until the run has ended; return the run as it ended.
+
+    Before it, what was said while its environment was built goes to stderr.
+    """
     pace, log = Pace(), _Log(client, run_id, name)
     while True:
         # The status is read before the log: a final one means that every byte is there.
@@ -56,20 +60,38 @@ class _Log:
         self._asked_for = name
         self._name = name
         self._printer = LogPrinter()
+        self._talk = LogPrinter(sys.stderr)
         self._offset = 0
 
     def print_growth(self, *, wait_s: float | None = None) -> bool:
         """Print one part; return whether there was anything new."""
-        self._name = self._name or find_main_log(self._client, self._run_id)
-        if self._name is None:
+        if self._name is None and not self._move_on():
             return False
+        return self._print_part(wait_s) or self._move_on()
+
+    def _print_part(self, wait_s: float | None) -> bool:
+        assert self._name is not None
+        is_talk = not self._asked_for and is_build_log(self._name)
+        wait_s = min(wait_s, BUILD_WAIT_S) if wait_s is not None and is_talk else wait_s
         try:
             part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
         except NotFound:
             return False
-        self._printer.write(part.data)
+        (self._talk if is_talk else self._printer).write(part.data)
         self._offset += len(part.data)
         return bool(part.data)
+
+    def _move_on(self) -> bool:
+        """Turn to the next log, if there is one."""
+        if self._asked_for or (self._name is not None and not is_build_log(self._name)):
+            return False
+        name = next_log((file.name for file in self._client.runs.files(self._run_id)), self._name)
+        if name is None:
+            return False
+        while self._name is not None and self._print_part(None):  # where the next log is, all of this one is
+            pass
+        self._name, self._offset = name, 0
+        return True
 
     def print_rest(self) -> None:
         while self.print_growth():

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import click
 
+from runyard.cli.diagnosis_report import failure_report
 from runyard.cli.tables import duration, moment, number, print_fields, size
-from runyard.cli.text import plain, plain_block
+from runyard.cli.text import plain
 from runyard.core.records import MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
-
-LAST_LINES = "\n\nLast lines of"  # where a run's error message begins to quote its log
 
 
 def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile], *, page: str) -> None:
@@ -26,7 +25,9 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
             ("ended", moment(run.ended_at)),
             ("duration", duration(run)),
             ("target", run.spec.target),
+            ("nodes", str(run.spec.distribution.node_count) if run.spec.distribution.node_count > 1 else ""),
             ("command", command_of(run)),
+            ("environment", _environment_text(run)),
             ("python", run.environment.get("interpreter") or run.spec.environment.interpreter),
             ("tags", ", ".join(key if value is None else f"{key}={value}" for key, value in run.tags.items())),
             ("parent", run.parent_id),
@@ -37,7 +38,7 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
     _print_section("files", [(file.name, size(file.size)) for file in files])
     _print_section("warnings", [(str(item.get("source", "")), str(item.get("message", ""))) for item in run.warnings])
     if run.error:
-        click.echo(f"\nerror: {plain_block(error_text(run))}")
+        click.echo(f"\nerror: {failure_report(run, with_log=True)}")
 
 
 def print_end(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile]) -> None:
@@ -52,7 +53,7 @@ def print_end(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile])
             click.echo(f"{title}: {', '.join(items[:6])}{more}", err=True)
     if run.status is not RunStatus.COMPLETED and run.error:
         # Its last lines have just been streamed.
-        click.echo(f"error: {plain_block(error_text(run).partition(LAST_LINES)[0])}", err=True)
+        click.echo(f"error: {failure_report(run, with_log=False)}", err=True)
     click.echo(f"more: runyard runs show {plain(run.id)}", err=True)
 
 
@@ -62,9 +63,12 @@ def command_of(run: Run) -> str:
     return " ".join(filter(None, [run.spec.script, *run.spec.arguments]))
 
 
-def error_text(run: Run) -> str:
-    error = run.error or {}
-    return str(error.get("message") or error.get("code") or "The run failed and left no message.")
+def _environment_text(run: Run) -> str:
+    """Return name and version of the environment that the run named; the default one goes without saying."""
+    spec = run.spec.environment
+    if spec.kind == "system" and spec.version is None:
+        return ""
+    return f"{spec.name}, version {spec.version}" if spec.version else spec.name
 
 
 def _metric_text(metric: MetricInfo) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from runyard.cli.finding import get_run, pick_files
+from runyard.cli.known_names import RUN
 from runyard.cli.progress import Progress
 from runyard.cli.tables import moment, print_json, print_table, size
 from runyard.cli.text import plain
@@ -16,7 +17,7 @@ from runyard.sdk.workspace import Workspace
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def files(run_id: str, as_json: bool) -> None:
     """List a run's files."""
@@ -33,7 +34,7 @@ def files(run_id: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 @click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=".", help="[default: here]")
 @click.option("--force", is_flag=True, help="Write over files that are there.")
@@ -52,10 +53,12 @@ def download(run_id: str, names: tuple[str, ...], folder: Path, force: bool) -> 
     found = pick_files(client, run.id, names)
     places = [(file, folder / clean_file_name(file.name)) for file in found]
     _refuse_to_overwrite([place for _, place in places if not force and place.exists()])
-    progress = Progress("downloaded", len(places), "files")
-    for done, (file, place) in enumerate(places):
-        progress.step(done, file.name)
-        client.runs.download(run.id, file.name, place, expected=file)
+    progress = Progress("downloaded", sum(file.size for file in found), show=size)
+    done = 0
+    for at, (file, place) in enumerate(places, start=1):
+        came = progress.part(done, f"{file.name} (file {at} of {len(places)})")
+        client.runs.download(run.id, file.name, place, expected=file, progress=came)
+        done += file.size
         click.echo(plain(place))
 
 

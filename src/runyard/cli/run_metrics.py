@@ -9,24 +9,29 @@ from typing import Any
 import click
 
 from runyard.cli.finding import get_run
+from runyard.cli.known_names import RUN
 from runyard.cli.tables import moment, number, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import NotFound
+from runyard.core.names import SYSTEM_METRICS, is_system_metric
 from runyard.core.records import MetricInfo
 from runyard.sdk.server import Client
 from runyard.sdk.workspace import Workspace
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.argument("name", required=False)
+@click.option("--system", is_flag=True, help="CPU, memory, disk, network and GPUs of the run's machine instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def metrics(run_id: str, name: str | None, as_json: bool) -> None:
+def metrics(run_id: str, name: str | None, system: bool, as_json: bool) -> None:
     """List a run's metrics, or every point of the metric NAME."""
     workspace = Workspace.from_config()
     client = workspace._client
     run = get_run(workspace, run_id)
-    known = client.runs.metrics(run.id)
+    if name is not None and system and not is_system_metric(name):
+        name = SYSTEM_METRICS + name
+    known = client.runs.metrics(run.id, system=system or is_system_metric(name or ""))
     if name is not None:
         _print_points(_find(known, run.id, name), _columns(client, run.id, _find(known, run.id, name)), as_json)
     elif as_json:
@@ -34,7 +39,8 @@ def metrics(run_id: str, name: str | None, as_json: bool) -> None:
     elif known:
         print_table(("METRIC", "KIND", "COUNT", "LAST", "MIN", "MAX"), [_summary(metric) for metric in known])
     else:
-        click.echo(f"Run `{plain(run.id)}` has logged no metrics.", err=True)
+        nothing = "was too short to be measured, or RUNYARD_SAMPLE_EVERY is 0" if system else "has logged no metrics"
+        click.echo(f"Run `{plain(run.id)}` {nothing}.", err=True)
 
 
 def _find(known: Sequence[MetricInfo], run_id: str, name: str) -> MetricInfo:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from runyard.cli.finding import get_run
+from runyard.cli.known_names import RUN
 from runyard.cli.tables import print_json
 from runyard.cli.text import plain
 from runyard.sdk.workspace import Workspace
 
 
 @click.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
 @click.option("--remove", "-r", metavar="KEY", multiple=True, help="Take this tag off. May be repeated.")
 @click.option("--json", "as_json", is_flag=True, help="Print all tags of the run as JSON.")

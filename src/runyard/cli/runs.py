@@ -7,13 +7,17 @@ import click
 from runyard.cli.exits import exit_code_of
 from runyard.cli.finding import get_run, newest
 from runyard.cli.following import find_main_log, follow, print_log, wait
+from runyard.cli.known_names import RUN, experiment_names
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.report import print_run
+from runyard.cli.run_columns import Column, read_cells, read_columns, shown
 from runyard.cli.tables import duration, moment, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.filters import parse_filter
 from runyard.core.names import check_experiment_name
+from runyard.core.plain import to_plain
+from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.sdk.workspace import Workspace
 
@@ -56,7 +60,9 @@ def runs() -> None:
 
 
 @runs.command("list")
-@click.option("--experiment", "-e", metavar="NAME", help="Only runs of this experiment.")
+@click.option(
+    "--experiment", "-e", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment."
+)
 @click.option(
     "--status",
     "-s",
@@ -69,6 +75,14 @@ def runs() -> None:
 @click.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
 @click.option("--order", callback=_order, metavar="FIELD", default="created", help="created, or metrics.<name>.")
 @click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest metric first]")
+@click.option(
+    "--columns",
+    "-c",
+    callback=read_columns,
+    metavar="FIELD,...",
+    multiple=True,
+    help="Show these too: metrics.loss,params.lr,tags.team.",
+)
 @click.option("--children", is_flag=True, help="Children of runs too.")
 @click.option(
     "--limit", "-n", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
@@ -81,19 +95,22 @@ def list_runs(
     where: str | None,
     order: str,
     descending: bool | None,
+    columns: list[Column],
     children: bool,
     limit: int,
     as_json: bool,
 ) -> None:
     """List runs, newest first.
 
-    A FILTER compares fields: status, experiment, name, type, created, metrics.<name> (its last value), params.<name>,
-    tags.<key>, properties.<key>. Operators are = != and, for metrics and created, < <= > >=; join them with and, or,
-    not and parentheses. A metric, tag, parameter or property alone: the run has it.
+    A FILTER compares fields: status, experiment, name, type, target, created, metrics.<name> (its last value),
+    params.<name>, tags.<key>, properties.<key>. Operators are = and !=; for created, and for numbers in the last four,
+    also < <= > >=. Join them with and, or, not and parentheses. A metric, tag, parameter or property alone: the run
+    has it.
 
     \b
       runyard runs list --filter 'metrics.loss < 0.1 and tags.team = "vision"' --order metrics.loss
       runyard runs list --filter 'created > 2026-11-01 and not status = Completed'
+      runyard runs list --filter 'params.lr <= 0.01' --columns params.lr,metrics.loss
     """
     workspace = Workspace.from_config()
     if experiment is not None:
@@ -109,18 +126,21 @@ def list_runs(
         descending=_flag(order == "created" if descending is None else descending),
         include_children=_flag(children),
     )
+    cells = read_cells(workspace._client, found, columns)
+    titles = [column.title for column in columns]
     if as_json:
-        print_json(found)
+        print_json([_with_columns(run, titles, row) for run, row in zip(found, cells, strict=True)])
     elif found:
-        rows = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
-        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION"), rows)
+        facts = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
+        rows = [(*fact, *map(shown, row)) for fact, row in zip(facts, cells, strict=True)]
+        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *titles), rows)
     else:
         asked = " that fit" if experiment or status or tag or where else " yet"
         click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
 
 
 @runs.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, as_json: bool) -> None:
     """Show a run: status, metrics, files, and why it failed."""
@@ -135,7 +155,7 @@ def show(run_id: str, as_json: bool) -> None:
 
 
 @runs.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.option(
     "--follow", "-f", "follow_on", is_flag=True, help="Go on until the run has ended; the exit code is the run's."
 )
@@ -156,7 +176,7 @@ def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None) -> 
 
 
 @runs.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.option("--wait", "wait_for_it", is_flag=True, help="Return when nothing of the run is left.")
 def cancel(run_id: str, wait_for_it: bool) -> None:
     """Cancel a run: its processes get TERM, and KILL after 30 s. Twice does no harm."""
@@ -170,6 +190,12 @@ def cancel(run_id: str, wait_for_it: bool) -> None:
     if wait_for_it:
         run = wait(client, run.id)
     click.echo(f"Run `{plain(run.id)}`: {run.status}.", err=True)
+
+
+def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str, object]:
+    """Return the record, with the columns that were asked for beside its fields."""
+    plain_run: dict[str, object] = to_plain(run)
+    return {**plain_run, "columns": dict(zip(titles, cells, strict=True))} if titles else plain_run
 
 
 def _flag(value: bool) -> str:

@@ -9,7 +9,7 @@ import click
 
 from runyard.cli.exits import NOT_RUNNING
 from runyard.cli.lazy import LazyGroup
-from runyard.cli.tables import print_fields, print_json
+from runyard.cli.tables import print_fields, print_json, seconds, size
 from runyard.cli.text import plain
 from runyard.core.errors import SystemFailure, UserError
 from runyard.core.folders import server_folder
@@ -80,6 +80,22 @@ def status(ctx: click.Context, as_json: bool) -> None:
             ("home", info.home),
             ("log", server_folder(settings.home) / "server.log" if settings.url is None else ""),
         ]
+    )
+
+
+@server.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def collect(as_json: bool) -> None:
+    """Free the disk space of deleted runs now. The server does it by itself within an hour of a delete."""
+    freed = connect().server.collect()
+    if as_json:
+        print_json(freed._asdict())
+        return
+    click.echo(f"Freed {size(freed.freed_bytes)} ({freed.removed} pieces of content).")
+    click.echo(
+        f"What uploads of the last minutes may count on stays; the rest of what was deleted is freed within "
+        f"{seconds(freed.rest_within_s)}.",
+        err=True,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import click
 
 from runyard.cli.finding import get_run
+from runyard.cli.known_names import RUN, run_ids
 from runyard.cli.lazy import LazyGroup
 from runyard.cli.progress import Progress
 from runyard.cli.tables import print_json, print_table, size
@@ -32,7 +33,7 @@ def snapshots() -> None:
 
 
 @snapshots.command()
-@click.argument("run_id", metavar="RUN")
+@RUN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, as_json: bool) -> None:
     """List the files of a run's source folder as it was stored."""
@@ -52,8 +53,8 @@ def show(run_id: str, as_json: bool) -> None:
 
 
 @snapshots.command()
-@click.argument("old_id", metavar="RUN")
-@click.argument("new_id", metavar="OTHER_RUN")
+@click.argument("old_id", metavar="RUN", shell_complete=run_ids)
+@click.argument("new_id", metavar="OTHER_RUN", shell_complete=run_ids)
 @click.option("--names", "names_only", is_flag=True, help="Only the names: A added, D removed, M changed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the names as JSON.")
 def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
@@ -65,7 +66,7 @@ def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
     if as_json:
         print_json([change._asdict() for change in changes])
         return
-    progress = Progress("compared", len(changes), "files")
+    progress = Progress("compared", len(changes))
     for done, change in enumerate(changes):
         progress.step(done, change.path)
         click.echo(f"{LETTERS[change.kind]} {plain(change.path)}")

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import click
 
+from runyard.cli.amounts import Seconds
 from runyard.cli.dry_run import print_plan
+from runyard.cli.environment_files import find_environment
 from runyard.cli.exits import INTERRUPTED, exit_code_of
 from runyard.cli.following import follow
+from runyard.cli.known_names import compute_names, experiment_names
 from runyard.cli.report import print_end
 from runyard.cli.tables import print_json
 from runyard.cli.text import plain
@@ -21,16 +24,8 @@ from runyard.sdk.dry_run import plan_run
 from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.script_run_config import ScriptRunConfig
+from runyard.sdk.server import find
 from runyard.sdk.workspace import Workspace
-
-UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> int:
-    match = re.fullmatch(r"0*([1-9]\d*)([smhd]?)", value or f"{DEFAULT_TIME_LIMIT_S}")
-    if match is None:
-        raise click.BadParameter(f"{value!r} is no time. Write seconds, or 10m, 2h, 1d.", ctx, param)
-    return int(match[1]) * UNITS_S[match[2]]
 
 
 def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
@@ -41,15 +36,25 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
-@click.option("--name", "-n", metavar="EXPERIMENT", help="The experiment. [default: the script's name]")
+@click.option(
+    "--name",
+    "-n",
+    metavar="EXPERIMENT",
+    shell_complete=experiment_names,
+    help="The experiment. [default: the script's name]",
+)
 @click.option("--source", type=click.Path(), help="The folder to store and run in. [default: this one]")
 @click.option("--env-var", "-e", "variables", callback=_pairs, metavar="K=V", multiple=True, help="Set a variable.")
 @click.option("--tag", "-t", "tags", callback=_pairs, metavar="K=V", multiple=True, help="Tag the run.")
-@click.option(
-    "--time-limit", callback=_seconds, metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d."
-)
-@click.option("--target", default="local", show_default=True, help="The compute target.")
+@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d.")
+@click.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
 @click.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
+@click.option(
+    "--environment",
+    "named",
+    metavar="NAME_OR_FILE",
+    help="The environment: a registered or curated one, requirements.txt, conda file, saved folder.",
+)
 @click.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
 @click.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
 @click.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
@@ -62,9 +67,10 @@ def submit(
     source: str | None,
     variables: dict[str, str],
     tags: dict[str, str],
-    time_limit: int,
+    time_limit: int | None,
     target: str,
     python: str | None,
+    named: str | None,
     detach: bool,
     dry_run: bool,
     as_json: bool,
@@ -86,15 +92,16 @@ def submit(
         script=inner_script,
         arguments=_script_arguments(ctx, arguments),
         compute_target=target,
-        environment=_environment(python),
-        max_run_duration_seconds=time_limit,
+        environment=_environment(python, named),
+        max_run_duration_seconds=time_limit or DEFAULT_TIME_LIMIT_S,
     )
     config.run_config.environment_variables.update(variables)
-    workspace = Workspace.from_config()
     experiment_name = name or _experiment_name(inner_script)
     if dry_run:
-        plan = plan_run(workspace, experiment_name, config, tags=tags or None)
+        planned_in = Workspace.from_config() if find() is not None else None  # a look starts no server
+        plan = plan_run(planned_in, experiment_name, config, tags=tags or None)
         return print_json(plan) if as_json else print_plan(plan)
+    workspace = Workspace.from_config()
     experiment = Experiment(workspace, experiment_name)
     run = experiment.submit(config, tags=tags or None)
     client = workspace._client
@@ -166,8 +173,12 @@ def _script_arguments(ctx: click.Context, arguments: tuple[str, ...]) -> list[st
     return list(arguments)
 
 
-def _environment(python: str | None) -> Environment | None:
-    """Return the environment of the Python that `python SCRIPT` would use; None: the one we run in."""
+def _environment(python: str | None, named: str | None) -> Environment | None:
+    """Return the named environment, else that of the Python that `python SCRIPT` would use; None: the one we run in."""
+    if python is not None and named is not None:
+        raise click.UsageError("--python and --environment exclude each other.", click.get_current_context())
+    if named is not None:
+        return find_environment(named) or Environment.get(Workspace.from_config(), named)
     active = os.environ.get("VIRTUAL_ENV")
     if python is None and active and os.path.realpath(active) != os.path.realpath(sys.prefix):
         candidate = os.path.join(active, "bin", "python")

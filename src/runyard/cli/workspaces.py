@@ -8,8 +8,12 @@ from runyard.cli.lazy import LazyGroup
 from runyard.cli.tables import moment, print_json, print_table
 from runyard.sdk.workspace import Workspace
 
+COMMANDS = {
+    "delete": ("runyard.cli.deleting:delete_workspace", "Delete a workspace with all that is in it, for good."),
+}
 
-@click.group(cls=LazyGroup)
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def workspaces() -> None:
     """Look at the workspaces of the server."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type, TypeVar, Union
 
 from runyard.client.transport import Response
-from runyard.core.errors import ProtocolError
+from runyard.core.errors import NotFound, ProtocolError
 from runyard.core.plain import from_plain
 from runyard.core.records import Mark, Run
 from runyard.core.statuses import RunStatus
@@ -29,6 +29,14 @@ class ServerInfo:
     started_at: str = ""
     runs_live: int = 0
     idle_stop_s: float = 0.0
+
+
+class Collection(NamedTuple):
+    """What `runyard server collect` freed; the rest goes by itself within `rest_within_s`."""
+
+    removed: int  # chunks and trees
+    freed_bytes: int
+    rest_within_s: float
 
 
 class CreatedRun(NamedTuple):
@@ -132,6 +140,23 @@ def created_run(plain: Any) -> CreatedRun:
 
 def added_writer(plain: Any) -> AddedWriter:
     return AddedWriter(str(plain["token"]), str(plain["folder"]), int(plain["attempt"]))
+
+
+def collection(plain: Any) -> Collection:
+    return Collection(int(plain["removed"]), int(plain["freed_bytes"]), float(plain["rest_within_s"]))
+
+
+def repeatable_delete(look: Callable[[], object], delete: Callable[[], Response]) -> List[str]:
+    """Return the runs that are gone. A delete whose answer was lost is sent again and then finds nothing: it is done.
+
+    Raises:
+        NotFound: `look` did not find it either.
+    """
+    look()
+    try:
+        return read_answer(delete(), deleted_runs)
+    except NotFound:
+        return []
 
 
 def deleted_runs(plain: Any) -> List[str]:

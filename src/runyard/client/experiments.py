@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
-from runyard.client.answers import deleted_runs, read_answer, read_record, read_records
+from runyard.client.answers import read_record, read_records, repeatable_delete
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
 from runyard.core.records import Experiment
@@ -50,7 +50,10 @@ class ExperimentCalls:
         Raises:
             Conflict: one of its runs has not ended; nothing was deleted.
         """
-        return read_answer(self._transport.request("DELETE", _path(workspace, name), timeout_s=600.0), deleted_runs)
+        return repeatable_delete(
+            lambda: self.get(workspace, name),
+            lambda: self._transport.request("DELETE", _path(workspace, name), timeout_s=600.0),
+        )
 
 
 def _path(workspace: str, name: str) -> str:

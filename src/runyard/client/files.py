@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 from runyard.client.answers import FilePart, read_record, read_records
 from runyard.client.http1 import quote
@@ -47,12 +47,19 @@ class FileCalls:
         return read_record(RunFile, self._transport.request("POST", f"/runs/{quote(run_id)}/files", json=body))
 
     def download(
-        self, run_id: str, name: str, path: Union[str, os.PathLike[str]], *, expected: Optional[RunFile] = None
+        self,
+        run_id: str,
+        name: str,
+        path: Union[str, os.PathLike[str]],
+        *,
+        expected: Optional[RunFile] = None,
+        progress: Optional[Callable[[int], None]] = None,
     ) -> None:
         """Write the file to `path` and nowhere else: beside it first, then renamed when its SHA-256 is right.
 
         Args:
             expected: the file as `files()` lists it, when the caller has it; otherwise it is asked for.
+            progress: called now and then with the bytes that have come so far.
 
         Raises:
             ProtocolError: what came is not what the run holds; `path` is untouched.
@@ -64,7 +71,7 @@ class FileCalls:
             os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
             descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
             with os.fdopen(descriptor, "wb", buffering=0) as out:
-                self._copy(run_id, name, known, out)
+                self._copy(run_id, name, known, out, progress or _ignore)
             os.replace(beside, target)
         except OSError as error:
             if isinstance(error, SystemFailure):
@@ -78,7 +85,9 @@ class FileCalls:
             if os.path.lexists(beside):
                 os.unlink(beside)
 
-    def _copy(self, run_id: str, name: str, known: Optional[RunFile], out: Any) -> None:
+    def _copy(
+        self, run_id: str, name: str, known: Optional[RunFile], out: Any, progress: Callable[[int], None]
+    ) -> None:
         # Only downloads need it.
         from hashlib import sha256
 
@@ -88,6 +97,7 @@ class FileCalls:
                 digest.update(piece)
                 size += len(piece)
                 _write_all(out, piece)
+                progress(size)
         if known is not None and known.sha256 and digest.hexdigest() != known.sha256:
             raise ProtocolError(
                 f"The file `{name}` of run `{run_id}` came damaged.",
@@ -109,6 +119,10 @@ def _size(headers: Mapping[str, str]) -> int:
     if not text.isdigit():
         raise ProtocolError("The server did not say how large the file is.", why=f"X-Runyard-Size holds {text[:40]!r}.")
     return int(text)
+
+
+def _ignore(_done: int) -> None:
+    pass
 
 
 def _write_all(out: Any, piece: bytes) -> None:

@@ -75,9 +75,13 @@ def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str
         RUNYARD_IDLE_STOP=repr(settings.idle_stop_s),
         RUNYARD_PORT=str(settings.port),
         RUNYARD_LOCAL_RUNS=str(settings.local_runs),
+        RUNYARD_GPU_DEVICES=settings.gpu_devices,
         RUNYARD_GRACE=repr(settings.grace_s),
         RUNYARD_KEEP_RUN_FOLDERS="1" if settings.keep_run_folders else "",
         RUNYARD_LOG_LEVEL=settings.log_level,
+        RUNYARD_HANG_AFTER=repr(settings.hang_after_s),
+        RUNYARD_HANG_FAILS="1" if settings.hang_fails else "",
+        RUNYARD_SAMPLE_EVERY=repr(settings.sample_every_s),
         MALLOC_ARENA_MAX="2",  # glibc's arena per thread costs tens of MB in a process that is mostly idle
     )
     root = _package_root()

@@ -13,10 +13,10 @@ from runyard.client.answers import (
     ShipAnswer,
     added_writer,
     created_run,
-    deleted_runs,
     read_answer,
     read_record,
     read_records,
+    repeatable_delete,
     run_page,
     run_wish,
     ship_answer,
@@ -62,6 +62,10 @@ class RunCalls(FileCalls):
 
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
+
+    def sweep(self, run_id: str) -> Dict[str, Any]:
+        """Return a sweep with its children: parameters, status, best value, why it was stopped."""
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/sweep"), dict)
 
     def list(self, workspace: str, **query: Any) -> RunPage:
         """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
@@ -112,17 +116,19 @@ class RunCalls(FileCalls):
         Raises:
             Conflict: it has not ended, or a child run has not.
         """
-        return read_answer(self._transport.request("DELETE", _path(run_id), timeout_s=600.0), deleted_runs)
+        return repeatable_delete(
+            lambda: self.get(run_id), lambda: self._transport.request("DELETE", _path(run_id), timeout_s=600.0)
+        ) or [run_id]
 
     def add_writer(self, run_id: str, *, pid: int, start_ticks: int) -> AddedWriter:
         """Let a process that the run is not log on it; the same process again gets the same folder."""
         body = {"pid": pid, "start_ticks": start_ticks}
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/writers", json=body), added_writer)
 
-    def metrics(self, run_id: str, *, name: Optional[str] = None) -> List[MetricInfo]:
-        return read_records(
-            MetricInfo, self._transport.request("GET", f"{_path(run_id)}/metrics", query={"name": name})
-        )
+    def metrics(self, run_id: str, *, name: Optional[str] = None, system: bool = False) -> List[MetricInfo]:
+        """Return what was logged; with `system` what the run's machine did meanwhile."""
+        query = {"name": name, "system": "true" if system else None}
+        return read_records(MetricInfo, self._transport.request("GET", f"{_path(run_id)}/metrics", query=query))
 
     def metric_values(self, run_id: str, name: Optional[str] = None, rank: Optional[int] = None) -> List[SeriesValues]:
         """Return all values of all series, or of one metric, in the order the metrics were first logged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Optional
 
-from runyard.client.answers import ServerInfo, read_record
+from runyard.client.answers import Collection, ServerInfo, collection, read_answer, read_record
 from runyard.client.transport import Transport
 
 
@@ -19,6 +19,10 @@ class ServerCalls:
     def stop(self) -> None:
         """Ask the private server to leave. Live runs go on; a later call starts it again."""
         self._transport.request("POST", "/server/stop", retry=False)
+
+    def collect(self) -> Collection:
+        """Free the bytes that nothing refers to any more, as far as no upload can count on them."""
+        return read_answer(self._transport.request("POST", "/server/collect", timeout_s=600.0), collection)
 
     def signin_path(self, next: str = "/") -> str:
         """Return a one-time path that signs a browser in and then shows `next`."""

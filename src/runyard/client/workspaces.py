@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import List, Mapping, Optional
 
-from runyard.client.answers import read_record, read_records
+from runyard.client.answers import read_record, read_records, repeatable_delete
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
 from runyard.core.records import Workspace
@@ -19,6 +19,17 @@ class WorkspaceCalls:
 
     def get(self, name: str) -> Workspace:
         return read_record(Workspace, self._transport.request("GET", f"/workspaces/{quote(name)}"))
+
+    def delete(self, name: str) -> List[str]:
+        """Delete the workspace, its assets, experiments and runs; return the runs' ids.
+
+        Raises:
+            Conflict: one of its runs has not ended; nothing was deleted.
+        """
+        return repeatable_delete(
+            lambda: self.get(name),
+            lambda: self._transport.request("DELETE", f"/workspaces/{quote(name)}", timeout_s=600.0),
+        )
 
     def put(
         self,

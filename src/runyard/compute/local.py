@@ -9,10 +9,13 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from runyard.compute.base import ComputeBackend, JobHandle, JobRequest, JobState
-from runyard.compute.spares import SparePool, supervisor_command
+from runyard.compute.spares import SparePool, node_variables, supervisor_command
+from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
+from runyard.core.compute import LOCAL
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import run_folder
 from runyard.core.plain import to_plain
@@ -30,20 +33,24 @@ class LocalBackend(ComputeBackend):
     def __init__(self, settings: Settings) -> None:
         self._home = settings.home
         self._spares = SparePool(settings)
+        self._node_variables = node_variables(os.environ)
         self._lock = threading.Lock()
         self._told: dict[JobHandle, float] = {}
 
     def plan(self, job: JobSpec) -> JobRequest:
-        if job.node_count > 1 or job.spec.distribution.node_count > 1:
+        count = job.spec.distribution.node_count
+        if count > MOST_NODES:
             raise SubmitRejected(
-                f"Run `{job.run_id}` asks for {job.spec.distribution.node_count} nodes on `local`.",
-                why="Several nodes on one machine come with distributed training, in a later release.",
-                hint="Set node_count to 1.",
+                f"Run `{job.run_id}` asks for {count} nodes on `{job.spec.target}`.",
+                why=f"One machine stands for {MOST_NODES} nodes at most.",
+                hint=f"Set node_count to {MOST_NODES} or less.",
             )
         folder = str(run_folder(self._home, job.run_id, job.attempt))
         mode = "--run" if job.interactive_pid is None else "--watch"
         argv = [*supervisor_command(), mode, folder]
-        return JobRequest(job.run_id, job.attempt, job.spec.target, 1, argv, folder, job)
+        submitter = job.submitter if job.spec.target == LOCAL else self._node_variables
+        placed = replace(job, node_count=count, nodes=virtual_nodes(count, job.devices), submitter=submitter)
+        return JobRequest(job.run_id, job.attempt, job.spec.target, count, argv, folder, placed)
 
     def submit(self, request: JobRequest) -> JobHandle:
         handle = JobHandle(request.run_id, request.attempt)

@@ -28,7 +28,11 @@ OURS = (
     "RUNYARD_IDLE_STOP",
     "RUNYARD_PORT",
     "RUNYARD_LOCAL_RUNS",
+    "RUNYARD_GPU_DEVICES",
     "RUNYARD_GRACE",
+    "RUNYARD_HANG_AFTER",
+    "RUNYARD_HANG_FAILS",
+    "RUNYARD_SAMPLE_EVERY",
 )
 
 
@@ -142,9 +146,14 @@ def supervisor_command() -> list[str]:
     return [sys.executable, "-I", os.path.join(os.path.dirname(runyard.__file__), "supervisor", "__main__.py")]
 
 
+def node_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what every process of this machine may know, whoever submitted it."""
+    return {name: value for name, value in environ.items() if name in KEPT or name.startswith("LC_")}
+
+
 def supervisor_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the whole environment of spares and supervisors: an allow list and our own settings."""
-    kept = {name: value for name, value in environ.items() if name in KEPT or name in OURS or name.startswith("LC_")}
+    kept = {**node_variables(environ), **{name: environ[name] for name in OURS if name in environ}}
     kept["RUNYARD_HOME"] = str(settings.home)
     return kept
 

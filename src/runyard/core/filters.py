@@ -2,9 +2,11 @@
 
 filter     := and-terms joined by `or`; `and` binds closer, `not` closest, parentheses group
 comparison := field operator value, or a field alone: it is there
-field      := status, experiment, name, type, created, metrics.<name>, params.<name>, tags.<key>, properties.<key>
+field      := status, experiment, name, type, target, created, metrics.<name>, params.<name>, tags.<key>,
+              properties.<key>
 
-A run that lacks the field fits no comparison with it; `not` turns that round.
+Metrics are numbers and `created` is a time; all else is text for = and !=. Parameters, tags and properties are compared
+as numbers by < <= > >=. A run that lacks the field, or has no number there, fits no comparison; `not` turns that round.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ OPERATORS: Dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 
-PLAIN_FIELDS = ("status", "experiment", "name", "type", "created")
+PLAIN_FIELDS = ("status", "experiment", "name", "type", "target", "created")
 KEYED_FIELDS = ("metrics", "params", "tags", "properties")
 EXAMPLE = 'metrics.loss < 0.1 and tags.team = "vision"'
 
 _EQUALITY = ("=", "!=")
-_ORDERED = ("metrics", "created")
+_ORDERED = (*KEYED_FIELDS, "created")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<mark>[()])|(?P<op><=|>=|!=|==|=|<|>)"""
     r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[^\s()<>=!"']+))""",
@@ -49,7 +51,8 @@ _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(\.\d{1,6})
 
 @dataclass(frozen=True)
 class Comparison:
-    """`field[.key] op value`. The value: a number for metrics, a time for `created`, else text; `present` has none."""
+    """`field[.key] op value`. The value: a number for metrics and wherever labels are compared by size, a time for
+    `created`, else text; `present` has none."""
 
     field: str
     op: str
@@ -80,6 +83,16 @@ def parse_filter(text: str) -> Filter:
     if len(text) > MAX_LENGTH:
         raise InvalidArgument(f"The filter has {len(text)} characters; {MAX_LENGTH} is the most.")
     return _Parser(text).parse()
+
+
+def quoted(text: str) -> str:
+    """Return `text` as a value that a filter can hold, whatever is in it."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+
+
+def find_number(text: Optional[str]) -> Optional[float]:
+    """Return the number that a label's text is, for comparisons by size."""
+    return float(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def holds(wanted: Filter, test: Callable[[Comparison], bool]) -> bool:
@@ -158,7 +171,7 @@ class _Parser:
         if op not in _EQUALITY and field not in _ORDERED:
             self._fail(token, f"`{field}` is text: it is compared by = or != only.")
         self._next += 1
-        return Comparison(field, op, self._value(field), key)
+        return Comparison(field, op, self._value(field, op), key)
 
     def _field(self) -> Tuple[str, str]:
         token = self._take()
@@ -185,20 +198,21 @@ class _Parser:
         self._next += 1
         return _unquoted(token.text)
 
-    def _value(self, field: str) -> Union[str, float, datetime]:
+    def _value(self, field: str, op: str) -> Union[str, float, datetime]:
         token = self._take()
         if token.kind not in ("word", "text"):
             self._fail(token, "A value should be here.")
         text = _unquoted(token.text) if token.kind == "text" else token.text
-        if field == "metrics":
-            return self._number(token)
+        if field == "metrics" or (field in KEYED_FIELDS and op not in _EQUALITY):
+            return self._number(token, field)
         if field == "created":
             return self._time(token, text)
         return self._status(token, text) if field == "status" else text
 
-    def _number(self, token: _Token) -> float:
+    def _number(self, token: _Token, field: str) -> float:
         if token.kind != "word" or not _NUMBER.fullmatch(token.text):
-            self._fail(token, "A metric is compared with a number.")
+            why = "A metric is compared with a number."
+            self._fail(token, why if field == "metrics" else f"`{field}` are compared by size with a number only.")
         return float(token.text)
 
     def _time(self, token: _Token, text: str) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runyard.core.names import check_run_id
+from runyard.core.names import check_run_id, check_workspace_name
 
 
 def server_folder(home: Path) -> Path:
@@ -33,6 +33,16 @@ def run_folder(home: Path, run_id: str, attempt: int) -> Path:
     return runs_folder(home) / check_run_id(run_id) / str(int(attempt))
 
 
+def datastores_folder(home: Path, workspace: str) -> Path:
+    """The folder datastores that every workspace has lie here, each under its name."""
+    return home / "datastores" / check_workspace_name(workspace)
+
+
 def cache_folder(home: Path) -> Path:
     """What can be made again: injection folders, stat caches, environments."""
     return home / "cache"
+
+
+def environments_folder(home: Path) -> Path:
+    """Built environments, a folder per content key; docs/internals/environments.md says what is in it."""
+    return home / "environments"

@@ -12,11 +12,13 @@ from runyard.core.errors import InvalidArgument
 EXPERIMENT_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{0,254}", re.ASCII)
 WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
+ASSET_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 MAX_FILE_NAME = 1024
 MAX_METRIC_NAME = 255
+SYSTEM_METRICS = "_system/"  # begins the names of what a run's machine did; `get_metrics()` leaves them out
 
 
 def make_run_id(experiment: str, *, now: float | None = None) -> str:
@@ -48,6 +50,11 @@ def check_workspace_name(value: str) -> str:
     return _match(
         WORKSPACE_NAME, value, "workspace name", "3 to 33 letters, digits, `_` and `-`, a letter or digit first"
     )
+
+
+def check_asset_name(value: str) -> str:
+    """Return the name of an environment, a compute target, a datastore, a model."""
+    return _match(ASSET_NAME, value, "name", "letters, digits, `_`, `.` and `-`, at most 255, a letter or digit first")
 
 
 def check_content_id(value: str) -> str:
@@ -116,6 +123,10 @@ def check_metric_name(value: object) -> str:
     if any(ord(char) < 32 or 0xD800 <= ord(char) <= 0xDFFF for char in name):
         raise InvalidArgument(f"The metric name {name!r} holds a control character or is not valid UTF-8.")
     return name
+
+
+def is_system_metric(name: str) -> bool:
+    return name.startswith(SYSTEM_METRICS)
 
 
 def _match(pattern: re.Pattern[str], value: str, noun: str, rule: str) -> str:

@@ -112,6 +112,23 @@ class RunFile:
 
 
 @dataclass(frozen=True)
+class Asset:
+    """One version of something a workspace keeps by name: an environment, a compute target, a datastore.
+
+    `key` is a digest of what makes two versions the same; empty when each registration is a version of its own.
+    """
+
+    workspace: str
+    kind: str
+    name: str
+    version: int  # 1, 2, 3…
+    created_at: datetime
+    updated_at: datetime
+    key: str = ""
+    document: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Mark:
     """How far a journal segment has been stored: bytes [0, offset) are in the store."""
 

@@ -5,24 +5,49 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict, List, Optional
 
+from runyard.core.sweeps import SweepSpec
+
 DEFAULT_TIME_LIMIT_S = 2592000
 
 
 @dataclass(frozen=True)
+class ContainerSpec:
+    """The image that a run's processes start in: `image`, or `dockerfile` (its text)."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    image: str = ""
+    dockerfile: str = ""
+    registry: str = ""  # address of the image's registry; with it the image's name has none
+    username: str = ""
+    password: str = ""  # travels to the node; hidden in every record
+    shared_volumes: bool = True
+    shm_size: str = ""
+    arguments: List[str] = field(default_factory=list)  # more words for `podman run` or `docker run`
+
+
+@dataclass(frozen=True)
 class EnvironmentSpec:
-    """Which Python runs the script. `interpreter` None means the submitting interpreter."""
+    """Which Python runs the script.
+
+    `interpreter` is that Python (kind system), the submitting one that a build may start from (uv, conda), or a user's
+    own in the image (container); None: the node's, or the image's.
+    """
 
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 
     name: str = "default-environment"
     version: Optional[str] = None
-    kind: str = "system"  # the EnvironmentBuilder's name
+    kind: str = "system"  # the EnvironmentBuilder's name: system, uv, conda (any conda package), container
     interpreter: Optional[str] = None
     pip_packages: List[str] = field(default_factory=list)
+    pip_options: List[str] = field(default_factory=list)  # as lines of a requirements file: `--index-url https://…`
+    pip_constraints: List[str] = field(default_factory=list)  # requirements that limit versions and install nothing
     conda_packages: List[str] = field(default_factory=list)
     conda_channels: List[str] = field(default_factory=list)
     python_version: Optional[str] = None
     variables: Dict[str, str] = field(default_factory=dict)
+    container: Optional[ContainerSpec] = None
     definition: Dict[str, Any] = field(default_factory=dict)  # Azure's JSON form, for get_details
 
 
@@ -36,6 +61,19 @@ class DistributionSpec:
     node_count: int = 1
     processes_per_node: int = 1
     options: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DataReferenceSpec:
+    """Data of a datastore that the run's processes find at a path, told by AZUREML_DATAREFERENCE_<name>."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    datastore: str
+    path: str = ""  # on the datastore; empty: all of it
+    mode: str = "mount"  # or download, or upload: what the run writes there is copied to the datastore at its end
+    path_on_compute: Optional[str] = None  # below the work folder, unless absolute
+    overwrite: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +95,20 @@ class RunSpec:
     definition: Dict[str, Any] = field(default_factory=dict)  # Azure's `runDefinition`, for get_details
     framework: str = "Python"
     communicator: str = "None"
+    gpus: Optional[int] = None  # per node; None: not said, the target decides
+    share_gpus: bool = False  # take devices that other runs have as well
+    sweep: Optional[SweepSpec] = None  # the run is a sweep: it makes runs of the rest instead of running it
+    data_references: Dict[str, DataReferenceSpec] = field(default_factory=dict)  # by name
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One node of a job as its peers see it; on one machine a virtual node with a loopback address of its own."""
+
+    rank: int
+    address: str
+    name: str
+    gpus: List[str] = field(default_factory=list)  # what CUDA_VISIBLE_DEVICES shall hold
 
 
 @dataclass(frozen=True)
@@ -79,6 +131,8 @@ class JobSpec:
     resource_group: str = ""
     node_rank: int = 0
     node_count: int = 1
+    nodes: List[NodeSpec] = field(default_factory=list)  # those whose part this supervisor runs
+    devices: List[str] = field(default_factory=list)  # GPUs that the engine set aside; the backend gives them to nodes
     submit_cwd: Optional[str] = None
     submitter: Dict[str, str] = field(default_factory=dict)  # the submitting process's variables (`local` only)
     interactive_pid: Optional[int] = None  # a run that we did not launch: watch this process instead of launching

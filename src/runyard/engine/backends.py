@@ -1,4 +1,4 @@
-"""The compute targets this server knows, by name."""
+"""The backends this server starts runs with, by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from runyard.compute import load_backend
 from runyard.compute.base import ComputeBackend
-from runyard.core.errors import SubmitRejected
 from runyard.core.settings import Settings
 
 Backends = Mapping[str, ComputeBackend]
@@ -14,19 +13,3 @@ Backends = Mapping[str, ComputeBackend]
 
 def open_backends(settings: Settings) -> Backends:
     return {"local": load_backend("local", settings)}
-
-
-def backend_for(backends: Backends, target: str) -> ComputeBackend:
-    """Return the target's backend.
-
-    Raises:
-        SubmitRejected: there is no target of that name; the known ones are listed.
-    """
-    found = backends.get(target)
-    if found is None:
-        raise SubmitRejected(
-            f"There is no compute target `{target}`.",
-            why="A run names the machine it should run on.",
-            hint=f"Known here: {', '.join(sorted(backends))}. Set compute_target='local' to run on this machine.",
-        )
-    return found

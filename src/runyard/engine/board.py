@@ -3,42 +3,27 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Iterator
+from dataclasses import replace
 
-
-class Stage(Enum):
-    WAITING = "waiting"  # not handed to its target yet
-    HANDING = "handing"
-    HANDED = "handed"
-
-
-@dataclass(frozen=True)
-class Job:
-    run_id: str
-    target: str
-    launched: bool = True  # false: a run that we only watch; it takes no place on its target
-    stage: Stage = Stage.WAITING
-    attempt: int = 0
-    heard: float = 0.0  # monotonic time of the last word from its supervisor
-    silent: bool = False  # shown as NotResponding
-    gone: int = 0  # polls in a row that found nothing of it
-    adopted_at: float = 0.0
-    retry_at: float = 0.0
-    faults: int = 0
-    fault: str = ""  # why it could not be handed over, in words
+from runyard.engine.job import Job, Stage
+from runyard.engine.places import Books, Lack, Room, lowest_free
+from runyard.engine.targets import Key
 
 
 class Board:
     """Shared between threads; every method is short and never waits for anything but its own lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: Room) -> None:
+        self._room = room
         self._lock = threading.Lock()
         self._jobs: dict[str, Job] = {}
 
     def add(self, job: Job) -> Job:
-        """Put a job on the board unless it is there."""
+        """Put a job on the board unless it is there; one that runs already gets places of its target's."""
         with self._lock:
+            if job.stage is not Stage.WAITING and job.launched:
+                job = replace(job, slots=self._free_slots(job))
             return self._jobs.setdefault(job.run_id, job)
 
     def find(self, run_id: str) -> Job | None:
@@ -67,44 +52,54 @@ class Board:
         with self._lock:
             self._jobs = {key: replace(job, heard=now) for key, job in self._jobs.items()}
 
-    def remove(self, run_id: str) -> None:
+    def remove(self, run_id: str) -> Job | None:
+        """Take a job off the board; return it as it was."""
         with self._lock:
-            self._jobs.pop(run_id, None)
+            return self._jobs.pop(run_id, None)
 
-    def take(self, run_id: str, *, limit: int) -> Job | None:
-        """Reserve a place for this job when one is free and nobody is in front of it."""
+    def take(self, run_id: str, *, now: float) -> Job | None:
+        """Reserve what this job needs when there is room and nobody is in front of it."""
         with self._lock:
-            job = self._jobs.get(run_id)
-            if job is None or job.stage is not Stage.WAITING or not self._has_place(job, limit):
-                return None
-            taken = self._jobs[run_id] = replace(job, stage=Stage.HANDING)
-            return taken
+            return self._start(next((job for job in self._startable(now) if job.run_id == run_id), None))
 
-    def take_next(self, *, limit: int, now: float) -> Job | None:
-        """Reserve a place for the first waiting job that can start now."""
+    def take_next(self, *, now: float) -> Job | None:
+        """Reserve what the first waiting job needs that can start now."""
         with self._lock:
-            full = set()
+            return self._start(next(self._startable(now), None))
+
+    def preview(self, job: Job, *, now: float) -> Job | None:
+        """Return a job that is not on the board as it would start now; None when it would wait."""
+        with self._lock:
+            books = self._books()
+            for _ in self._place_waiting(books, now):
+                pass
+            return books.look(job)[1]
+
+    def lack_of(self, run_id: str, *, now: float) -> Lack:
+        """Return what a waiting job has too little of at the moment."""
+        with self._lock:
+            books = self._books()
             for job in self._jobs.values():
-                if job.stage is not Stage.WAITING or job.retry_at > now or (job.target in full and job.launched):
-                    continue
-                if self._has_place(job, limit):
-                    taken = self._jobs[job.run_id] = replace(job, stage=Stage.HANDING)
-                    return taken
-                full.add(job.target)
-            return None
+                if job.run_id == run_id:
+                    return books.look(job)[0]
+                if job.stage is Stage.WAITING and job.retry_at <= now:
+                    books.place(job)
+        return Lack.NOTHING
 
-    def in_front_of(self, run_id: str) -> list[Job]:
-        """Return the launched jobs that wait longer than this one, oldest first."""
+    def in_front_of(self, job: Job, *, wants_gpus: bool = False) -> list[Job]:
+        """Return the launched jobs that wait longer for the same target (or for GPUs), oldest first."""
         found = []
-        for job in self.jobs():
-            if job.run_id == run_id:
+        for other in self.jobs():
+            if other.run_id == job.run_id:
                 break
-            if job.stage is Stage.WAITING and job.launched:
-                found.append(job)
+            competes = self._key(other) == self._key(job) or (wants_gpus and other.gpus > 0)
+            if other.stage is Stage.WAITING and other.launched and competes:
+                found.append(other)
         return found
 
-    def running(self, target: str) -> list[Job]:
-        return [job for job in self.jobs() if job.launched and job.target == target and job.stage is not Stage.WAITING]
+    def on_target(self, key: Key) -> list[Job]:
+        """Return the launched jobs of a target, waiting ones too, oldest first."""
+        return [job for job in self.jobs() if job.launched and self._key(job) == key]
 
     def jobs(self) -> list[Job]:
         with self._lock:
@@ -114,18 +109,32 @@ class Board:
         with self._lock:
             return len(self._jobs)
 
-    def _has_place(self, job: Job, limit: int) -> bool:
-        """Whether the target has a free place and no job in front of this one wants it."""
-        if limit <= 0 or not job.launched or job.target != "local":
-            return True
-        taken, is_behind = 0, False
-        for other in self._jobs.values():
-            if other.run_id == job.run_id:
-                is_behind = True
-            elif not other.launched or other.target != job.target:
-                continue
-            elif other.stage is not Stage.WAITING:
-                taken += 1
-            elif not is_behind and not other.fault:
-                return False
-        return taken < limit
+    def _startable(self, now: float) -> Iterator[Job]:
+        """Yield the waiting jobs that can start now, oldest first, each as it would start."""
+        return self._place_waiting(self._books(), now)
+
+    def _place_waiting(self, books: Books, now: float) -> Iterator[Job]:
+        for job in self._jobs.values():
+            if job.stage is Stage.WAITING and job.retry_at <= now:
+                placed = books.place(job)
+                if placed is not None:
+                    yield placed
+
+    def _start(self, placed: Job | None) -> Job | None:
+        if placed is not None:
+            self._jobs[placed.run_id] = placed
+        return placed
+
+    def _books(self) -> Books:
+        return Books(self._room, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
+
+    def _free_slots(self, job: Job) -> tuple[int, ...]:
+        target = self._room.targets.find(job.workspace, job.target)
+        if target is None:
+            return ()
+        held = (other for other in self._jobs.values() if self._key(other) == target.key)
+        return lowest_free((slot for other in held for slot in other.slots), target.places_of(job.nodes))
+
+    def _key(self, job: Job) -> Key:
+        target = self._room.targets.find(job.workspace, job.target)
+        return target.key if target is not None else (job.workspace, job.target)

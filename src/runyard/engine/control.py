@@ -11,8 +11,8 @@ from runyard.compute.base import JobHandle, JobState
 from runyard.core.errors import Conflict, InvalidTransition
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.board import Stage
 from runyard.engine.handover import end_unstarted
+from runyard.engine.job import Stage
 from runyard.engine.texts import storable_value
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
 from runyard.store.base import RunQuery
@@ -64,6 +64,8 @@ def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None
             return run
         if _nothing_runs(yard, run):
             return end_unstarted(yard, run)
+        if run.spec.sweep is not None:
+            return _end_sweep(yard, run)
         if run.attempt == 0:
             return _end_unwatched(yard, run)
         run = _show_wish(yard, run)
@@ -82,7 +84,13 @@ def _nothing_runs(yard: Yard, run: Run) -> bool:
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)
-    return yard.backend(run.spec.target).poll([handle]).get(handle) is JobState.GONE
+    return yard.backend(run.workspace, run.spec.target).poll([handle]).get(handle) is JobState.GONE
+
+
+def _end_sweep(yard: Yard, run: Run) -> Run:
+    """Let the sweep end itself: it waits for its children."""
+    yard.wake.set()
+    return _show_wish(yard, run)
 
 
 def _end_unwatched(yard: Yard, run: Run) -> Run:
@@ -109,7 +117,7 @@ def _tell(yard: Yard, run: Run) -> None:
     if run.status.is_terminal:
         return
     try:
-        yard.backend(run.spec.target).cancel(JobHandle(run.id, run.attempt))
+        yard.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The wish is durable; the supervisor learns it with its next heartbeat.
         logger.warning("run %s: its supervisor could not be told to stop at once", run.id, exc_info=True)

@@ -44,14 +44,29 @@ def delete_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str)
         Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
     """
     yard.store.get_experiment(workspace, name)
-    for run in _page(yard, workspace, name, statuses=_LIVE):
-        check_ended(run)
+    _check_all_ended(yard, workspace, name)
     deleted: list[str] = []
     while page := _page(yard, workspace, name):
         for run in page:
             if yard.store.find_run(run.id) is not None:  # a parent may have taken it along
                 deleted += delete_run(yard, shipping, run.id)
     yard.store.delete_experiment(workspace, name)
+    return deleted
+
+
+def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
+    """Delete a workspace with its assets, experiments and runs; return the runs' ids.
+
+    Raises:
+        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+    """
+    yard.store.get_workspace(name)
+    experiments = [found.name for found in yard.store.list_experiments(name, view="All")]
+    for experiment in experiments:
+        _check_all_ended(yard, name, experiment)
+    deleted = [run_id for one in experiments for run_id in delete_experiment(yard, shipping, name, one)]
+    yard.store.delete_workspace(name)
+    yard.targets.remove_workspace(name)
     return deleted
 
 
@@ -84,6 +99,18 @@ def _family(yard: Yard, run_id: str) -> list[Run]:
             if cursor is None:
                 break
     return family
+
+
+def _check_all_ended(yard: Yard, workspace: str, experiment: str) -> None:
+    """Look at the runs of the experiment, and at those of others that would go along with a run of it."""
+    for run in _page(yard, workspace, experiment, statuses=_LIVE):
+        check_ended(run)
+    for run in yard.store.list_unfinished():
+        above = run
+        while above.parent_id is not None:
+            above = yard.store.get_run(above.parent_id)
+            if (above.workspace, above.experiment) == (workspace, experiment):
+                check_ended(run)
 
 
 def _page(yard: Yard, workspace: str, experiment: str, statuses: list[RunStatus] | None = None) -> list[Run]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +12,24 @@ from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict
 from runyard.core.folders import server_folder
 from runyard.core.frames import Frame
+from runyard.core.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.settings import Settings
-from runyard.engine import control, deletes, ends, schedule, watch
+from runyard.engine import control, deletes, ends, schedule, sweeps, watch
 from runyard.engine.backends import Backends, open_backends
+from runyard.engine.board import Board
 from runyard.engine.clock import Clock, SystemClock
 from runyard.engine.ends import StateReport
+from runyard.engine.gpus import Gpus
 from runyard.engine.loop import Loop
+from runyard.engine.places import Room
 from runyard.engine.plan import RunPlan, plan_run
 from runyard.engine.ship import ShipAnswer, Shipping
 from runyard.engine.spool import Spool
 from runyard.engine.submit import Submitted, Watched, submit, watch_run
+from runyard.engine.sweep_report import show_sweep
+from runyard.engine.targets import Targets, builtin_targets
+from runyard.engine.waits import explain_run
 from runyard.engine.writers import Writer, add_writer
 from runyard.engine.yard import Yard, nobody, nothing
 from runyard.store.base import RunStore
@@ -45,12 +52,19 @@ class Engine:
         on_change: Callable[[str], None] = nobody,
         hold_snapshot: Callable[[str], None] = nobody,
         on_delete: Callable[[], None] = nothing,
+        find_gpus: Callable[[], Sequence[Gpu]] = list_gpus,
     ) -> None:
+        opened = backends if backends is not None else open_backends(settings)
+        targets = Targets(builtin_targets(opened, local_runs=settings.local_runs))
+        gpus = Gpus(settings.gpu_devices, find_gpus)
         self.yard = Yard(
             settings=settings,
             store=store,
             artifacts=artifacts,
-            backends=backends if backends is not None else open_backends(settings),
+            backends=opened,
+            targets=targets,
+            gpus=gpus,
+            board=Board(Room(targets, gpus.devices)),
             address=address,
             spool=Spool(server_folder(settings.home) / "spool"),
             clock=clock or SystemClock(),
@@ -63,6 +77,8 @@ class Engine:
 
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
+        self.yard.targets.load(self.yard.store)
+        sweeps.recover_sweeps(self.yard)
         schedule.recover(self.yard)
         deletes.finish_deletes(self.yard, self._shipping)
         if thread:
@@ -75,6 +91,8 @@ class Engine:
             backend.close()
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+        if new.spec.sweep is not None:
+            return sweeps.start_sweep(self.yard, new, submitter=submitter)
         return submit(self.yard, new, submitter=submitter)
 
     def plan(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
@@ -98,6 +116,12 @@ class Engine:
     def delete_experiment(self, workspace: str, name: str) -> list[str]:
         return deletes.delete_experiment(self.yard, self._shipping, workspace, name)
 
+    def delete_workspace(self, name: str) -> list[str]:
+        return deletes.delete_workspace(self.yard, self._shipping, name)
+
+    def show_sweep(self, run_id: str) -> dict[str, Any]:
+        return show_sweep(self.yard, run_id)
+
     def heartbeat(self, run_id: str, attempt: int) -> Run:
         """Note that the run's supervisor lives.
 
@@ -119,12 +143,12 @@ class Engine:
 
     def explained(self, run: Run) -> Run:
         """Return the run with what it waits for right now."""
-        text = schedule.explain_run(self.yard, run)
+        text = explain_run(self.yard, run)
         return run if text == run.waits_for else replace(run, waits_for=text)
 
     def live_runs(self) -> int:
         return len(self.yard.board)
 
     def is_idle(self) -> bool:
-        """Whether no run waits or lives."""
-        return len(self.yard.board) == 0
+        """Whether no run waits or lives and no sweep goes on."""
+        return len(self.yard.board) == 0 and not self.yard.sweeps

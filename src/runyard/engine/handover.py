@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Mapping
 
 from runyard.core.errors import InvalidTransition, UserError
 from runyard.core.plain import from_plain
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.board import Stage
+from runyard.engine.gpu_wish import with_device_order
+from runyard.engine.job import Stage
 from runyard.engine.spool import Spooled
 from runyard.engine.tokens import hash_token, mint_run_token
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
@@ -57,7 +59,7 @@ def end_unstarted(yard: Yard, run: Run) -> Run:
     return ended
 
 
-def draft_job(yard: Yard, new: NewRun) -> JobSpec:
+def draft_job(yard: Yard, new: NewRun, submitter: Mapping[str, str]) -> JobSpec:
     """Return the job that a request would become: enough for a backend to refuse it before anything is stored."""
     return JobSpec(
         run_id=new.id,
@@ -71,18 +73,22 @@ def draft_job(yard: Yard, new: NewRun) -> JobSpec:
         cookie="",
         home=str(yard.settings.home),
         node_count=new.spec.distribution.node_count,
+        submitter=dict(submitter),
     )
 
 
 def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
     """Return the job of the run's present attempt."""
     workspace = yard.store.get_workspace(run.workspace)
+    spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else run.spec
+    held = yard.board.find(run.id)
+    devices = list(held.devices) if held is not None and held.launched else []
     return JobSpec(
         run_id=run.id,
         attempt=run.attempt,
         experiment=run.experiment,
         workspace=run.workspace,
-        spec=from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else run.spec,
+        spec=with_device_order(spec, spooled.submitter) if devices else spec,
         snapshot_root=run.snapshot_root,
         server={**yard.address, "token": token},
         token=token,
@@ -93,6 +99,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         subscription_id=workspace.subscription_id,
         resource_group=workspace.resource_group,
         node_count=run.spec.distribution.node_count,
+        devices=devices,
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
@@ -110,8 +117,8 @@ def _start(yard: Yard, run: Run) -> str | None:
     yard.board.update(run.id, attempt=run.attempt)
     if not is_launched(run):
         yard.store.set_status(run.id, RunStatus.RUNNING, attempt=run.attempt)
-    backend = yard.backend(run.spec.target)
     try:
+        backend = yard.backend(run.workspace, run.spec.target)
         backend.submit(backend.plan(job_of(yard, run, token, spooled)))
     except UserError as error:
         _refused(yard, run, error)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 
-from runyard.engine.board import Stage
+from runyard.engine.job import Stage
 from runyard.engine.memory import give_memory_back
 from runyard.engine.schedule import start_waiting
+from runyard.engine.sweeps import advance_sweeps
 from runyard.engine.watch import look
 from runyard.engine.yard import Yard
 
@@ -45,6 +46,7 @@ class Loop:
             logger.warning("the server was paused for %.0f s; all leases begin anew", now - self._last_tick)
             self._yard.board.renew(now)
         self._last_tick = now
+        advance_sweeps(self._yard)
         start_waiting(self._yard)
         look(self._yard)
 
@@ -71,4 +73,6 @@ class Loop:
 
     def _has_work(self) -> bool:
         """Whether anything can happen without an event: a job to poll, or one to try again."""
+        if self._yard.sweeps:
+            return True
         return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._yard.board.jobs())

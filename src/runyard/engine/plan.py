@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,14 @@ from runyard.compute.base import JobRequest
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import cache_folder
 from runyard.core.records import NewRun
-from runyard.core.specs import RunSpec
+from runyard.core.specs import NodeSpec, RunSpec
 from runyard.engine.handover import draft_job
+from runyard.engine.needs import would_get
 from runyard.engine.redaction import redact, redact_arguments, redact_command, redact_variables
 from runyard.engine.submit import check
 from runyard.engine.yard import Yard
 from runyard.launchers import get_launcher
-from runyard.launchers.base import Placement, Process
+from runyard.launchers.base import Placement, Process, nodes_of
 from runyard.launchers.variables import base_variables
 
 
@@ -28,6 +30,7 @@ class RunPlan:
     run_id: str
     target: str
     node_count: int
+    nodes: list[NodeSpec]
     argv: list[str]
     run_folder: str
     spec: RunSpec
@@ -43,12 +46,13 @@ def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = N
     prepared = check(yard, new)
     if not (prepared.spec.script or prepared.spec.command):
         raise SubmitRejected(f"Run `{new.id}` names neither a script nor a command.", why="There is nothing to run.")
-    job = replace(draft_job(yard, prepared), submitter=dict(submitter or {}))
-    request = yard.backend(prepared.spec.target).plan(job)
+    job = replace(draft_job(yard, prepared, submitter or {}), devices=would_get(yard, prepared, submitter or {}))
+    request = yard.backend(prepared.workspace, prepared.spec.target).plan(job)
     return RunPlan(
         run_id=request.run_id,
         target=request.target,
         node_count=request.node_count,
+        nodes=request.job.nodes,
         argv=redact_arguments(request.argv),
         run_folder=request.run_folder,
         spec=redact(prepared.spec),
@@ -59,14 +63,21 @@ def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = N
 def _processes(request: JobRequest) -> list[Process]:
     job = request.job
     interpreter = job.spec.environment.interpreter or "python"
-    variables = base_variables(
-        job,
+    injection = str(cache_folder(Path(job.home)) / "injection" / runyard.__version__)
+    variables = base_variables(job, run_folder=request.run_folder, injection=injection, interpreter=interpreter)
+    launcher = get_launcher(job.spec.distribution.kind)
+    placement = Placement(
+        f"{request.run_folder}/work",
+        interpreter,
+        variables,
+        nodes=nodes_of(job),
+        ports=launcher.show_ports(job),
         run_folder=request.run_folder,
-        injection=str(cache_folder(Path(job.home)) / "injection" / runyard.__version__),
-        interpreter=interpreter,
+        injection=injection,
+        cores=len(os.sched_getaffinity(0)),
     )
-    placement = Placement(f"{request.run_folder}/work", interpreter, variables)
-    return get_launcher(job.spec.distribution.kind).layout(job, placement)
+    found = [launcher.layout(job, replace(placement, node_rank=node.rank)) for node in nodes_of(job)]
+    return sorted((process for of_node in found for process in of_node), key=lambda process: process.rank)
 
 
 def _shown(process: Process) -> Process:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runyard.core.specs import RunSpec
+from runyard.core.specs import EnvironmentSpec, RunSpec
+from runyard.core.urls import hide_passwords
 
 HIDDEN = "********"
 
@@ -27,11 +28,7 @@ _IN_COMMAND = re.compile(r"(--?([\w\-.]+)(?:=|\s+))(\"[^\"]*\"|'[^']*'|\S+)")
 
 def redact(spec: RunSpec) -> RunSpec:
     """Return the spec as it may be stored and shown; the same object when it holds no secret."""
-    environment = replace(
-        spec.environment,
-        variables=redact_variables(spec.environment.variables),
-        definition=_redact_definition(spec.environment.definition),
-    )
+    environment = _redact_environment(spec.environment)
     shown = replace(
         spec,
         arguments=redact_arguments(spec.arguments),
@@ -41,6 +38,22 @@ def redact(spec: RunSpec) -> RunSpec:
         definition=_redact_definition(spec.definition),
     )
     return spec if shown == spec else shown
+
+
+def _redact_environment(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """Hide the registry's password, and those in the addresses of indexes and packages."""
+    container = spec.container
+    if container is not None and container.password:
+        container = replace(container, password=HIDDEN)
+    return replace(
+        spec,
+        variables=redact_variables(spec.variables),
+        pip_packages=[hide_passwords(line) for line in spec.pip_packages],
+        pip_options=[hide_passwords(line) for line in spec.pip_options],
+        conda_channels=[hide_passwords(line) for line in spec.conda_channels],
+        container=container,
+        definition=_redact_definition(spec.definition),
+    )
 
 
 def redact_arguments(arguments: Sequence[str]) -> list[str]:
@@ -87,4 +100,6 @@ def _redact_definition(value: Any, key: str = "") -> Any:
         return [item if word == shown else shown for item, word, shown in zip(value, words, hidden)]
     if isinstance(value, str) and key == "command":
         return redact_command(value)
-    return [_redact_definition(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, str) and key in ("pip", "channels"):
+        return hide_passwords(value)
+    return [_redact_definition(item, key) for item in value] if isinstance(value, list) else value

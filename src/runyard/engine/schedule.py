@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.board import Job, Stage
 from runyard.engine.handover import hand_over
+from runyard.engine.job import Stage
+from runyard.engine.needs import handed_job, waiting_job
+from runyard.engine.waits import explain
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 logger = logging.getLogger(__name__)
@@ -15,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 def launch_now(yard: Yard, run: Run) -> None:
     """Start a run that was just created, when its target has a place; otherwise it stands in the queue."""
-    if yard.board.take(run.id, limit=yard.settings.local_runs) is not None:
+    if yard.board.take(run.id, now=yard.clock.monotonic()) is not None:
         _hand_over(yard, run.id)
     elif run.status is RunStatus.NOT_STARTED:
         with yard.locks(run.id):
@@ -27,7 +30,7 @@ def launch_now(yard: Yard, run: Run) -> None:
 def start_waiting(yard: Yard) -> None:
     """Start every waiting run that has a place now, oldest first."""
     while True:
-        job = yard.board.take_next(limit=yard.settings.local_runs, now=yard.clock.monotonic())
+        job = yard.board.take_next(now=yard.clock.monotonic())
         if job is None:
             return
         _hand_over(yard, job.run_id)
@@ -42,39 +45,11 @@ def recover(yard: Yard) -> None:
         if waits:
             spooled.discard(run.id)
         if waits or run.attempt:
-            stage = Stage.WAITING if waits else Stage.HANDED
             silent = run.status is RunStatus.NOT_RESPONDING
-            yard.board.add(
-                Job(run.id, run.spec.target, is_launched(run), stage, attempt=run.attempt, heard=now, silent=silent)
-            )
-    for run_id in spooled:
+            job = waiting_job(yard, run) if waits else handed_job(yard, run)
+            yard.board.add(replace(job, heard=now, silent=silent))
+    for run_id in spooled - set(yard.sweeps):  # a sweep's is read for each of its children
         yard.spool.remove(run_id)
-
-
-def explain_run(yard: Yard, run: Run) -> str:
-    """Return what a queued run waits for, in words; empty when it does not wait."""
-    if run.status not in BEFORE_START:
-        return ""
-    job = yard.board.find(run.id)
-    return explain(yard, job) if job is not None else run.waits_for
-
-
-def explain(yard: Yard, job: Job) -> str:
-    if job.stage is not Stage.WAITING:
-        return f"It was handed to `{job.target}`; its supervisor is starting."
-    if job.fault:
-        return f"It could not be handed to `{job.target}` ({job.fault}) and is tried again."
-    running = yard.board.running(job.target)
-    front = yard.board.in_front_of(job.run_id)
-    limit = yard.settings.local_runs
-    text = f"It waits for a free place on `{job.target}`: {len(running)} of {limit} taken by {_names(running)}."
-    return f"{text} In front of it: {_names(front)}." if front else f"{text} It is the next."
-
-
-def _names(jobs: list[Job]) -> str:
-    shown = ", ".join(f"`{job.run_id}`" for job in jobs[:3])
-    rest = len(jobs) - 3
-    return f"{shown} and {rest} more" if rest > 0 else shown or "nobody"
 
 
 def _hand_over(yard: Yard, run_id: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from runyard.core.attempts import is_writer
 from runyard.core.errors import NotFound
 from runyard.core.frames import Frame
 from runyard.core.records import Mark, Run
@@ -55,7 +56,7 @@ class Shipping:
 
         Raises:
             ProtocolError, InvalidArgument: the frames make no sense; nothing was stored.
-            NotFound: a frame names a run that is no descendant.
+            NotFound: a frame names a run that is neither a descendant nor the parent.
         """
         shipment = sort_frames(run_id, frames)
         with self._yard.shipping(run_id):
@@ -101,17 +102,19 @@ class Shipping:
 
     def _take_journals(self, run: Run, named: str, attempt: int, pieces: list[Piece], sides: Sides) -> list[Mark]:
         # Checked here, not before: the sender's own journal, stored a moment ago, may have made this child.
-        if named != run.id and not self._is_below(named, run.id):
+        is_parent = named == run.parent_id and not is_writer(attempt)
+        if named != run.id and not is_parent and not self._is_below(named, run.id):
             raise NotFound(f"There is no run `{named}` below `{run.id}`.")
         marks: dict[tuple[str, int], Mark] = {}
         acted: set[tuple[SegmentKey, int]] = set()
         while pieces:
-            now = self._decode(named, attempt, pieces, sides, acted)
+            now = self._decode(named, attempt, pieces, sides, acted, adds_only=is_parent)
             for mark in self._commit(named, attempt, now):
                 marks[mark.writer, mark.segment] = mark
             if now.end is not None:
                 key, event = now.end
-                act_on_end(self._yard, named, event)
+                if not is_parent:
+                    act_on_end(self._yard, named, event)
                 acted.add((key, event.offset))
             pieces = now.left
         return list(marks.values())
@@ -120,9 +123,16 @@ class Shipping:
         return self._yard.store.find_run(named) is not None and self._yard.store.is_descendant(named, run_id)
 
     def _decode(
-        self, named: str, attempt: int, pieces: list[Piece], sides: Sides, acted: set[tuple[SegmentKey, int]]
+        self,
+        named: str,
+        attempt: int,
+        pieces: list[Piece],
+        sides: Sides,
+        acted: set[tuple[SegmentKey, int]],
+        *,
+        adds_only: bool,
     ) -> _Round:
-        """Decode pieces up to the first END record that was not acted on yet."""
+        """Decode pieces up to the first END record that was not acted on yet. A child only adds to its parent."""
         # numpy loads here, with the first shipment, so that an idle server stays small.
         from runyard.engine.ingest import decode
 
@@ -143,7 +153,7 @@ class Shipping:
                 sides=sides.get((piece.writer, piece.segment)),
                 acted_ends={offset for of, offset in acted if of == key},
             )
-            for event in decoded.events:
+            for event in () if adds_only else decoded.events:
                 act(self._yard, named, event)
             if decoded.part.end > decoded.part.start:
                 found.parts.append(decoded.part)

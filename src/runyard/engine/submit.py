@@ -11,13 +11,13 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.core.plain import to_plain
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.board import Job
 from runyard.engine.handover import draft_job, hand_over, mint_token
+from runyard.engine.needs import find_wish, waiting_job
 from runyard.engine.parameters import parse_parameters
 from runyard.engine.redaction import redact
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
-from runyard.engine.yard import BEFORE_START, Yard, is_launched
+from runyard.engine.yard import BEFORE_START, Yard
 
 MAX_KEY = 200
 
@@ -53,11 +53,15 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
             why="There would be nothing to run.",
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
-    yard.backend(prepared.spec.target).plan(draft_job(yard, prepared))
+    backend = yard.backend(prepared.workspace, prepared.spec.target)
+    backend.plan(draft_job(yard, prepared, submitter or {}))
+    wish = find_wish(yard, prepared.spec, submitter or {})
     shown = redact(prepared.spec)
     whole = None if shown is prepared.spec else to_plain(prepared.spec)
     stored = replace(prepared, spec=shown, parameters={**parse_parameters(shown.arguments), **new.parameters})
     run, is_new = _create(yard, stored, Spooled(submitter=dict(submitter or {}), spec=whole))
+    if is_new and wish.warning:
+        yard.store.update_run(run.id, warnings_add=[{"source": "gpus", "message": wish.warning}])
     launch_now(yard, run)
     return Submitted(yard.store.get_run(run.id), is_new)
 
@@ -92,10 +96,10 @@ def check(yard: Yard, new: NewRun) -> NewRun:
         raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(new.key)}.")
     if new.status is not RunStatus.NOT_STARTED:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
-    yard.backend(new.spec.target)
+    yard.store.get_workspace(new.workspace)
+    _check_target(yard, new)
     _check_script(new)
     _check_limits(new)
-    yard.store.get_workspace(new.workspace)
     _check_parent(yard, new)
     return _with_snapshot(yard, new)
 
@@ -105,6 +109,24 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
         if clean_file_name(name) != name or "/" in name or not path.startswith("/"):
             raise InvalidArgument(f"A watched folder must be a name and an absolute path, found {name!r}: {path!r}.")
     return dict(folders)
+
+
+def _check_target(yard: Yard, new: NewRun) -> None:
+    target = yard.targets.get(new.workspace, new.spec.target)
+    nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
+    if nodes < 1 or processes < 1:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {nodes} nodes with {processes} processes each.",
+            why="There would be nothing to run.",
+            hint="Both numbers must be 1 or more.",
+        )
+    if target.is_pool and target.places is not None and nodes > target.places:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {nodes} node{'s' if nodes > 1 else ''} of `{target.name}`.",
+            why=f"That compute target has {target.places} at most, so the run would wait for ever.",
+            hint=f"Set node_count to {target.places} or less, or `runyard compute update {target.name} "
+            f"--max-nodes {nodes}`.",
+        )
 
 
 def _check_script(new: NewRun) -> None:
@@ -160,14 +182,14 @@ def _create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
             yard.spool.write(new.id, spooled)
         try:
             run, is_new = yard.store.create_run(new)
-        except BaseException:
+        except Exception:
             if known is None:
                 yard.spool.remove(new.id)
             raise
         if run.id != new.id:
             yard.spool.remove(new.id)
         if run.status in BEFORE_START:
-            yard.board.add(Job(run.id, run.spec.target, launched=is_launched(run), attempt=run.attempt))
+            yard.board.add(waiting_job(yard, run))
         return run, is_new
 
 

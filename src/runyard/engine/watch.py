@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from enum import Enum
 
 from runyard.compute.base import JobHandle, JobState
+from runyard.core.compute import LOCAL
 from runyard.core.errors import Conflict
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.board import Job, Stage
+from runyard.engine.job import Job, Stage
 from runyard.engine.yard import BEFORE_START, Yard, handle_of
 
 logger = logging.getLogger(__name__)
@@ -51,9 +52,10 @@ def look(yard: Yard) -> None:
     quiet: dict[str, list[Job]] = defaultdict(list)
     for job in yard.board.jobs():
         if job.stage is Stage.HANDED and now - job.heard >= POLL_AFTER_S:
-            quiet[job.target].append(job)
-    for target, jobs in quiet.items():
-        states = _poll(yard, target, jobs)
+            target = yard.targets.find(job.workspace, job.target)
+            quiet[target.backend if target is not None else LOCAL].append(job)
+    for backend, jobs in quiet.items():
+        states = _poll(yard, backend, jobs)
         for job in jobs:
             verdict = judge(job, states.get(handle_of(job), JobState.UNKNOWN), now)
             try:
@@ -74,12 +76,12 @@ def hear(yard: Yard, run: Run, attempt: int) -> Run:
         return yard.store.get_run(run.id)
 
 
-def _poll(yard: Yard, target: str, jobs: list[Job]) -> Mapping[JobHandle, JobState]:
+def _poll(yard: Yard, backend: str, jobs: list[Job]) -> Mapping[JobHandle, JobState]:
     try:
-        return yard.backend(target).poll([handle_of(job) for job in jobs])
+        return yard.backends[backend].poll([handle_of(job) for job in jobs])
     except Exception:
-        # A compute target is somebody else's code; what it cannot tell stays unknown, which ends nothing.
-        logger.exception("target %s could not be polled", target)
+        # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
+        logger.exception("backend %s could not be polled", backend)
         return {}
 
 
@@ -96,7 +98,7 @@ def _act(yard: Yard, job: Job, verdict: Verdict, now: float) -> None:
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
         yard.board.update(job.run_id, adopted_at=now, gone=0)
-        yard.backend(job.target).adopt(handle_of(job))
+        yard.backend(job.workspace, job.target).adopt(handle_of(job))
     elif verdict is Verdict.GONE:
         yard.board.update(job.run_id, gone=job.gone + 1)
     elif verdict is Verdict.LOST:

@@ -32,6 +32,6 @@ def add_writer(yard: Yard, run_id: str, process: Watched) -> Writer:
     yard.store.add_token(hash_token(token), run_id=run.id, attempt=attempt)
     here = replace(run, attempt=attempt, snapshot_root=None, spec=RunSpec())
     job = job_of(yard, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks))
-    backend = yard.backend(job.spec.target)
+    backend = yard.backend(job.workspace, job.spec.target)
     backend.submit(backend.plan(job))
     return Writer(token, str(run_folder(yard.settings.home, run.id, attempt)), attempt)

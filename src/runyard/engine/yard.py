@@ -12,10 +12,14 @@ from runyard.compute.base import ComputeBackend, JobHandle
 from runyard.core.records import Run
 from runyard.core.settings import Settings
 from runyard.core.statuses import RunStatus
-from runyard.engine.backends import Backends, backend_for
-from runyard.engine.board import Board, Job
+from runyard.engine.backends import Backends
+from runyard.engine.board import Board
 from runyard.engine.clock import Clock, SystemClock
+from runyard.engine.gpus import Gpus
+from runyard.engine.idle_nodes import IdleNodes
+from runyard.engine.job import Job
 from runyard.engine.spool import Spool
+from runyard.engine.targets import Targets
 from runyard.store.base import RunStore
 
 _STRIPES = 64
@@ -48,21 +52,32 @@ class Yard:
     backends: Backends
     address: Mapping[str, Any]
     spool: Spool
-    board: Board = field(default_factory=Board)
+    targets: Targets
+    gpus: Gpus
+    board: Board
+    idle: IdleNodes = field(default_factory=IdleNodes)
     locks: RunLocks = field(default_factory=RunLocks)
     shipping: RunLocks = field(default_factory=RunLocks)
     clock: Clock = field(default_factory=SystemClock)
     on_change: Callable[[str], None] = nobody  # a run's log grew or its status moved
     hold_snapshot: Callable[[str], None] = nobody  # a run is about to name this snapshot: it must stay
     on_delete: Callable[[], None] = nothing  # a run is about to be deleted
+    sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it
     wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
 
-    def backend(self, target: str) -> ComputeBackend:
-        return backend_for(self.backends, target)
+    def backend(self, workspace: str, target: str) -> ComputeBackend:
+        """Return who starts runs on that target.
+
+        Raises:
+            SubmitRejected: the workspace has no target of that name.
+        """
+        return self.backends[self.targets.get(workspace, target).backend]
 
     def ended(self, run: Run) -> None:
         """Take a finished run off the board; whoever waited behind it may start."""
-        self.board.remove(run.id)
+        job = self.board.remove(run.id)
+        if job is not None:
+            self.idle.note_release(job, self.clock.now())
         self.spool.remove(run.id)
         self.on_change(run.id)
         self.wake.set()
@@ -74,4 +89,4 @@ def handle_of(job: Job) -> JobHandle:
 
 def is_launched(run: Run) -> bool:
     """Whether we start the run's processes; otherwise somebody else's process reports about itself."""
-    return bool(run.spec.script or run.spec.command)
+    return bool(run.spec.script or run.spec.command) and run.spec.sweep is None

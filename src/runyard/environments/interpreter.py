@@ -20,7 +20,7 @@ print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.vers
 
 # The current folder, put first by -c, is none of the interpreter's. Only the head of METADATA is read: the email parser
 # behind `distribution.metadata` takes ten times as long.
-_PACKAGES = """
+PACKAGES_SCRIPT = """
 import json, os, platform, re, sys
 sys.path.pop(0)
 from importlib.metadata import distributions
@@ -65,7 +65,7 @@ def find_packages(
     environ = os.environ if variables is None else variables
     kept = _kept_file(cache, "packages", interpreter, environ.get("PYTHONPATH", ""))
     answer = _cached(
-        kept, _is_unchanged, lambda: _ask(interpreter, _PACKAGES, variables, timeout_s=_PACKAGES_TIMEOUT_S)
+        kept, _is_unchanged, lambda: _ask(interpreter, PACKAGES_SCRIPT, variables, timeout_s=_PACKAGES_TIMEOUT_S)
     )
     return {**{key: value for key, value in answer.items() if key != "folders"}, "interpreter": interpreter}
 

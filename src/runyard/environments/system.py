@@ -6,11 +6,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
-from runyard.environments.base import BuiltEnvironment, EnvironmentBuilder
+from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, never
 from runyard.environments.interpreter import NotPython, find_facts, find_packages
 
 OLDEST = (3, 8)
@@ -18,11 +19,17 @@ _HINT = "Set `env.python.interpreter_path` to the full path of a Python, such as
 
 
 class SystemBuilder(EnvironmentBuilder):
-    def __init__(self, *, cache: Optional[Path] = None) -> None:
+    def __init__(self, *, cache: Optional[Path] = None, settings: Optional[Settings] = None) -> None:
         self._cache = None if cache is None else cache / "interpreters"
 
     def build(
-        self, spec: EnvironmentSpec, *, say: Callable[[str], None], variables: Optional[Mapping[str, str]] = None
+        self,
+        spec: EnvironmentSpec,
+        *,
+        say: Say,
+        variables: Optional[Mapping[str, str]] = None,
+        check: Check = never,
+        user: Optional[str] = None,
     ) -> BuiltEnvironment:
         interpreter = find_interpreter(spec.interpreter, variables)
         if not _is_this_one(interpreter):

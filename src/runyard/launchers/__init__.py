@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from runyard.core.errors import NotYetSupported
 from runyard.core.plugins import load_plugin
 from runyard.launchers.base import Launcher
 
-LAUNCHERS = {"single": "runyard.launchers.single:SingleLauncher"}
-_LATER = ("mpi", "pytorch", "tensorflow")
+LAUNCHERS = {
+    "single": "runyard.launchers.single:SingleLauncher",
+    "mpi": "runyard.launchers.mpi:MpiLauncher",
+    "pytorch": "runyard.launchers.pytorch:PyTorchLauncher",
+    "tensorflow": "runyard.launchers.tensorflow:TensorflowLauncher",
+}
 
 
 def get_launcher(name: str) -> Launcher:
@@ -15,14 +18,6 @@ def get_launcher(name: str) -> Launcher:
 
     Raises:
         NotFound: there is none of that name.
-        NotYetSupported: it comes with a later release.
     """
-    if name in _LATER:
-        raise NotYetSupported(
-            f"The distribution `{name}` cannot be launched yet.",
-            why="It comes with distributed training, in a later release.",
-            hint="Submit the script without a distributed configuration (one process), or start the processes yourself "
-            "from a `command`.",
-        )
     launcher: Launcher = load_plugin("launchers", name, LAUNCHERS)()
     return launcher

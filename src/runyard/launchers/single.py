@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from typing import Dict, List, Mapping
+from typing import List
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.specs import JobSpec, RunSpec
+from runyard.core.specs import JobSpec
 from runyard.launchers.base import Launcher, Placement, Process
-
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+from runyard.launchers.processes import process_argv, rank_variables
 
 
 class SingleLauncher(Launcher):
@@ -25,26 +23,3 @@ class SingleLauncher(Launcher):
         variables = rank_variables(placement, rank=0)
         argv = process_argv(job.spec, placement.interpreter, variables)
         return [Process(rank=0, argv=argv, variables=variables, cwd=placement.work_folder)]
-
-
-def rank_variables(placement: Placement, *, rank: int, role: str = "worker") -> Dict[str, str]:
-    """Return the variables of one process."""
-    own = {"RUNYARD_RANK": str(rank), "RUNYARD_ROLE": role, "PWD": placement.work_folder}
-    return {**placement.base_variables, **own}
-
-
-def process_argv(spec: RunSpec, interpreter: str, variables: Mapping[str, str]) -> List[str]:
-    """Return what is executed: `sh -c` for a command, which expands its own variables, or the script with arguments."""
-    if spec.command is not None:
-        return ["/bin/sh", "-c", spec.command]
-    if not spec.script:
-        raise SubmitRejected(
-            "The run has neither a script nor a command.",
-            hint="Give ScriptRunConfig a `script`, a file of its source_directory, or a `command`.",
-        )
-    return [interpreter, spec.script, *(expand(argument, variables) for argument in spec.arguments)]
-
-
-def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replace `$NAME` and `${NAME}` by the process's own variables; an unknown name stays as it is."""
-    return _VARIABLE.sub(lambda match: variables.get(match.group(1) or match.group(2), match.group(0)), text)

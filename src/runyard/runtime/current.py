@@ -49,10 +49,16 @@ def find_context(environ: Optional[Mapping[str, str]] = None) -> Optional[RunCon
         run_folder=folder,
         run_id=run_id,
         attempt=_whole(env.get("RUNYARD_ATTEMPT"), 1),
-        rank=_whole(env.get("RUNYARD_RANK"), 0),
+        rank=_rank(env),
         role=env.get("RUNYARD_ROLE") or "worker",
         home=env.get("RUNYARD_HOME", ""),
     )
+
+
+def _rank(env: Mapping[str, str]) -> int:
+    """Return the rank that we gave the process, or that `torchrun`, which we started, gave one of its own."""
+    given = _whole(env.get("RUNYARD_RANK"), 0)
+    return _whole(env.get("RANK"), given) if env.get("TORCHELASTIC_RUN_ID") else given
 
 
 def _whole(text: Optional[str], default: int) -> int:

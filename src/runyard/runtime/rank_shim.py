@@ -1,7 +1,10 @@
-"""Runs one rank under mpirun or srun: `python -m runyard.runtime.rank_shim --folder RUN_FOLDER -- program arguments…`
+"""Runs one rank below mpirun: `python -I -S rank_shim.py --folder RUN_FOLDER`
 
-The rank's number comes from the launcher's variables. Its output goes into its own log file, its end into
-`exits/<rank>.json` as the reaper writes it, and this process ends the same way. Signals are passed on.
+The rank's number comes from mpirun's variables; what it executes, its variables, folder and log stand in the run's
+`launch.json`. It leads a session of its own, so that signals reach it from us alone, once. `starts/<rank>.json` tells
+that it runs, `exits/<rank>.json` how it ended, both as the reaper writes them, and the supervisor is woken. Then this
+process ends the same way. After a failure it stays a moment: mpirun stops all ranks as soon as it knows, and what they
+would have said about it themselves is worth more. A script by itself: it needs nothing of ours.
 """
 
 from __future__ import annotations
@@ -12,22 +15,30 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Dict, List, Mapping
 
-_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID", "RUNYARD_RANK")
+LINGER_S = 30.0  # the supervisor ends the run long before
+_RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_CANNOT_EXECUTE, _NOT_FOUND = 126, 127
 
 
-def main(argv: Optional[List[str]] = None) -> int:
-    folder, log, command = _parse(sys.argv[1:] if argv is None else argv)
+def main(arguments: List[str]) -> int:
+    if len(arguments) != 2 or arguments[0] != "--folder":
+        sys.exit("usage: rank_shim.py --folder RUN_FOLDER")
+    folder = os.path.abspath(arguments[1])
     rank = find_rank(os.environ)
+    process = find_process(folder, rank)
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # until there is somebody to pass them on to
-    pid = _start(command, f"{folder}/{log or f'user_logs/std_log_process_{rank}.txt'}", rank)
-    for number in _PASSED_ON:
-        signal.signal(number, lambda received, _frame: _pass_on(pid, received))
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+    pid = _start(process, folder, rank)
+    _write(folder, f"starts/{rank}.json", _start_facts(rank, pid))
+    _wake(folder)
+    _pass_signals_on(pid)
     _pid, status, usage = os.wait4(pid, 0)
-    write_exit(folder, rank, status, usage)
+    _write(folder, f"exits/{rank}.json", _exit_facts(folder, rank, status, usage), durable=True)
+    _wake(folder)
+    if status:
+        _linger()
     return _end_alike(status)
 
 
@@ -36,62 +47,92 @@ def find_rank(variables: Mapping[str, str]) -> int:
     for name in _RANK_VARIABLES:
         if variables.get(name, "").isdigit():
             return int(variables[name])
-    return 0
+    sys.exit(f"rank_shim.py: none of {', '.join(_RANK_VARIABLES)} is set: this is to be started by mpirun")
 
 
-def write_exit(folder: str, rank: int, status: int, usage: resource.struct_rusage) -> None:
-    """Write `exits/<rank>.json` beside, make it durable and rename it into place."""
-    if not os.path.isdir(folder):  # removed while we ran: nobody reads it
-        return
-    os.makedirs(f"{folder}/exits", mode=0o700, exist_ok=True)
-    path = f"{folder}/exits/{rank}.json"
-    fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, json.dumps(_exit_facts(rank, status, usage)).encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(f"{path}.tmp", path)
+def find_process(folder: str, rank: int) -> Dict[str, Any]:
+    with open(f"{folder}/launch.json", encoding="utf-8") as file:
+        plan = json.load(file)
+    found: List[Dict[str, Any]] = [process for process in plan["processes"] if process["rank"] == rank]
+    if not found:
+        sys.exit(f"rank_shim.py: {folder}/launch.json knows no rank {rank}")
+    return {**found[0], "umask": plan.get("umask", 0o022)}
 
 
-def _parse(argv: List[str]) -> Tuple[str, Optional[str], List[str]]:
-    options: Dict[str, str] = {}
-    rest = list(argv)
-    while len(rest) > 1 and rest[0] in ("--folder", "--log"):
-        options[rest[0]] = rest[1]
-        rest = rest[2:]
-    if rest[:1] != ["--"] or len(rest) < 2 or "--folder" not in options:
-        sys.exit("usage: python -m runyard.runtime.rank_shim --folder RUN_FOLDER [--log NAME] -- PROGRAM [ARGUMENT…]")
-    return os.path.abspath(options["--folder"]), options.get("--log"), rest[1:]
-
-
-def _start(command: List[str], log: str, rank: int) -> int:
-    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _start(process: Dict[str, Any], folder: str, rank: int) -> int:
     pid = os.fork()
-    if pid == 0:
-        try:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
-            os.execvpe(command[0], command, {**os.environ, "RUNYARD_RANK": str(rank)})
-        except OSError as error:
-            os.write(2, f"{command[0]}: {error.strerror}\n".encode())
-        finally:
-            os._exit(127)
-    os.close(output)
-    return pid
-
-
-def _pass_on(pid: int, number: int) -> None:
+    if pid != 0:
+        return pid
+    code = _NOT_FOUND
     try:
-        os.kill(pid, number)
-    except ProcessLookupError:
+        _become(process, folder)
+    except OSError as error:
+        code = _CANNOT_EXECUTE if isinstance(error, PermissionError) else _NOT_FOUND
+        _leave_word(process, folder, rank, error)
+    finally:
+        os._exit(code)
+
+
+def _become(process: Dict[str, Any], folder: str) -> None:
+    os.setsid()
+    log = os.path.join(folder, process["log"])
+    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for source, target in ((nothing, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.closerange(3, max(output, nothing) + 1)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    os.umask(process["umask"])
+    os.chdir(process["cwd"])
+    # What mpirun and its daemon said about themselves stays; all else is as it was planned.
+    variables = {**os.environ, **process["variables"], "RUNYARD_RANK_PID": str(os.getpid())}
+    os.execvpe(process["argv"][0], process["argv"], variables)
+
+
+def _leave_word(process: Dict[str, Any], folder: str, rank: int, error: OSError) -> None:
+    text = f"runyard: cannot start {process['argv'][0]!r} in {process['cwd']!r}: {error}\n"
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+        with open(f"{folder}/exits/{rank}.error", "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
         pass
 
 
-def _exit_facts(rank: int, status: int, usage: resource.struct_rusage) -> Dict[str, Any]:
-    return {
+def _pass_signals_on(pid: int) -> None:
+    """TERM goes on once: mpirun may say it several times, and a program that saves its work must not begin again."""
+    passed = set()
+
+    def pass_on(number: int, _frame: Any) -> None:
+        if number not in passed:
+            passed.add(number)
+            try:
+                os.killpg(pid, number)
+            except OSError:
+                pass
+
+    for number in _PASSED_ON:
+        signal.signal(number, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
+def _linger() -> None:
+    """Wait until somebody ends us."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    signal.sigtimedwait([signal.SIGTERM], LINGER_S)
+
+
+def _start_facts(rank: int, pid: int) -> Dict[str, Any]:
+    mine = os.getpid()
+    facts = {"rank": rank, "pid": pid, "start_ticks": _start_ticks(pid)}
+    facts.update(shim_pid=mine, shim_start_ticks=_start_ticks(mine))
+    return {**facts, "started_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME), "boot_id": _boot_id()}
+
+
+def _exit_facts(folder: str, rank: int, status: int, usage: resource.struct_rusage) -> Dict[str, Any]:
+    facts: Dict[str, Any] = {
         "rank": rank,
         "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
         "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
@@ -100,12 +141,56 @@ def _exit_facts(rank: int, status: int, usage: resource.struct_rusage) -> Dict[s
         "ended_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         "boot_id": _boot_id(),
     }
+    if facts["code"] in (_CANNOT_EXECUTE, _NOT_FOUND):
+        error = _read(f"{folder}/exits/{rank}.error")
+        facts.update({"error": error} if error else {})
+    return facts
+
+
+def _write(folder: str, name: str, facts: Dict[str, Any], *, durable: bool = False) -> None:
+    """Write beside and rename into place. A run folder that was removed stays so: nobody reads it."""
+    path = f"{folder}/{name}"
+    try:
+        if os.path.isdir(folder):
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, json.dumps(facts).encode())
+            if durable:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(f"{path}.tmp", path)
+    except OSError as error:
+        sys.stderr.write(f"rank_shim.py: {path} could not be written: {error}\n")
+
+
+def _wake(folder: str) -> None:
+    try:
+        fd = os.open(f"{folder}/wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"\n")
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def _start_ticks(pid: int) -> int:
+    text = _read(f"/proc/{pid}/stat")
+    return int(text[text.rfind(")") + 2 :].split()[19]) if text else 0
 
 
 def _boot_id() -> str:
+    return _read("/proc/sys/kernel/random/boot_id")
+
+
+def _read(path: str) -> str:
     try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(4096).strip()
     except OSError:
         return ""
 
@@ -116,10 +201,11 @@ def _end_alike(status: int) -> int:
         return os.WEXITSTATUS(status)
     number = os.WTERMSIG(status)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core file is enough
-    signal.signal(number, signal.SIG_DFL)
+    if number != signal.SIGKILL:
+        signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

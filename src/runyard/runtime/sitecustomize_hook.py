@@ -1,10 +1,12 @@
 """What every Python process of a run does beside the user's code: it leaves facts about its end in the run folder.
 
-`exceptions/<pid>.json` tells of an uncaught exception. `ends/<pid>.json` `{pid, ok, code}` tells how the rank process
-itself ended, for a supervisor that finds the reaper, its parent, gone. A rank process leads its own session, or is
-named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given in the main thread, 1 after an
-uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)` leaves no file at all. So once the
-reaper is gone, `ends/<pid>.code` is written too: one byte, the very code, by the C library's `exit()`.
+`exceptions/<pid>.json` tells of an uncaught exception, with the rank it belongs to and when. `ends/<pid>.json` `{pid,
+ok, code}` tells how the rank process itself ended, for a supervisor that finds the reaper, its parent, gone. A rank
+process leads its own session, or is named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given
+in the main thread, 1 after an uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)`
+leaves no file at all. So once the reaper is gone, `ends/<pid>.code` is written too: one byte, the very code, by the C
+library's `exit()`. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file in memory
+that the supervisor reads.
 
 This module is loaded at every interpreter start: what it needs later is imported later.
 """
@@ -16,6 +18,7 @@ import atexit
 import builtins
 import os
 import sys
+import time
 
 TYPE_CHECKING = False  # importing typing to learn this takes longer than all else here
 if TYPE_CHECKING:
@@ -24,7 +27,13 @@ if TYPE_CHECKING:
 _MOST_MESSAGE = 3000
 _MOST_TRACEBACK = 16000
 _UNBUFFERED = 2  # _IONBF
-_INTERRUPTED = '{"pid": %d, "type": "KeyboardInterrupt", "message": "", "traceback": "", "missing_module": null}'
+_INTERRUPTED = (
+    '{"pid": %d, "rank": %s, "boot_ns": %d, "type": "KeyboardInterrupt", "message": "", "traceback": "", '
+    '"missing_module": null}'
+)
+STACKS_SIGNAL = 50  # a real-time signal that nobody is known to use; written out, because `signal` is slow to import
+STACKS_NAME = "runyard-stacks"
+_STACKS_FD = 950  # out of the way of programs that count on low numbers
 
 
 class _Ending:
@@ -46,6 +55,7 @@ def install(run_folder: str) -> None:
     ending = _Ending(run_folder)
     _chain_excepthook(ending)
     _enable_faulthandler()
+    _answer_for_stacks()
     if _is_rank_process():
         _watch_exit_codes(ending)
         atexit.register(_write_end, ending)
@@ -74,6 +84,37 @@ def _enable_faulthandler() -> None:
             faulthandler.enable()
     except (AttributeError, OSError, RuntimeError, ValueError):  # there is no stderr
         pass
+
+
+def _answer_for_stacks() -> None:
+    """Let STACKS_SIGNAL write the stacks of all threads, also of those that are deep in C code.
+
+    The supervisor sends it only to a process that catches it and still has the file.
+    """
+    import faulthandler
+
+    try:
+        fd = _move_up(os.memfd_create(STACKS_NAME))
+    except (AttributeError, OSError):
+        return
+    try:
+        faulthandler.register(STACKS_SIGNAL, file=fd, all_threads=True)
+    except (AttributeError, OSError, RuntimeError, ValueError):
+        os.close(fd)
+
+
+def _move_up(fd: int) -> int:
+    try:
+        os.fstat(_STACKS_FD)
+        return fd  # somebody has that number
+    except OSError:
+        pass
+    try:
+        high = os.dup2(fd, _STACKS_FD, inheritable=False)
+    except OSError:  # so many files are not allowed
+        return fd
+    os.close(fd)
+    return high
 
 
 def _watch_exit_codes(ending: _Ending) -> None:
@@ -111,10 +152,15 @@ def _report(ending: _Ending, value: Any, trace: Any) -> None:
     try:
         ending.reported = value
         # Any import that calls eval() would make Python forget that it should die by SIGINT.
-        facts = _INTERRUPTED % os.getpid() if isinstance(value, KeyboardInterrupt) else _describe(value, trace)
+        facts = _interrupted() if isinstance(value, KeyboardInterrupt) else _describe(value, trace)
         _write(ending.run_folder, "exceptions", facts)
     except Exception:
         pass
+
+
+def _interrupted() -> str:
+    rank = _rank()
+    return _INTERRUPTED % (os.getpid(), "null" if rank is None else rank, _boot_ns())
 
 
 def _describe(value: Any, trace: Any) -> str:
@@ -124,12 +170,23 @@ def _describe(value: Any, trace: Any) -> str:
     kind = type(value)
     facts = {
         "pid": os.getpid(),
+        "rank": _rank(),
+        "boot_ns": _boot_ns(),
         "type": kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}",
         "message": str(value)[:_MOST_MESSAGE],
         "traceback": "".join(traceback.format_exception(kind, value, trace))[-_MOST_TRACEBACK:],
         "missing_module": value.name if isinstance(value, ModuleNotFoundError) else None,
     }
     return json.dumps(facts)
+
+
+def _rank() -> Optional[int]:
+    text = os.environ.get("RUNYARD_RANK", "")
+    return int(text) if text.isdigit() else None
+
+
+def _boot_ns() -> int:
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _write_end(ending: _Ending) -> None:
@@ -145,8 +202,18 @@ def _write_end(ending: _Ending) -> None:
         _write(ending.run_folder, "ends", facts)
         if os.getppid() != ending.parent:  # nobody of ours collects the exit code
             _have_code_written(f"{ending.run_folder}/ends/{ending.pid}.code")
+        if code and _would_wait_for_peers():
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(code)
     except Exception:
         pass
+
+
+def _would_wait_for_peers() -> bool:
+    """Whether mpi4py is about to finalize MPI, which waits for all ranks: after a failure they never come."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    return mpi is not None and mpi.Is_initialized() and not mpi.Is_finalized()
 
 
 def _have_code_written(path: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, List, Sequence, Union
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 
-_DATA = ("Dataset", "DatasetConsumptionConfig", "OutputFileDatasetConfig", "DataReference")
+_DATA = ("Dataset", "DatasetConsumptionConfig", "OutputFileDatasetConfig")
 
 
 def argument_texts(arguments: Any) -> List[str]:

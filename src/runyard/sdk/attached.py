@@ -9,6 +9,7 @@ import os
 from typing import TYPE_CHECKING, Dict
 
 from runyard.core.errors import NotAllowed
+from runyard.core.process_stat import start_ticks
 from runyard.runtime.current import find_context, get_writer
 from runyard.sdk.edge import azure_error
 
@@ -31,17 +32,11 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     except NotAllowed:
         if context is None:
             raise
-        client.runs.get(run_id)  # a run's token reads its descendants only: their records travel with the run's own
+        client.runs.update(run_id)  # refused unless it is below this run or its parent: their records travel with ours
         return context.writer().for_run(run_id)
     return get_writer(added.folder, run_id, attempt=added.attempt, translate=azure_error)
 
 
 def this_process() -> Dict[str, int]:
     """Return what tells this process from a later one with the same id."""
-    return {"pid": os.getpid(), "start_ticks": _start_ticks()}
-
-
-def _start_ticks() -> int:
-    with open("/proc/self/stat", "rb") as file:
-        # The command's name, in parentheses, may hold spaces; field 22 is the 20th after it.
-        return int(file.read().rpartition(b")")[2].split()[19])
+    return {"pid": os.getpid(), "start_ticks": start_ticks()}

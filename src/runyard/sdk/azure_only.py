@@ -21,6 +21,8 @@ _WITHOUT_EFFECT = (
     "kubernetescompute",
     "credential_passthrough",
     "application_endpoints",
+    "container_instance",
+    "environment.python.base_conda_environment",
     "environment.spark",
     "environment.databricks",
     "environment.r",

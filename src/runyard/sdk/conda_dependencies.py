@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import re
 import sys
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
+from runyard.core.provided import package_name
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.file_values import checked_mapping, checked_value, report_unknown
+from runyard.sdk.requirements_file import expand_lines, split_option
 from runyard.sdk.settings_file import write_text
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*")
 _DEFAULT_PIP = "azureml-defaults"
 _HEADER = "# Conda environment specification: used for runs with userManagedDependencies=False.\n"
 _KEYS = ("name", "dependencies", "channels", "prefix", "variables")
+_LIMITED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._\-]*)\s*(\[[^\]]*\])?\s*(\(?\s*(?:[<>=!~][^;@]*)?)(?:;(.*))?")
 _EXACT = re.compile(r"\s*={0,3}\s*([0-9]+(?:\.[0-9]+)*)(?:\.\*|=.*)?\s*")
 
 
@@ -36,15 +38,17 @@ class CondaDependencies:
         self._conda: List[str] = []
         self._pip: List[str] = [_DEFAULT_PIP]
         self._channels: List[str] = ["anaconda", "conda-forge"]
-        self._index_url: Optional[str] = None
         self._name = "project_environment"
+        self._source: Optional[str] = None
         if conda_dependencies_file_path is not None:
             from runyard.sdk.yaml_reader import read_yaml
 
-            path = os.path.expanduser(os.fspath(conda_dependencies_file_path))
-            self._take(read_yaml(path), str(path))
+            path = os.path.abspath(os.path.expanduser(os.fspath(conda_dependencies_file_path)))
+            self._source = path
+            self._take(read_yaml(path), path)
         elif _underlying_structure is not None:
-            self._take(_underlying_structure, "condaDependencies")
+            self._source = "condaDependencies"
+            self._take(_underlying_structure, self._source)
 
     @staticmethod
     def create(
@@ -76,7 +80,7 @@ class CondaDependencies:
 
     @property
     def pip_options(self) -> List[str]:
-        return [line for line in self._pip_lines() if line.startswith("-")]
+        return [line for line in self._pip if line.startswith("-")]
 
     @property
     def conda_channels(self) -> List[str]:
@@ -89,21 +93,26 @@ class CondaDependencies:
         self._pip.append(package)
 
     def remove_pip_package(self, pip_package: str) -> None:
-        name = package_name(pip_package)
-        self._pip = [line for line in self._pip if line.startswith("-") or package_name(line) != name]
+        name = requirement_name(pip_package)
+        self._pip = [line for line in self._pip if line.startswith("-") or requirement_name(line) != name]
 
     def add_conda_package(self, conda_package: str) -> None:
         """Add a package; `python=3.10` sets the Python version."""
         package = _checked(conda_package)
-        if package_name(package) == "python":
-            self._want_python(package[len("python") :])
+        if conda_name(package) == "python":
+            self._want_python(package.rpartition("::")[2][len("python") :])
         elif package not in self._conda:
             self._conda.append(package)
 
     def remove_conda_package(self, conda_package: str) -> None:
-        if package_name(conda_package) == "python":
+        """Remove that line; when there is none, every line of that package, whatever its version."""
+        name = conda_name(conda_package)
+        if name == "python":
             raise UserErrorException("The python package cannot be removed. Use set_python_version() to change it.")
-        self._conda = [package for package in self._conda if package != conda_package]
+        if conda_package in self._conda:
+            self._conda = [package for package in self._conda if package != conda_package]
+        else:
+            self._conda = [package for package in self._conda if conda_name(package) != name]
 
     def add_channel(self, channel: str) -> None:
         if channel not in self._channels:
@@ -123,14 +132,22 @@ class CondaDependencies:
         self._pip = [_checked(line) for line in pip_requirements]
 
     def set_pip_option(self, pip_option: str) -> None:
-        if pip_option not in self._pip:
-            self._pip.append(_checked(pip_option))
+        """Add a line such as `--pre` or `--extra-index-url https://…`."""
+        option = _checked(pip_option)
+        if not option.startswith("-"):
+            raise UserErrorException(f"A pip option begins with `-`, found {pip_option!r}. Use add_pip_package().")
+        if option not in self._pip:
+            self._pip.append(option)
 
     def remove_pip_option(self, pip_option: str) -> None:
-        self._pip = [line for line in self._pip if line.split(" ")[0] != pip_option.split(" ")[0]]
+        """Remove that line; given without a value, every line of that option."""
+        name, value = split_option(pip_option)
+        self._pip = [line for line in self._pip if not _is_option(line, name, value)]
 
     def set_pip_index_url(self, index_url: str) -> None:
-        self._index_url = index_url
+        """Take packages from this index instead of the one that pip is configured with."""
+        self.remove_pip_option("--index-url")
+        self._pip.insert(0, f"--index-url {_checked(index_url)}")
 
     def add_tensorflow_pip_package(self, core_type: str = "cpu", version: Optional[str] = None) -> None:
         self.add_pip_package(_tensorflow(core_type) + (f"=={version}" if version else ""))
@@ -143,18 +160,21 @@ class CondaDependencies:
 
     @staticmethod
     def merge_requirements(requirements: Iterable[str]) -> List[str]:
-        """Return one line per package, its version limits joined with commas."""
-        limits: Dict[str, List[str]] = {}
-        for line in requirements:
-            match = re.match(r"([A-Za-z0-9][A-Za-z0-9._\-]*(?:\[[^\]]*\])?)\s*(.*)", line)
-            name, limit = match.groups() if match else (line, "")
-            limits.setdefault(name, []).extend([limit] if limit else [])
-        return [name + ",".join(limit) for name, limit in limits.items()]
+        """Return one line per package, its version limits joined with commas: `a>1`, `A<3` become `a>1,<3`."""
+        limits: Dict[Tuple[str, str, str], List[str]] = {}
+        names: Dict[Tuple[str, str, str], str] = {}
+        for line in _list_of(requirements, "requirements"):
+            name, extras, limit, marker = _parts(_checked(line))
+            key = (requirement_name(name), extras, marker)
+            names.setdefault(key, name)
+            known = limits.setdefault(key, [])
+            known += [part for part in (limit,) if part and part not in known]
+        return [names[key] + key[1] + ",".join(found) + key[2] for key, found in limits.items()]
 
     def as_dict(self) -> Dict[str, Any]:
         dependencies: List[Any] = [f"python={self._python}"]
-        if self._pip_lines():
-            dependencies.append({"pip": self._pip_lines()})
+        if self._pip:
+            dependencies.append({"pip": list(self._pip)})
         return {
             "name": self._name,
             "dependencies": dependencies + self._conda,
@@ -194,7 +214,8 @@ class CondaDependencies:
             if isinstance(item, str):
                 self.add_conda_package(item)
             elif isinstance(item, dict) and list(item) == ["pip"]:
-                self.set_pip_requirements(checked_value([], item["pip"], f"{place}: pip"))
+                lines = [_checked(line) for line in checked_value([], item["pip"], f"{place}: pip")]
+                self._pip += expand_lines(lines, os.path.dirname(place) or os.getcwd(), f"{place}: pip")
             else:
                 raise UserErrorException(
                     f"{place}: a dependency is a package or `pip:` with a list, found {item!r:.100}."
@@ -211,14 +232,35 @@ class CondaDependencies:
         """The Python version that the user named, None when it is only the default."""
         return self._python if self._python_given else None
 
-    def _pip_lines(self) -> List[str]:
-        return ([f"--index-url {self._index_url}"] if self._index_url else []) + self._pip
+    @property
+    def _is_default(self) -> bool:
+        """Whether nobody has said anything: it was made from nothing and never changed."""
+        return self._source is None and self.as_dict() == CondaDependencies().as_dict()
 
 
-def package_name(requirement: str) -> str:
-    """Return the package's name in the one form of PEP 503, without version, extras and markers."""
-    match = _NAME.match(requirement.strip())
-    return re.sub(r"[-_.]+", "-", match.group().rstrip("-_.")).lower() if match else requirement.strip()
+def requirement_name(requirement: str) -> str:
+    """Return the package's name in the one form of PEP 503; an address or a path has none and stands for itself."""
+    text = requirement.strip()
+    is_place = "://" in text.partition("@")[0] or text.startswith((".", "/", "~"))
+    return text if is_place else package_name(text) or text
+
+
+def conda_name(package: str) -> str:
+    """Return the name of a conda package, which may say its channel: `conda-forge::numpy=2`."""
+    return requirement_name(package.rpartition("::")[2])
+
+
+def _parts(requirement: str) -> Tuple[str, str, str, str]:
+    """Return name, extras, version limit and marker; what is no name with limits (an address, a path) is all name."""
+    match = _LIMITED.fullmatch(requirement)
+    if match is None:
+        return requirement, "", "", ""
+    name, extras, limit, marker = match.groups()
+    return name, extras or "", limit.strip().strip("()").strip(), f"; {marker.strip()}" if marker else ""
+
+
+def _is_option(line: str, name: str, value: str) -> bool:
+    return line.startswith("-") and split_option(line)[0] == name and value in ("", split_option(line)[1])
 
 
 def _tensorflow(core_type: str) -> str:

@@ -2,119 +2,46 @@
 
 from __future__ import annotations
 
-import os
 from copy import deepcopy
-from typing import Any, Dict, Iterable, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Union
 
-from runyard.sdk.conda_dependencies import CondaDependencies
 from runyard.sdk.edge import translates_errors
-from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.environment_sections import (
+    DEFAULT_CPU_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    MPI_CPU_IMAGE,
+    MPI_GPU_IMAGE,
+    ContainerRegistry,
+    DatabricksSection,
+    DockerSection,
+    Platform,
+    PythonSection,
+    SparkSection,
+)
 from runyard.sdk.guarded import Guarded
-from runyard.sdk.not_yet import refuse
 
-DEFAULT_CPU_IMAGE = "azureml/openmpi4.1.0-ubuntu22.04"
-DEFAULT_GPU_IMAGE = "azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
-MPI_CPU_IMAGE = DEFAULT_CPU_IMAGE
-MPI_GPU_IMAGE = DEFAULT_GPU_IMAGE
+if TYPE_CHECKING:
+    from runyard.sdk.environment_build import EnvironmentBuild, ImageDetails
+    from runyard.sdk.workspace import Workspace
+
 DEFAULT_NAME = "default-environment"
+__all__ = [
+    "DEFAULT_CPU_IMAGE",
+    "DEFAULT_GPU_IMAGE",
+    "DEFAULT_NAME",
+    "MPI_CPU_IMAGE",
+    "MPI_GPU_IMAGE",
+    "ContainerRegistry",
+    "DatabricksSection",
+    "DockerSection",
+    "Environment",
+    "Platform",
+    "PythonSection",
+    "SparkSection",
+]
 
 
-class PythonSection(Guarded):
-    """`user_managed_dependencies` True: run in the submitting interpreter, or in `interpreter_path`."""
-
-    conda_dependencies: CondaDependencies
-
-    def __init__(self) -> None:
-        self.user_managed_dependencies = False
-        self.interpreter_path = "python"
-        self.conda_dependencies_file: Optional[str] = None
-        self.base_conda_environment: Optional[str] = None
-        self.conda_dependencies = CondaDependencies()
-        self._seal()
-
-    def to_plain(self) -> Dict[str, Any]:
-        found = super().to_plain()
-        dependencies = self.conda_dependencies
-        found["condaDependencies"] = dependencies.as_dict() if isinstance(dependencies, CondaDependencies) else None
-        return found
-
-
-class ContainerRegistry(Guarded):
-    def __init__(self) -> None:
-        self.address: Optional[str] = None
-        self.username: Optional[str] = None
-        self.password: Optional[str] = None
-        self.registry_identity: Optional[str] = None
-        self._seal()
-
-    def to_plain(self) -> Dict[str, Any]:
-        return {**super().to_plain(), "password": None if self.password is None else "***"}
-
-
-class DockerSection(Guarded):
-    """Kept for later releases; a run in a container is not there yet."""
-
-    _unused = frozenset({"gpu_support"})
-
-    def __init__(self) -> None:
-        self.enabled = False
-        self._base_image: Optional[str] = DEFAULT_CPU_IMAGE
-        self._base_dockerfile: Optional[str] = None
-        self.build_context: Any = None
-        self.shared_volumes = True
-        self.shm_size: Optional[str] = "2g"
-        self.arguments: List[str] = []
-        self.base_image_registry = ContainerRegistry()
-        self.platform = Platform()
-        self.gpu_support = False
-        self._seal()
-
-    @property
-    def base_image(self) -> Optional[str]:
-        return self._base_image
-
-    @base_image.setter
-    def base_image(self, value: Optional[str]) -> None:
-        self._base_image = value
-        if value is not None:  # only an image takes the Dockerfile's place
-            self._base_dockerfile = None
-
-    @property
-    def base_dockerfile(self) -> Optional[str]:
-        return self._base_dockerfile
-
-    @base_dockerfile.setter
-    def base_dockerfile(self, value: Optional[str]) -> None:
-        self._base_dockerfile = value
-        if value is not None:
-            self._base_image = None
-
-
-class Platform(Guarded):
-    def __init__(self) -> None:
-        self.os = "Linux"
-        self.architecture = "amd64"
-        self._seal()
-
-
-class SparkSection(Guarded):
-    def __init__(self) -> None:
-        self.repositories: List[str] = []
-        self.packages: List[Any] = []
-        self.precache_packages = True
-        self._seal()
-
-
-class DatabricksSection(Guarded):
-    def __init__(self) -> None:
-        self.maven_libraries: List[Any] = []
-        self.pypi_libraries: List[Any] = []
-        self.rcran_libraries: List[Any] = []
-        self.jar_libraries: List[Any] = []
-        self.egg_libraries: List[Any] = []
-        self._seal()
-
-
+# The methods load what they are about when they are called: most processes that import this only pass one on.
 @translates_errors
 class Environment(Guarded):
     """A named environment: `python`, `docker` and `environment_variables` say what a run starts in.
@@ -150,49 +77,96 @@ class Environment(Guarded):
 
     @staticmethod
     def from_pip_requirements(name: str, file_path: str, pip_version: Optional[str] = None) -> Environment:
-        """Return an environment with the packages of a requirements file.
+        """Return an environment with the packages of a requirements file, read as pip reads it (`-r`, `-c`, `-e` too).
 
         Raises:
-            UserErrorException: the file is missing, or names another file (`-r`), which is not read.
+            UserErrorException: the file, or one that it names, is missing or holds what no environment can have.
         """
-        environment = Environment(name)
-        environment.python.conda_dependencies = CondaDependencies.create(pip_packages=_read_requirements(file_path))
-        return environment
+        from runyard.sdk.environment_sources import from_pip
+
+        return from_pip(name, file_path, pip_version)
 
     @staticmethod
     def from_conda_specification(name: str, file_path: str) -> Environment:
-        """Return an environment with the packages of a conda environment file."""
-        environment = Environment(name)
-        environment.python.conda_dependencies = CondaDependencies(file_path)
-        return environment
+        """Return an environment with the packages of a conda environment file; one without Python gets this one's.
+
+        Raises:
+            UserErrorException: the file is missing, or is no conda environment file.
+        """
+        from runyard.sdk.environment_sources import from_conda
+
+        return from_conda(name, file_path)
 
     @staticmethod
-    def from_existing_conda_environment(name: str, conda_environment_name: str) -> Environment:
-        refuse(
-            "`Environment.from_existing_conda_environment`",
-            hint="Set env.python.user_managed_dependencies = True and env.python.interpreter_path to that conda "
-            "environment's bin/python.",
-        )
+    def from_existing_conda_environment(name: str, conda_environment_name: str) -> Optional[Environment]:
+        """Return an environment with the packages of a conda environment of this machine; None where conda is absent.
+
+        Raises:
+            UserErrorException: conda knows no such environment.
+        """
+        from runyard.sdk.environment_sources import from_conda_environment
+
+        return from_conda_environment(name, conda_environment_name)
 
     @staticmethod
-    def from_docker_image(name: str, image: str, **_kwargs: Any) -> Environment:
-        refuse("`Environment.from_docker_image`")
+    def from_docker_image(
+        name: str,
+        image: str,
+        container_registry: Optional[ContainerRegistry] = None,
+        conda_specification: Optional[str] = None,
+        pip_requirements: Optional[str] = None,
+    ) -> Environment:
+        """Return an environment on an image; without packages of its own, the image's Python is used as it is.
+
+        Raises:
+            UserErrorException: both conda and pip packages are given, or their file is missing.
+        """
+        from runyard.sdk.environment_sources import from_image
+
+        return from_image(name, image, container_registry, conda_specification, pip_requirements)
 
     @staticmethod
-    def from_dockerfile(name: str, dockerfile: str, **_kwargs: Any) -> Environment:
-        refuse("`Environment.from_dockerfile`")
+    def from_dockerfile(
+        name: str,
+        dockerfile: str,
+        conda_specification: Optional[str] = None,
+        pip_requirements: Optional[str] = None,
+    ) -> Environment:
+        """Return an environment on the image that a Dockerfile (its path or its text) makes.
+
+        Raises:
+            UserErrorException: there is no such file; both conda and pip packages are given.
+        """
+        from runyard.sdk.environment_sources import from_dockerfile
+
+        return from_dockerfile(name, dockerfile, conda_specification, pip_requirements)
 
     @staticmethod
-    def get(workspace: Any, name: str, version: Optional[str] = None, label: Optional[str] = None) -> Environment:
-        refuse("`Environment.get`", hint='Make it here: Environment("name").')
+    def get(
+        workspace: Workspace, name: str, version: Union[str, int, None] = None, label: Optional[str] = None
+    ) -> Environment:
+        """Return a registered or curated environment; upper and lower case are the same. The latest version by default.
+
+        Raises:
+            UserErrorException: there is none (the near names are listed), or both version and label are given.
+        """
+        from runyard.sdk.environment_registry import get
+
+        return get(workspace, name, version, label)
 
     @staticmethod
-    def list(workspace: Any) -> Dict[str, Environment]:
-        refuse("`Environment.list`")
+    def list(workspace: Workspace) -> Dict[str, Environment]:
+        """Return the latest version of every registered environment, and the curated ones, by name."""
+        from runyard.sdk.environment_registry import list_all
+
+        return list_all(workspace)
 
     @staticmethod
-    def label(workspace: Any, name: str, version: str, labels: Iterable[str]) -> None:
-        refuse("`Environment.label`")
+    def label(workspace: Workspace, name: str, version: Union[str, int], labels: Iterable[str]) -> None:
+        """Give a version labels for `get(label=…)`; a label that another version has moves here."""
+        from runyard.sdk.environment_registry import set_labels
+
+        set_labels(workspace, name, version, labels)
 
     @staticmethod
     def load_from_directory(path: str) -> Environment:
@@ -205,17 +179,41 @@ class Environment(Guarded):
 
         return read_folder(path)
 
-    def register(self, workspace: Any) -> Environment:
-        refuse("`Environment.register`", hint="An environment need not be registered: pass it to ScriptRunConfig.")
+    def register(self, workspace: Workspace) -> Environment:
+        """Store it and return it with its version: '1', '2', …; the same content again is the same version.
 
-    def build(self, workspace: Any, **_kwargs: Any) -> Any:
-        refuse("`Environment.build`")
+        Raises:
+            UserErrorException: the name is none, or one that only curated environments have (`AzureML-…`).
+        """
+        from runyard.sdk.environment_registry import register
 
-    def build_local(self, workspace: Any, **_kwargs: Any) -> Any:
-        refuse("`Environment.build_local`")
+        return register(self, workspace)
 
-    def get_image_details(self, workspace: Any) -> Any:
-        refuse("`Environment.get_image_details`")
+    def build(
+        self, workspace: Workspace, image_build_compute: Optional[str] = None, **_kwargs: Any
+    ) -> EnvironmentBuild:
+        """Build it now, so that no run has to wait; return at once: `.status`, `.get_log()`, `.wait_for_completion()`.
+
+        Raises:
+            UserErrorException: it cannot be built, for a reason that is seen before the work.
+        """
+        from runyard.sdk.environment_build import start_build
+
+        return start_build(self, workspace, target=image_build_compute)
+
+    def build_local(self, workspace: Workspace, platform: Any = None, **_kwargs: Any) -> EnvironmentBuild:
+        """Build it on this machine, print the log, and return when it is done."""
+        from runyard.sdk.environment_build import start_build
+
+        build = start_build(self, workspace)
+        build.wait_for_completion(show_output=True)
+        return build
+
+    def get_image_details(self, workspace: Workspace) -> ImageDetails:
+        """Return what its latest build made; `["imageExistsInRegistry"]` is False when there was none."""
+        from runyard.sdk.environment_build import image_details
+
+        return image_details(self, workspace)
 
     def save_to_directory(self, path: str, overwrite: bool = False) -> None:
         """Write the environment into the folder: its definition, the packages and the base Dockerfile.
@@ -226,17 +224,3 @@ class Environment(Guarded):
         from runyard.sdk.environment_file import write_folder
 
         write_folder(self, path, overwrite=overwrite)
-
-
-def _read_requirements(path: str) -> List[str]:
-    if not os.path.isfile(path):
-        raise UserErrorException(f"The requirements file {path!r} does not exist (looked in {os.getcwd()}).")
-    with open(path, encoding="utf-8") as file:
-        lines = [line.split(" #")[0].strip() for line in file.read().replace("\\\n", " ").splitlines()]
-    found = [line for line in lines if line and not line.startswith("#")]
-    for line in found:
-        if line.startswith(("-r", "-c", "--requirement", "--constraint")):
-            raise UserErrorException(
-                f"The requirements file {path!r} names another file ({line!r}). Put its lines here instead."
-            )
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Set
+from typing import Any, Mapping, Set
 
 _SAID: Set[str] = set()
 
@@ -17,3 +17,10 @@ def warn_once(text: str) -> None:
     if text not in _SAID:
         _SAID.add(text)
         warn(text)
+
+
+def note_without_effect(arguments: Mapping[str, Any]) -> None:
+    """Say once which of these arguments, the given ones, only Azure's services act on."""
+    given = sorted(name for name, value in arguments.items() if value is not None)
+    if given:
+        warn_once(f"These arguments of Azure have no effect here: {', '.join(given)}.")

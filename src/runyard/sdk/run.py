@@ -10,7 +10,6 @@ from typing import (
     Dict,
     Iterator,
     Mapping,
-    NoReturn,
     Optional,
     Sequence,
     Tuple,
@@ -20,12 +19,13 @@ from typing import (
 )
 
 from runyard.core.errors import NotFound
+from runyard.core.filters import quoted
 from runyard.core.names import check_run_id
 from runyard.sdk.edge import translates, translates_errors
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
 from runyard.sdk.run_children import RunChildren
-from runyard.sdk.tags import filters
+from runyard.sdk.tags import narrowed
 
 if TYPE_CHECKING:
     from runyard.core import records
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from runyard.sdk.workspace import Workspace
 
 SCRIPT_RUN = "azureml.scriptrun"
+SWEEP_RUN = "hyperdrive"
 R = TypeVar("R", bound="Run")
 Filter = Union[str, Mapping[str, Any], None]
 Factory = Callable[["Experiment", "records.Run"], "Run"]
@@ -57,13 +58,6 @@ class Run(RunChildren):
         """A handle whose facts were just seen."""
         made = cls.__new__(cls)
         made._set_up(experiment, record.id, record)
-        return made
-
-    @classmethod
-    def _unseen(cls: Type[R], experiment: Experiment, run_id: str) -> R:
-        """A handle whose facts are fetched when they are first needed."""
-        made = cls.__new__(cls)
-        made._set_up(experiment, run_id)
         return made
 
     @classmethod
@@ -111,18 +105,30 @@ class Run(RunChildren):
         found = experiment._client.runs.iter(
             experiment.workspace.name,
             experiment=experiment.name,
-            type=type,
-            tag=filters(tags),
-            property=filters(properties),
-            status=[status] if isinstance(status, str) else status,
+            **narrowed(type, tags, properties, status),
             include_children="true" if include_children else None,
         )
         for record in found:
             yield _typed(experiment.workspace, record)
 
     @staticmethod
-    def list_by_compute(compute: Any, *_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Run.list_by_compute`")
+    def list_by_compute(
+        compute: Any,
+        type: Optional[str] = None,
+        tags: Filter = None,
+        properties: Filter = None,
+        status: Union[str, Sequence[str], None] = None,
+    ) -> Iterator[Run]:
+        """Yield the runs that were submitted to a compute target, of all experiments, newest first."""
+        workspace: Workspace = compute.workspace
+        found = workspace._client.runs.iter(
+            workspace.name,
+            filter=f"target = {quoted(str(compute.name))}",
+            **narrowed(type, tags, properties, status),
+            include_children="true",
+        )
+        for record in found:
+            yield _typed(workspace, record)
 
     @staticmethod
     def add_type_provider(runtype: str, run_factory: Factory) -> None:
@@ -177,10 +183,6 @@ class Run(RunChildren):
 
     def register_model(self, model_name: str, *_args: Any, **_kwargs: Any) -> Any:
         refuse("`Run.register_model`", hint="run.download_file('outputs/…') gets the model's file.")
-
-    def _get_outputs_datapath(self) -> Any:
-        """Private in Azure, but notebooks that resume a training call it."""
-        refuse("`Run._get_outputs_datapath`", hint="run.download_files('outputs/', folder) gets the files.")
 
     def get_secret(self, name: str) -> str:
         refuse("`Run.get_secret`", hint="On `local`, the script sees the variables of the submitting process.")
@@ -250,4 +252,8 @@ def _typed(workspace: Workspace, record: records.Run) -> Run:
     factory = Run._types.get(record.type or "")
     if factory is not None:
         return factory(experiment, record)
+    if record.type == SWEEP_RUN:
+        from runyard.sdk.hyperdrive_run import HyperDriveRun  # it is a Run, so this module loads first
+
+        return HyperDriveRun._known(experiment, record)
     return (ScriptRun if record.type == SCRIPT_RUN else Run)._known(experiment, record)

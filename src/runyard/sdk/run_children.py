@@ -6,12 +6,11 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from runyard.core import journal
-from runyard.core.errors import NotAllowed
 from runyard.core.names import check_run_id, make_uuid
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_control import RunControl
-from runyard.sdk.tags import filters, tag_texts
+from runyard.sdk.tags import narrowed, tag_texts
 
 if TYPE_CHECKING:
     from runyard.sdk.interactive import ChildRun
@@ -26,16 +25,11 @@ Filter = Union[str, Mapping[str, Any], None]
 class RunChildren(RunControl):
     @property
     def parent(self) -> Optional[Run]:
-        """The run that this one belongs to, or None. Inside a run, the parent can be cancelled but not read."""
+        """The run that this one belongs to, or None. A script may read it, add to it and cancel it."""
         from runyard.sdk.run import Run  # run.py stands on this module
 
         parent_id = self._facts.parent_id
-        if parent_id is None:
-            return None
-        try:
-            return Run.get(self._experiment.workspace, parent_id)
-        except NotAllowed:
-            return Run._unseen(self._experiment, parent_id)
+        return None if parent_id is None else Run.get(self._experiment.workspace, parent_id)
 
     def child_run(self, name: Optional[str] = None, run_id: Optional[str] = None, outputs: Any = None) -> Run:
         """Make a child run, Running at once; `complete()`, `fail()` or a `with` block ends it.
@@ -83,16 +77,11 @@ class RunChildren(RunControl):
 
         self._flush_family()
         workspace = self._experiment.workspace
-        narrowed: Dict[str, Any] = {
-            "tag": filters(tags),
-            "property": filters(properties),
-            "type": type,
-            "status": [status] if isinstance(status, str) else status,
-        }
+        query = narrowed(type, tags, properties, status)
         parents = [self._run_id]
         while parents:
             parent = parents.pop(0)
-            for record in self._client.runs.iter(workspace.name, parent=parent, **narrowed):
+            for record in self._client.runs.iter(workspace.name, parent=parent, **query):
                 yield _typed(workspace, record)
             if recursive:
                 parents += [found.id for found in self._client.runs.iter(workspace.name, parent=parent)]

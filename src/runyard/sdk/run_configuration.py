@@ -119,6 +119,16 @@ class KubernetesComputeConfiguration(Guarded):
         self._seal()
 
 
+class ContainerInstanceConfiguration(Guarded):
+    """Of 2018, with `target = "containerinstance"`: scripts set it, nothing acts on it."""
+
+    def __init__(self) -> None:
+        self.region: Optional[str] = None
+        self.cpu_cores = 2
+        self.memory_gb = 3.5
+        self._seal()
+
+
 @translates_errors
 class RunConfiguration(Guarded):
     """How a script or command is run: target, environment, distribution, limits, variables.
@@ -143,6 +153,7 @@ class RunConfiguration(Guarded):
     ) -> None:
         self._path = _path
         self._name = _name
+        self._gpus: Optional[int] = None  # per node, as an estimator's use_gpu says it
         self.script = script
         self.arguments: List[Any] = arguments if arguments is not None else []
         self._target = "local"
@@ -172,6 +183,7 @@ class RunConfiguration(Guarded):
         self.command: Union[str, List[str], None] = command if command is not None else ""
         self.environment_variables: Dict[str, str] = {}
         self.application_endpoints: Dict[str, Any] = {}
+        self.container_instance = ContainerInstanceConfiguration()
         if conda_dependencies is not None:
             self.environment.python.conda_dependencies = conda_dependencies
         self._seal()

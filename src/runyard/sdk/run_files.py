@@ -15,6 +15,7 @@ from runyard.sdk.uploading import put_bytes, put_path
 
 if TYPE_CHECKING:
     from runyard.core.records import RunFile
+    from runyard.sdk.datapath import DataPath
 
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 
@@ -63,6 +64,12 @@ class RunFiles(RunWaiting):
         """Return the names of all files of the run."""
         self._flush_own()
         return [file.name for file in self._client.runs.files(self._run_id)]
+
+    def _get_outputs_datapath(self) -> DataPath:
+        """Return a DataPath to a copy of what is in `outputs/` now, for `resume_from` of another run."""
+        from runyard.sdk.run_outputs import outputs_datapath  # loads what is about datastores
+
+        return outputs_datapath(self)  # type: ignore[arg-type]  # this class is one of the bases of Run
 
     def download_file(
         self, name: str, output_file_path: Optional[str] = None, _validate_checksum: bool = False

@@ -29,6 +29,7 @@ class ScriptRunConfig:
         script: path of the script, relative to `source_directory`.
         arguments: numbers and texts; they reach the script as text. `$VAR` is expanded on the node.
         run_config: a whole RunConfiguration; the arguments after it (but `command`) are then ignored with a warning.
+        resume_from: a DataPath; the script gets `--resume-from <its path>` at the end of its arguments.
         max_run_duration_seconds: the run is canceled when it takes longer.
         command: a shell command instead of a script; a list is joined with spaces.
     """
@@ -47,11 +48,6 @@ class ScriptRunConfig:
         command: Union[str, List[str], None] = None,
         docker_runtime_config: Optional[DockerConfiguration] = None,
     ) -> None:
-        if resume_from is not None:
-            raise UserErrorException(
-                f"resume_from takes a DataPath, found {type(resume_from).__name__}.\n"
-                "Pass the checkpoint's path in arguments: arguments=['--resume-from', path]."
-            )
         self.source_directory = source_directory
         self.script = script
         self.arguments = arguments
@@ -69,16 +65,12 @@ class ScriptRunConfig:
                 docker_runtime_config=docker_runtime_config,
             )
             self.run_config = run_config
-            return
-        self.run_config = RunConfiguration()
-        self.run_config.max_run_duration_seconds = max_run_duration_seconds
-        if compute_target is not None:
-            self.run_config.target = compute_target
-        if environment is not None:
-            self.run_config.environment = _checked_environment(environment)
-        _set_docker(self.run_config, docker_runtime_config)
-        if distributed_job_config is not None:
-            _set_distribution(self.run_config, distributed_job_config)
+        else:
+            self.run_config = _new_run_config(
+                compute_target, environment, distributed_job_config, max_run_duration_seconds, docker_runtime_config
+            )
+        if resume_from is not None:
+            self._resume(_with_resume(self.arguments, resume_from, command=self.command))
 
     @property
     def script(self) -> Optional[str]:
@@ -107,6 +99,16 @@ class ScriptRunConfig:
     def command(self, value: Union[str, List[str], None]) -> None:
         self._command = value
 
+    def _resume(self, arguments: List[Any]) -> None:
+        """Take over arguments where they were given, on a copy of a run configuration that is the user's own."""
+        if self._arguments is not None:
+            self.arguments = arguments
+            return
+        from copy import copy
+
+        self.run_config = copy(self.run_config)
+        self.run_config.arguments = arguments
+
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _OWN and not name.startswith("_") and type(self) is ScriptRunConfig:
             _refuse_lost(name, self.__dict__.get("run_config"))
@@ -129,6 +131,43 @@ def _warn_unused(**given: Any) -> None:
     names = [name for name, value in given.items() if value is not None]
     if names:
         warn(f"run_config decides: {', '.join(names)} {'is' if len(names) == 1 else 'are'} not used beside it.")
+
+
+def _new_run_config(
+    compute_target: Any,
+    environment: Optional[Environment],
+    distributed_job_config: Optional[Distribution],
+    max_run_duration_seconds: Optional[float],
+    docker_runtime_config: Optional[DockerConfiguration],
+) -> RunConfiguration:
+    config = RunConfiguration()
+    config.max_run_duration_seconds = max_run_duration_seconds
+    if compute_target is not None:
+        config.target = compute_target
+    if environment is not None:
+        config.environment = _checked_environment(environment)
+    _set_docker(config, docker_runtime_config)
+    if distributed_job_config is not None:
+        _set_distribution(config, distributed_job_config)
+    return config
+
+
+def _with_resume(arguments: Optional[List[Any]], resume_from: Any, *, command: Any) -> List[Any]:
+    """Return the arguments with `--resume-from <path>` at their end."""
+    from runyard.sdk.datapath import DataPath  # few runs resume
+
+    if not isinstance(resume_from, DataPath):
+        raise UserErrorException(
+            f"resume_from takes a DataPath, found {type(resume_from).__name__}.\n"
+            "Make one: DataPath(ws.get_default_datastore(), 'checkpoints'), or take an earlier run's: "
+            "run._get_outputs_datapath()."
+        )
+    if command:
+        raise UserErrorException(
+            "resume_from goes with a script, to which it adds `--resume-from <path>`.\n"
+            "With a command, give the reference as a part of it: command=['python', 'train.py', datastore.path('x')]."
+        )
+    return [*(arguments or []), "--resume-from", resume_from.create_data_reference("MODEL_LOCATION")]
 
 
 def _checked_environment(environment: Environment) -> Environment:

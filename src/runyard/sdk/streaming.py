@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core import records
 
-# The first process's log, in the names of the newer and the older runtime.
-_FIRST = re.compile(r"user_logs/std_log\D*0*(_ps)?\.txt|azureml-logs/\d\d.*\.txt")
+# The first process's log, in the names of the newer and the older runtime; a worker's comes after a server's.
+_FIRST = re.compile(r"user_logs/std_log\D*0*(_ps|_worker)?\.txt|azureml-logs/(?:\d\d.*|hyperdrive)\.txt")
 _PREFERRED = re.compile(r"rank_0|worker_0")
+_BUILD = re.compile(r"azureml-logs/20_[^/]*\.txt")
 PART_BYTES = 1 << 20
 WAIT_S = 5.0
+BUILD_WAIT_S = 0.25  # the program's own log comes next and must not wait
 
 
 def pick_log(names: Iterable[str]) -> Optional[str]:
@@ -28,6 +30,19 @@ def pick_log(names: Iterable[str]) -> Optional[str]:
     preferred = [name for name in found if _PREFERRED.search(name)]
     chosen = preferred or found
     return chosen[-1] if chosen else None
+
+
+def next_log(names: Iterable[str], shown: Optional[str]) -> Optional[str]:
+    """Return the log to show after `shown` (None: the first): a build's, then the program's. None: not there yet."""
+    if shown is not None and not is_build_log(shown):
+        return None
+    found = sorted(names)
+    builds = [name for name in found if is_build_log(name) and name > (shown or "")]
+    return builds[0] if builds else pick_log(name for name in found if not is_build_log(name))
+
+
+def is_build_log(name: str) -> bool:
+    return _BUILD.fullmatch(name) is not None
 
 
 class LogStream:
@@ -52,13 +67,12 @@ class LogStream:
             run = self._patience.ask(lambda: self._client.runs.get(self._run_id))
             # The status is read before the log: a final one means that every byte is there.
             ended = run.status.is_terminal
-            if self._name is None:
-                self._find()
-            grown = self._show_growth(wait_s=None if ended or self._complete else self._wait_s)
+            if self._show_growth(wait_s=self._patient_s(ended)) or self._move_on():
+                continue
             if ended:
-                self._show_rest()
+                self._end_file()
                 return run
-            if not grown and (self._name is None or self._complete):
+            if self._name is None or self._complete:
                 time.sleep(pace.next())
 
     def say(self, text: str) -> None:
@@ -67,12 +81,26 @@ class LogStream:
         self._out.write(text.encode(encoding, "replace").decode(encoding))
         self._out.flush()
 
-    def _find(self) -> None:
+    def _patient_s(self, ended: bool) -> Optional[float]:
+        if ended or self._complete:
+            return None
+        return min(self._wait_s, BUILD_WAIT_S) if is_build_log(self._name or "") else self._wait_s
+
+    def _move_on(self) -> bool:
+        """Begin with the next log, if there is one."""
+        if self._name is not None and not is_build_log(self._name):
+            return False
         files = self._patience.ask(lambda: self._client.runs.files(self._run_id))
-        self._name = pick_log(file.name for file in files)
-        if self._name is not None:
-            title = f"Streaming {self._name}"
-            self.say(f"\n{title}\n{'=' * len(title)}\n\n")
+        name = next_log((file.name for file in files), self._name)
+        if name is None:
+            return False
+        while self._show_growth(wait_s=None):  # where the next log is, all of this one is
+            pass
+        self._end_file()
+        self._name, self._offset, self._complete = name, 0, False
+        title = f"Streaming {name}"
+        self.say(f"\n{title}\n{'=' * len(title)}\n\n")
+        return True
 
     def _show_growth(self, *, wait_s: Optional[float]) -> bool:
         name = self._name
@@ -89,12 +117,12 @@ class LogStream:
         self._show_text(self._decoder.decode(part.data))
         return bool(part.data)
 
-    def _show_rest(self) -> None:
-        while self._show_growth(wait_s=None):
-            pass
+    def _end_file(self) -> None:
         self._show_text(self._decoder.decode(b"", final=True))
+        self._decoder.reset()
         if not self._at_line_start:
             self.say("\n")
+            self._at_line_start = True
 
     def _show_text(self, text: str) -> None:
         if text:

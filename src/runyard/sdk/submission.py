@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
 
+from runyard.core import records
 from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.settings import read_settings
 from runyard.core.specs import RunSpec
+from runyard.data.datastores import get_document
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.azure_only import report_azure_only
+from runyard.sdk.data_plan import datastore_names, plan_data, references_plain
+from runyard.sdk.datastore_list import list_datastores
 from runyard.sdk.distribution_plan import plan_distribution
 from runyard.sdk.environment_plan import plan_environment, variable_texts
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
-from runyard.sdk.run import SCRIPT_RUN, ScriptRun
+from runyard.sdk.run import SCRIPT_RUN, SWEEP_RUN, Run, ScriptRun
 from runyard.sdk.run_configuration import RunConfiguration
 from runyard.sdk.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
 from runyard.sdk.source import store_git_patch, store_source
 from runyard.sdk.source_checks import check_output_folder, check_script, check_source
 from runyard.sdk.tags import tag_texts
+from runyard.sdk.target_check import check_target
 from runyard.sdk.who import user_name
 
 if TYPE_CHECKING:
     from runyard.sdk.experiment import Experiment
-
-TARGETS = ("local",)
+    from runyard.sdk.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,9 @@ class Plan:
 
     source_directory: str
     spec: RunSpec
+    run_id: Optional[str] = None  # None: one is made from the experiment's name
+    type: str = SCRIPT_RUN
+    tags: Mapping[str, Optional[str]] = field(default_factory=dict)
 
 
 def submit(
@@ -47,51 +54,59 @@ def submit(
     tags: Optional[Mapping[str, Any]] = None,
     options: Optional[Mapping[str, Any]] = None,
     parent_id: Optional[str] = None,
-) -> ScriptRun:
-    """Create a run and return it at once.
+) -> Run:
+    """Create a run and return it at once: a ScriptRun, or a HyperDriveRun.
 
     Raises:
         SubmitRejected, InvalidArgument: the plan cannot work; nothing was copied.
         SnapshotRejected: the source folder cannot be stored as it is.
     """
-    if options:
-        raise UserErrorException(f"submit() does not know {', '.join(sorted(options))} for a {type(config).__name__}.")
     texts = tag_texts(tags) if tags else {}
-    plan = plan_submission(config)
+    plan = plan_submission(config, options)
+    check_target(experiment.workspace, plan.spec)
+    check_datastores(experiment.workspace, plan.spec)
     client = experiment._client
     source = store_source(client, plan.source_directory)
     new = NewRun(
         key=make_uuid(),
-        id=make_run_id(experiment.name),
+        id=plan.run_id or make_run_id(experiment.name),
         workspace=experiment.workspace.name,
         experiment=experiment.name,
         spec=plan.spec,
-        type=SCRIPT_RUN,
+        type=plan.type,
         parent_id=parent_id,
         snapshot_id=source.snapshot_id,
         snapshot_root=source.root,
-        tags=texts,
+        tags={**plan.tags, **texts},
         properties=source.properties,
         submitted_by=user_name(),
     )
     created = client.runs.create(new, submitter=submitter_variables() if plan.spec.target == "local" else None)
     store_git_patch(client, created.run.id, source)
-    return ScriptRun._known(experiment, created.run)
+    return ScriptRun._known(experiment, created.run) if plan.type == SCRIPT_RUN else _sweep(experiment, created.run)
 
 
-def plan_submission(config: Any) -> Plan:
+def _sweep(experiment: Experiment, record: records.Run) -> Run:
+    from runyard.sdk.hyperdrive_run import HyperDriveRun  # few submits are sweeps
+
+    return HyperDriveRun._known(experiment, record)
+
+
+def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) -> Plan:
     """Return what `submit` will do with `config`. Touches nothing but to look."""
+    config = _without_options(config, options)
     if not isinstance(config, ScriptRunConfig):
-        raise _not_submittable(config)
+        return _plan_other(config)
     settings = _merged(config)
     source = check_source(config.source_directory)
-    command = command_text(settings.command)
+    arguments, given_command, references = plan_data(settings)
+    command = command_text(given_command)
     script = _script(settings, source, command)
-    environment = plan_environment(settings.environment, use_docker=settings.docker.use_docker)
+    environment = plan_environment(settings.environment, docker=settings.docker)
     spec = RunSpec(
-        target=_target(settings.target),
+        target=settings.target,
         script=script,
-        arguments=argument_texts(settings.arguments),
+        arguments=argument_texts(arguments),
         command=command or None,
         environment=environment,
         distribution=plan_distribution(settings),
@@ -101,10 +116,35 @@ def plan_submission(config: Any) -> Plan:
         output_folders=_output_folders(settings),
         framework=str(settings.framework),
         communicator=str(settings.communicator),
+        gpus=settings._gpus,
+        data_references=references,
     )
     _refuse_data(settings)
     report_azure_only(settings)
     return Plan(source, replace(spec, definition=_definition(settings, spec)))
+
+
+def _plan_other(config: Any) -> Plan:
+    """Return the plan of a sweep: that of one child, with what is varied."""
+    from runyard.sdk.hyperdrive_config import HyperDriveConfig  # few submits are sweeps
+    from runyard.sdk.sweep_plan import plan_sweep, sweep_run_id, sweep_tags
+
+    if not isinstance(config, HyperDriveConfig):
+        raise _not_submittable(config)
+    source = config.source
+    if config.estimator is not None:
+        source = config.estimator._for_sweep(config.hyperparameter_sampling.parameter_space)
+    plan = plan_submission(source)
+    spec = replace(plan.spec, sweep=plan_sweep(config))
+    return replace(plan, spec=spec, run_id=sweep_run_id(config), type=SWEEP_RUN, tags=sweep_tags(config, spec))
+
+
+def check_datastores(workspace: Workspace, spec: RunSpec) -> None:
+    """Raises NotFound: the run's data is on a datastore that its workspace does not have."""
+    if spec.data_references:
+        known = list_datastores(workspace)
+        for name in datastore_names(spec.data_references):
+            get_document(known, name)
 
 
 def submitter_variables() -> Dict[str, str]:
@@ -118,6 +158,15 @@ def submitter_variables() -> Dict[str, str]:
             continue
         found[name] = value
     return found
+
+
+def _without_options(config: Any, options: Optional[Mapping[str, Any]]) -> Any:
+    """Return the ScriptRunConfig that an estimator stands for; only estimators have options."""
+    if hasattr(config, "_as_script_run_config"):
+        return config._as_script_run_config(options)
+    if options:
+        raise UserErrorException(f"submit() does not know {', '.join(sorted(options))} for a {type(config).__name__}.")
+    return config
 
 
 def _merged(config: ScriptRunConfig) -> RunConfiguration:
@@ -148,16 +197,6 @@ def _script(settings: RunConfiguration, source: str, command: str) -> Optional[s
     return check_script(source, settings.script)
 
 
-def _target(name: str) -> str:
-    if name in TARGETS:
-        return name
-    raise SubmitRejected(
-        f"The compute target `{name}` is not known.",
-        why=f"Known: {', '.join(TARGETS)}.",
-        hint="Use compute_target='local'; other machines come with a later release.",
-    )
-
-
 def _time_limit(seconds: Any) -> float:
     if seconds is None:
         return float(THIRTY_DAYS_S)
@@ -173,7 +212,7 @@ def _output_folders(settings: RunConfiguration) -> List[str]:
 
 
 def _refuse_data(settings: RunConfiguration) -> None:
-    for name in ("data_references", "data", "output_data", "datacaches"):
+    for name in ("data", "output_data", "datacaches"):
         if getattr(settings, name):
             refuse(f"`run_config.{name}`", hint="Pass the path of the data in arguments.")
 
@@ -185,6 +224,7 @@ def _definition(settings: RunConfiguration, spec: RunSpec) -> Dict[str, Any]:
         script=spec.script,
         arguments=list(spec.arguments),
         command=spec.command or "",
+        dataReferences=references_plain(spec.data_references),
         maxRunDurationSeconds=settings.max_run_duration_seconds,
         environment=spec.environment.definition,
     )
@@ -193,6 +233,6 @@ def _definition(settings: RunConfiguration, spec: RunSpec) -> Dict[str, Any]:
 
 def _not_submittable(config: Any) -> Exception:
     return UserErrorException(
-        f"submit() takes a ScriptRunConfig, found {type(config).__name__}.\n"
+        f"submit() takes a ScriptRunConfig or an estimator, found {type(config).__name__}.\n"
         "Make one: ScriptRunConfig(source_directory='.', script='train.py')."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.notices import warn
@@ -28,6 +28,21 @@ def filters(wanted: Union[str, Mapping[str, Any], None]) -> Optional[List[str]]:
         return [wanted]
     _check_mapping(wanted, "tags or properties to filter by")
     return [f"{key}={value}" for key, value in wanted.items()]
+
+
+def narrowed(
+    type: Optional[str],
+    tags: Union[str, Mapping[str, Any], None],
+    properties: Union[str, Mapping[str, Any], None],
+    status: Union[str, Sequence[str], None],
+) -> Dict[str, Any]:
+    """Return what these mean to a list of runs."""
+    return {
+        "type": type,
+        "tag": filters(tags),
+        "property": filters(properties),
+        "status": [status] if isinstance(status, str) else status,
+    }
 
 
 def _tag_value(key: str, value: Any) -> Optional[str]:

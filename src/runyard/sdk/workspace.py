@@ -11,12 +11,15 @@ from runyard.sdk.connection import get_client
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException, WorkspaceException
 from runyard.sdk.not_yet import refuse
-from runyard.sdk.notices import warn_once
+from runyard.sdk.notices import note_without_effect
 from runyard.sdk.workspace_config import WorkspaceConfig, find_config, read_config, write_config
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core import records
+    from runyard.sdk.compute import ComputeTarget
+    from runyard.sdk.datastore import Datastore
+    from runyard.sdk.environment import Environment
     from runyard.sdk.experiment import Experiment
     from runyard.sdk.run import Run
 
@@ -106,7 +109,7 @@ class Workspace:
         Raises:
             WorkspaceException: it exists and `exist_ok` is false.
         """
-        _note_without_effect(azure_only)
+        note_without_effect(azure_only)
         client = get_client()
         if not exist_ok and any(known.name == name for known in client.workspaces.list()):
             raise WorkspaceException(
@@ -188,18 +191,25 @@ class Workspace:
 
         return CallableDict((experiment.name, experiment) for experiment in Experiment.list(self))
 
-    # What this version cannot register is not there: these are empty, and `name in ws.models` is an honest no.
     @property
-    def compute_targets(self) -> CallableDict[Any]:
-        return CallableDict()
+    def compute_targets(self) -> CallableDict[ComputeTarget]:
+        """The compute targets by name."""
+        from runyard.sdk.compute import ComputeTarget  # most workspaces are never asked
+
+        return CallableDict((target.name, target) for target in ComputeTarget.list(self))
+
+    # What this version cannot register is not there: these are empty, and `name in ws.models` is an honest no.
 
     @property
     def datasets(self) -> CallableDict[Any]:
         return CallableDict()
 
     @property
-    def environments(self) -> CallableDict[Any]:
-        return CallableDict()
+    def environments(self) -> CallableDict[Environment]:
+        """The registered environments in their latest version, and the curated ones, by name."""
+        from runyard.sdk.environment_registry import list_all  # most workspaces are never asked
+
+        return CallableDict(list_all(self))
 
     @property
     def models(self) -> CallableDict[Any]:
@@ -218,17 +228,36 @@ class Workspace:
         return CallableDict()
 
     @property
-    def datastores(self) -> Any:
-        refuse("`Workspace.datastores`")  # Azure's are never empty: scripts go on with a default one
+    def datastores(self) -> CallableDict[Datastore]:
+        """The datastores by name; `workspaceblobstore` and `workspacefilestore` are always there."""
+        from runyard.sdk.datastore import Datastore  # datastore.py is about workspaces, so it cannot load first
+        from runyard.sdk.datastore_list import list_datastores
 
-    def get_default_datastore(self) -> NoReturn:
-        refuse("`Workspace.get_default_datastore`")
+        found = list_datastores(self)
+        return CallableDict((name, Datastore._known(self, name, document)) for name, document in found.items())
 
-    def set_default_datastore(self, name: str) -> NoReturn:
-        refuse("`Workspace.set_default_datastore`")
+    def get_default_datastore(self) -> Datastore:
+        from runyard.sdk.datastore import Datastore  # as above
 
-    def get_default_compute_target(self, type: str) -> NoReturn:
-        refuse("`Workspace.get_default_compute_target`")
+        return Datastore(self)
+
+    def set_default_datastore(self, name: str) -> None:
+        """Raises UserErrorException: there is none of that name."""
+        from runyard.sdk.datastore import Datastore  # as above
+
+        Datastore(self, name).set_as_default()
+
+    def get_default_compute_target(self, type: str) -> ComputeTarget:
+        """Return `cpu-cluster` for 'CPU' or `gpu-cluster` for 'GPU'.
+
+        Raises:
+            ComputeTargetException: it was not made.
+        """
+        from runyard.sdk.compute import ComputeTarget  # as above
+
+        if str(type).upper() not in ("CPU", "GPU"):
+            raise UserErrorException(f"A default compute target is of type 'CPU' or 'GPU', not {type!r}.")
+        return ComputeTarget(self, f"{type.lower()}-cluster")
 
     def get_default_keyvault(self) -> NoReturn:
         refuse("`Workspace.get_default_keyvault`")
@@ -237,8 +266,15 @@ class Workspace:
         """Raises: UserErrorException, as Azure's does where azureml-mlflow is not installed."""
         refuse("`Workspace.get_mlflow_tracking_uri`", hint="Log with run.log() and its like, or leave MLflow out.")
 
-    def delete(self, *_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Workspace.delete`")
+    def delete(self, delete_dependent_resources: bool = False, no_wait: bool = False) -> None:
+        """Delete the workspace with its experiments, runs and what is registered in it, for good.
+
+        Both arguments are Azure's and have no effect: there are no resources beside it, and it is gone on return.
+
+        Raises:
+            UserErrorException: one of its runs has not ended; nothing was deleted.
+        """
+        self._client.workspaces.delete(self._name)
 
     def get_run(self, run_id: str) -> Run:
         """Return the run of that id, of whatever experiment.
@@ -288,9 +324,3 @@ class Workspace:
 def _from_file(path: str, auth: Any) -> Workspace:
     config = read_config(path)
     return Workspace(config.subscription_id, config.resource_group, config.workspace_name, auth=auth)
-
-
-def _note_without_effect(arguments: Dict[str, Any]) -> None:
-    given = sorted(name for name, value in arguments.items() if value is not None)
-    if given:
-        warn_once(f"These arguments of Azure have no effect here: {', '.join(given)}.")

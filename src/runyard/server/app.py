@@ -11,8 +11,11 @@ import runyard
 from runyard.server import errors
 from runyard.server.openapi import describe_bodies
 from runyard.server.routes import (
+    assets,
     chunks,
+    compute,
     deletes,
+    environments,
     experiments,
     files,
     metrics,
@@ -22,12 +25,29 @@ from runyard.server.routes import (
     runs,
     server,
     snapshots,
+    sweeps,
     workspaces,
 )
 from runyard.server.services import Services
 
 API = "/api/v1"
-MODULES = (server, workspaces, experiments, runs, reports, metrics, files, chunks, snapshots, deletes, plans)
+MODULES = (
+    server,
+    workspaces,
+    experiments,
+    assets,
+    compute,
+    environments,
+    runs,
+    reports,
+    metrics,
+    files,
+    chunks,
+    snapshots,
+    deletes,
+    plans,
+    sweeps,
+)
 
 
 def create_app(services: Services) -> FastAPI:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import threading
+from dataclasses import dataclass
 
-from runyard.artifacts.collect import Collector
+from runyard.artifacts.collect import Collected, Collector
 from runyard.artifacts.content import ContentStore
 from runyard.core.errors import RunyardError
 from runyard.store.base import RunStore
@@ -14,6 +15,13 @@ logger = logging.getLogger(__name__)
 GARBAGE = "garbage"  # the store's value: a run was deleted, and its content not collected yet
 # The first round forgets the snapshots of deleted runs, the second finds that nobody counts on their content.
 ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class Collection:
+    removed: int  # chunks and trees
+    freed_bytes: int
+    rest_within_s: float  # when the last of what is deleted now will be gone
 
 
 class Collecting:
@@ -25,6 +33,7 @@ class Collecting:
         self._collector = collector
         self._deleted = threading.Event()
         self._stopping = threading.Event()
+        self._turn = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="collecting", daemon=True)
 
     def start(self) -> None:
@@ -43,6 +52,14 @@ class Collecting:
         self._store.set_value(GARBAGE, "1")
         self._deleted.set()
 
+    def collect_now(self) -> Collection:
+        """Collect while the caller waits. What an upload may still count on is collected later, as after a delete."""
+        self.note()
+        with self._turn:
+            done = self._collector.collect() or Collected(0, 0)
+        # Two rounds, and what was used just now is held for up to two grace times.
+        return Collection(done.removed, done.freed_bytes, rest_within_s=ROUNDS * 2 * self._grace_s)
+
     def _run(self) -> None:
         while True:
             self._deleted.wait()
@@ -55,7 +72,8 @@ class Collecting:
 
     def _collect(self, *, is_last: bool) -> None:
         try:
-            logger.info("collected %s", self._collector.collect())
+            with self._turn:
+                logger.info("collected %s", self._collector.collect())
             if is_last and not self._deleted.is_set():
                 self._store.set_value(GARBAGE, "")
         except RunyardError:

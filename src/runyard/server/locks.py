@@ -15,6 +15,7 @@ from pathlib import Path
 
 from runyard.core.errors import ServerNotStarted
 from runyard.core.folders import server_folder
+from runyard.core.process_stat import start_ticks
 from runyard.store.mounts import find_network_file_system
 
 _OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes"})
@@ -119,7 +120,7 @@ def lock_file(home: Path) -> Path:
 
 
 def this_process(socket_path: str) -> Holder:
-    return Holder(_host(), _boot_id(), os.getpid(), _start_ticks(), socket_path)
+    return Holder(_host(), _boot_id(), os.getpid(), start_ticks(), socket_path)
 
 
 def _try_flock(descriptor: int, path: Path) -> bool:
@@ -184,8 +185,3 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-def _start_ticks() -> int:
-    # Field 22 of proc(5) stat; the command's name before it may hold spaces.
-    return int(Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[19])

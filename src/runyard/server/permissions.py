@@ -25,9 +25,13 @@ class RunPrincipal:
 Principal = Owner | RunPrincipal
 
 # What a run's code may do beyond runs: workspace assets are its input, content is how its files and snapshots travel.
-FREE_VERBS = frozenset({"read_server", "read_workspace", "put_experiment", "put_content", "read_content"})
+FREE_VERBS = frozenset({"read_server", "read_workspace", "put_experiment", "put_asset", "put_content", "read_content"})
 # On its own run and that run's descendants.
 FAMILY_VERBS = frozenset({"read_run", "write_run", "create_run", "cancel_run", "list_runs"})  # the last: of a parent
+# On the run above as well: scripts log their result on `run.parent`, tag it, and stop it.
+PARENT_VERBS = frozenset({"write_run", "cancel_run"})
+# On every run of the tree it belongs to: steps read what their parent and their siblings found.
+TREE_VERBS = frozenset({"read_run", "list_runs"})
 # On its own run, as the attempt that it is.
 REPORT_VERBS = frozenset({"heartbeat", "state"})
 # By a process that logs on a run from outside of it (`POST /runs/{id}/writers`), or on children that it made there: it
@@ -41,9 +45,13 @@ OWNER_VERBS = frozenset(
         "sign_in",
         "put_workspace",
         "update_experiment",
+        "change_asset",
+        "manage_environments",
         "fail_run",
         "delete_run",
         "delete_experiment",
+        "delete_workspace",
+        "collect",
         "plan_run",
     }
 )
@@ -71,7 +79,7 @@ def require_owner(principal: Principal, verb: str) -> None:
 def _not_allowed(principal: RunPrincipal, verb: str, run_id: str | None) -> NotAllowed:
     return NotAllowed(
         f"This run's token may not {verb.replace('_', ' ')}{f' `{run_id[:80]}`' if run_id else ''}.",
-        why=f"It belongs to run `{principal.run_id}` and reaches only that run and its descendants.",
+        why=f"It belongs to run `{principal.run_id}`: it writes that run and those below, and reads their relatives.",
         hint="Use the user's own token (outside of a run, the SDK does).",
     )
 
@@ -92,8 +100,11 @@ def _run_may(principal: RunPrincipal, verb: str, run_id: str | None, store: RunS
         return False
     if verb in REPORT_VERBS:
         return run_id == principal.run_id
-    if verb == "cancel_run" and run_id == own.parent_id:
+    if verb in PARENT_VERBS and run_id == own.parent_id:
         return True
+    if verb in TREE_VERBS:
+        found = store.find_run(run_id)
+        return found is not None and found.root_id == own.root_id
     return verb in FAMILY_VERBS and _is_family(run_id, principal, store)
 
 

@@ -53,11 +53,11 @@ def take_snapshot(
         SnapshotRejected: the folder is missing, something in it cannot be read, or a link leads out of it.
     """
     path = os.path.realpath(source)
-    root_fd = _open_source(path)
+    root_fd = open_source(path)
     try:
         known = cache if cache is not None else source_cache(home, path)
         with known.lock:
-            snapshot = _Taking(root_fd, content, known, _identity(home), clock).take()
+            snapshot = _Taking(root_fd, content, known, identity(home), clock).take()
     finally:
         os.close(root_fd)
     if say is not None:
@@ -140,7 +140,7 @@ def _size_lines(root: Folder, walk: Walk) -> List[str]:
     return [line] if line is not None else []
 
 
-def _open_source(path: str) -> int:
+def open_source(path: str) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
@@ -151,7 +151,7 @@ def _open_source(path: str) -> int:
         ) from error
 
 
-def _identity(home: Path) -> Optional[Tuple[int, int]]:
+def identity(home: Path) -> Optional[Tuple[int, int]]:
     try:
         status = os.stat(home)
     except OSError:

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 STORES = {
     "memory": "runyard.store.memory:open_memory",
+    "postgresql": "runyard.store.postgres:open_postgres",
     "sqlite": "runyard.store.sqlite:open_sqlite",
 }
 
 
 def open_store(place: str | Path) -> RunStore:
-    """Open `memory:`, `sqlite:<path>`, `<plug-in>:<rest>`, or a path, which is a SQLite file.
+    """Open `memory:`, `sqlite:<path>`, `postgresql://…`, `<plug-in>:<rest>`, or a path, which is a SQLite file.
 
     Raises:
         NotFound: no store of that name; the known ones are listed.

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.filters import Filter
-from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
+from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 
 if TYPE_CHECKING:
@@ -191,6 +191,51 @@ class RunStore(ABC):
         Raises:
             Conflict: it has some.
         """
+
+    @abstractmethod
+    def delete_workspace(self, name: str) -> None:
+        """Delete a workspace that has no experiments, with its assets.
+
+        Raises:
+            Conflict: it has some.
+        """
+
+    @abstractmethod
+    def put_asset(
+        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+    ) -> tuple[Asset, bool]:
+        """Keep the next version of a named thing; the flag says whether it is new.
+
+        A key that the newest version has as well makes it that version. Numbers are not given again after a delete.
+        """
+
+    @abstractmethod
+    def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
+        """Return that version, the newest by default."""
+
+    @abstractmethod
+    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+        """The newest version of each name, by name; with `name` all its versions, oldest first."""
+
+    @abstractmethod
+    def update_asset(
+        self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]
+    ) -> Asset: ...
+
+    @abstractmethod
+    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
+        """Delete all versions; an unknown name is no error."""
+
+    @abstractmethod
+    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
+        """Append to the journal of a run that decides over others (a sweep); return how many events it then has.
+
+        Raises:
+            Conflict: the journal does not end after event number `after`; nothing was written.
+        """
+
+    @abstractmethod
+    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]: ...
 
     @abstractmethod
     def create_run(self, new: NewRun) -> tuple[Run, bool]:

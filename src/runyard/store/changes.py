@@ -7,8 +7,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from runyard.core.errors import Conflict, InvalidTransition
-from runyard.core.records import Experiment, NewRun, Phase, Run, RunFile
+from runyard.core.errors import Conflict, InvalidTransition, NotFound
+from runyard.core.records import Asset, Experiment, NewRun, Phase, Run, RunFile
 from runyard.core.statuses import RunStatus, check_transition
 
 
@@ -215,3 +215,36 @@ def has_runs(experiment: str) -> Conflict:
         why="It has runs; one may have been submitted a moment ago.",
         hint="Delete it again once its runs have ended.",
     )
+
+
+def has_experiments(workspace: str) -> Conflict:
+    return Conflict(
+        f"The workspace `{workspace}` cannot be deleted.",
+        why="It has experiments; one may have been made a moment ago.",
+        hint="Delete it again once its runs have ended.",
+    )
+
+
+def made_asset(
+    workspace: str, kind: str, name: str, document: Mapping[str, Any], *, version: int, key: str, now: datetime
+) -> Asset:
+    """Return the version that a registration makes."""
+    return Asset(workspace, kind, name, version, created_at=now, updated_at=now, key=key, document=dict(document))
+
+
+def changed_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
+    return replace(asset, document=dict(document), updated_at=now)
+
+
+def no_asset(kind: str, name: str, version: int | None) -> NotFound:
+    which = f" with version {version}" if version is not None else ""
+    return NotFound(f"There is no {kind} `{name}`{which}.")
+
+
+def check_next_event(run_id: str, *, last: int, after: int) -> None:
+    """Raise Conflict unless who appends knows every event that the run's journal holds."""
+    if last != after:
+        raise Conflict(
+            f"The journal of run `{run_id}` has {last} events; the writer knows {after}.",
+            why="Somebody else wrote to it meanwhile.",
+        )

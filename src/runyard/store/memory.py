@@ -9,18 +9,23 @@ from typing import Any, TypeVar
 
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.names import make_uuid
-from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
+from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.store.base import Chart, References, RunPage, RunQuery, RunStore, SegmentPart, Series
 from runyard.store.changes import (
     attempted,
+    changed_asset,
     changed_experiment,
     check_ended,
+    check_next_event,
     check_same_request,
     checked_file,
+    has_experiments,
     has_runs,
     made,
+    made_asset,
     moved,
+    no_asset,
     reported,
     updated,
     wished,
@@ -46,6 +51,9 @@ class MemoryStore(RunStore):
         self._values: dict[str, str] = {}
         self._workspaces: dict[str, Workspace] = {}
         self._experiments: dict[tuple[str, str], Experiment] = {}
+        self._assets: dict[tuple[str, str, str], list[Asset]] = {}
+        self._last_versions: dict[tuple[str, str, str], int] = {}
+        self._events: dict[str, list[dict[str, Any]]] = {}
         self._runs: dict[str, Run] = {}  # in order of creation
         self._keys: dict[str, str] = {}
         self._last_numbers: dict[str, int] = {}  # by experiment id
@@ -119,6 +127,67 @@ class MemoryStore(RunStore):
             if any(run.experiment_id == found.id for run in self._runs.values()):
                 raise has_runs(name)
             del self._experiments[workspace, name]
+
+    def delete_workspace(self, name: str) -> None:
+        with self._lock:
+            self.get_workspace(name)
+            if any(workspace == name for workspace, _ in self._experiments):
+                raise has_experiments(name)
+            self._assets = {place: found for place, found in self._assets.items() if place[0] != name}
+            del self._workspaces[name]
+
+    def put_asset(
+        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+    ) -> tuple[Asset, bool]:
+        with self._lock:
+            self.get_workspace(workspace)
+            place = (workspace, kind, name)
+            versions = self._assets.setdefault(place, [])
+            if key and versions and versions[-1].key == key:
+                return versions[-1], False
+            version = self._last_versions[place] = self._last_versions.get(place, 0) + 1
+            versions.append(made_asset(*place, document, version=version, key=key, now=self._clock()))
+            return versions[-1], True
+
+    def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
+        found = [asset for asset in self.list_assets(workspace, kind, name=name) if version in (None, asset.version)]
+        if not found:
+            raise no_asset(kind, name, version)
+        return found[-1]
+
+    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+        with self._lock:
+            self.get_workspace(workspace)
+            if name is not None:
+                return list(self._assets.get((workspace, kind, name), ()))
+            places = sorted(place for place in self._assets if place[:2] == (workspace, kind))
+            return [self._assets[place][-1] for place in places if self._assets[place]]
+
+    def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
+        with self._lock:
+            old = self.get_asset(workspace, kind, name, version=version)
+            new = changed_asset(old, document, now=self._clock())
+            versions = self._assets[workspace, kind, name]
+            versions[versions.index(old)] = new
+            return new
+
+    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
+        with self._lock:
+            self.get_workspace(workspace)
+            self._assets.pop((workspace, kind, name), None)
+
+    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
+        with self._lock:
+            self.get_run(run_id)
+            journal = self._events.setdefault(run_id, [])
+            check_next_event(run_id, last=len(journal), after=after)
+            journal += [dict(event) for event in events]
+            return len(journal)
+
+    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        with self._lock:
+            self.get_run(run_id)
+            return [dict(event) for event in self._events.get(run_id, [])[after:]]
 
     def create_run(self, new: NewRun) -> tuple[Run, bool]:
         with self._lock:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import OPERATORS, PRESENT, Comparison, holds
+from runyard.core.filters import OPERATORS, PRESENT, Comparison, find_number, holds
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.memory_metrics import MemoryMetrics
+
+LABELS = {"tags": "tags", "properties": "properties", "params": "parameters"}  # field of a filter → field of Run
 
 
 def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> RunPage:
@@ -52,22 +54,24 @@ def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
 
 def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> bool:
     found = _value(run, metrics, wanted)
+    if wanted.field in LABELS and isinstance(wanted.value, float):
+        found = find_number(str(found))
     return found is not None and (wanted.op == PRESENT or bool(OPERATORS[wanted.op](found, wanted.value)))
 
 
 def _value(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> object:
     if wanted.field == "metrics":
         return _last(metrics, wanted.key)
-    known: dict[str, Mapping[str, str | None]] = {
-        "tags": run.tags,
-        "properties": dict(run.properties),
-        "params": dict(run.parameters),
-    }
-    if wanted.field in known:
-        labels = known[wanted.field]
+    if wanted.field in LABELS:
+        labels: Mapping[str, str | None] = getattr(run, LABELS[wanted.field])
         return (labels[wanted.key] or "") if wanted.key in labels else None
-    fields = {"name": run.display_name, "created": run.created_at, "status": run.status.value}
-    return fields.get(wanted.field) if wanted.field in fields else getattr(run, wanted.field)
+    fields: dict[str, object] = {
+        "name": run.display_name,
+        "created": run.created_at,
+        "status": run.status.value,
+        "target": run.spec.target,
+    }
+    return fields[wanted.field] if wanted.field in fields else getattr(run, wanted.field)
 
 
 def _last(metrics: MemoryMetrics, name: str) -> float | None:

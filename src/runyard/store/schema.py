@@ -19,10 +19,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    text,
 )
 
-REVISION = "0001"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001",)
+REVISION = "0004"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -63,6 +64,29 @@ experiments = Table(
     UniqueConstraint("workspace_id", "name"),
 )
 
+# The last version given stays here when the versions are deleted: numbers are not given again.
+assets = Table(
+    "assets",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("workspace_id", Id, ForeignKey("workspaces.id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("last_version", Integer, nullable=False),
+    UniqueConstraint("workspace_id", "kind", "name"),
+)
+
+asset_versions = Table(
+    "asset_versions",
+    metadata,
+    Column("asset_id", Id, ForeignKey("assets.id", ondelete="CASCADE"), nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    PrimaryKeyConstraint("asset_id", "version"),
+    sqlite_with_rowid=False,
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -76,6 +100,9 @@ runs = Table(
     Column("status", Text, nullable=False),
     Column("finished", Integer, nullable=False),
     Column("type", Text),
+    Column("name", Text),  # these three are for searching, as the labels are
+    Column("target", Text),
+    Column("created_us", BigInteger),
     Column("document", Text, nullable=False),
     Index(None, "workspace_id", "serial"),
     Index(None, "workspace_id", "child", "serial"),
@@ -84,10 +111,15 @@ runs = Table(
     Index(None, "workspace_id", "status", "serial"),
     Index(None, "parent_serial", "serial"),
     Index(None, "finished", "serial"),
+    Index(None, "workspace_id", "name", "serial"),
+    Index(None, "workspace_id", "target", "serial"),
+    Index(None, "workspace_id", "created_us", "serial"),
     sqlite_autoincrement=True,
 )
 
-# kind: "tag", "property" or "parameter". The exact text is in the run's document, this is for searching.
+# kind: "tag", "property" or "parameter". The exact text is in the run's document, this is for searching; `number` is
+# what the text is as a number.
+_IS_NUMBER = text("number IS NOT NULL")
 run_labels = Table(
     "run_labels",
     metadata,
@@ -95,8 +127,21 @@ run_labels = Table(
     Column("kind", Text, nullable=False),
     Column("key", Text, nullable=False),
     Column("value", Text, nullable=False),
+    Column("number", Float),
     PrimaryKeyConstraint("run_serial", "kind", "key"),
     Index(None, "kind", "key", "value", "run_serial"),
+    Index(None, "kind", "key", "number", "run_serial", sqlite_where=_IS_NUMBER, postgresql_where=_IS_NUMBER),
+    sqlite_with_rowid=False,
+)
+
+# The journal of a run that decides over others: a sweep. `number` counts 1, 2, 3… within the run.
+run_events = Table(
+    "run_events",
+    metadata,
+    Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("document", Text, nullable=False),
+    PrimaryKeyConstraint("run_serial", "number"),
     sqlite_with_rowid=False,
 )
 

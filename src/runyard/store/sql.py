@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from runyard.store.base import RunStore
+from runyard.store.sql_assets import SqlAssets
 from runyard.store.sql_content import SqlContent
 from runyard.store.sql_deletes import SqlDeletes
+from runyard.store.sql_events import SqlEvents
 from runyard.store.sql_files import SqlFiles
 from runyard.store.sql_metrics import SqlMetrics
 from runyard.store.sql_runs import SqlRuns
 
 
-class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, RunStore):
+class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, SqlAssets, SqlEvents, RunStore):
     """Keeps everything in the tables of schema.py."""
 
     def close(self) -> None:

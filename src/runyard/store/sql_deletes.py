@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from sqlalchemy import bindparam, delete, select
 
-from runyard.store.changes import check_ended, has_runs
+from runyard.store.changes import check_ended, has_experiments, has_runs
 from runyard.store.database import Session
-from runyard.store.schema import CHUNKS_PER_SERIES, experiments, metric_chunks, run_metrics, runs, series
+from runyard.store.schema import (
+    CHUNKS_PER_SERIES,
+    assets,
+    experiments,
+    metric_chunks,
+    run_metrics,
+    runs,
+    series,
+    workspaces,
+)
 from runyard.store.sql_rows import (
     SqlPart,
     find_experiment_row,
@@ -32,6 +41,9 @@ _DELETE_CHUNKS = Statement(
 )
 _DELETE_RUN = Statement(delete(runs).where(runs.c.serial == bindparam("row")))
 _ONE_RUN = Statement(select(runs.c.serial).where(runs.c.experiment_id == bindparam("row")).limit(1))
+_ONE_EXPERIMENT = Statement(select(experiments.c.id).where(experiments.c.workspace_id == bindparam("row")).limit(1))
+_DELETE_ASSETS = Statement(delete(assets).where(assets.c.workspace_id == bindparam("row")))
+_DELETE_WORKSPACE = Statement(delete(workspaces).where(workspaces.c.id == bindparam("row")))
 _DELETE_EXPERIMENT = Statement(delete(experiments).where(experiments.c.id == bindparam("row")))
 
 
@@ -47,6 +59,16 @@ class SqlDeletes(SqlPart):
             if session.one(_ONE_RUN, row=found[0]) is not None:
                 raise has_runs(name)
             session.run(_DELETE_EXPERIMENT, row=found[0])
+
+        self._database.write(remove)
+
+    def delete_workspace(self, name: str) -> None:
+        def remove(session: Session) -> None:
+            row = get_workspace_id(session, name)
+            if session.one(_ONE_EXPERIMENT, row=row) is not None:
+                raise has_experiments(name)
+            session.run(_DELETE_ASSETS, row=row)
+            session.run(_DELETE_WORKSPACE, row=row)
 
         self._database.write(remove)
 

@@ -19,7 +19,7 @@ from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.database import MAX_PARAMETERS, Session
 from runyard.store.schema import run_labels, run_metrics, runs
-from runyard.store.sql_filter import filter_condition, metric_conditions, narrow_by_filter
+from runyard.store.sql_filter import filter_condition, metric_conditions, narrow_by_filter, span_of_times
 from runyard.store.sql_rows import find_experiment_row, find_run_row, get_workspace_id, run_of
 from runyard.store.text import clean, indexed
 
@@ -38,6 +38,8 @@ class _Scope:
     experiment_id: int | None
     parent_serial: int | None
     few: frozenset[int] | None = None
+    first: int | None = None  # no run before this one, and none after `last`, can match
+    last: int | None = None
 
     @property
     def top_only(self) -> bool:
@@ -72,7 +74,13 @@ def _look_up(session: Session, query: RunQuery) -> _Scope | None:
             return None
         parent_serial = parent.serial
     scope = _Scope(query, workspace_id, experiment_id, parent_serial)
-    return _Scope(query, workspace_id, experiment_id, parent_serial, _find_few(session, scope))
+    for span in span_of_times(query.where, workspace_id):
+        found: Any = session.select(span)[0]
+        first, last = found
+        if first is None:
+            return None
+        scope = replace(scope, first=max(first, scope.first or first), last=min(last, scope.last or last))
+    return replace(scope, few=_find_few(session, scope))
 
 
 def _find_few(session: Session, scope: _Scope) -> frozenset[int] | None:
@@ -92,7 +100,7 @@ def _narrow(scope: _Scope) -> list[Select[Any]]:
         if wanted.op != "!=":
             in_workspace = run_metrics.c.workspace_id == scope.workspace_id
             found.append(select(run_metrics.c.run_serial).where(in_workspace, _metric(wanted)))
-    found += narrow_by_filter(query.where)
+    found += narrow_by_filter(query.where, scope.workspace_id)
     if query.statuses:
         statuses = [status.value for status in query.statuses]
         found.append(
@@ -169,6 +177,8 @@ def _base(scope: _Scope) -> list[Condition]:
         conditions = [_on(runs.c.experiment_id, aside) == scope.experiment_id]
     if scope.few is not None:
         conditions.append(runs.c.serial.in_(scope.few))
+    elif scope.first is not None and scope.last is not None:
+        conditions.append(runs.c.serial.between(scope.first, scope.last))
     if scope.top_only:
         conditions.append(runs.c.child == 0)
     return conditions + _run_only(scope)

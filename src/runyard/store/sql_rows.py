@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import bindparam, delete, select, update
 
 from runyard.core.errors import NotFound
+from runyard.core.filters import find_number
 from runyard.core.plain import from_plain, to_plain
 from runyard.core.records import Run
 from runyard.store.damage import Damaged
@@ -28,7 +29,12 @@ _SERIAL = Statement(select(runs.c.serial).where(runs.c.id == bindparam("run_id")
 _UPDATE = Statement(
     update(runs)
     .where(runs.c.serial == bindparam("row"))
-    .values(status=bindparam("new_status"), finished=bindparam("new_finished"), document=bindparam("new_document"))
+    .values(
+        status=bindparam("new_status"),
+        finished=bindparam("new_finished"),
+        name=bindparam("new_name"),
+        document=bindparam("new_document"),
+    )
 )
 _WORKSPACE = Statement(
     select(workspaces.c.id, workspaces.c.document).where(workspaces.c.name == bindparam("workspace_name"))
@@ -39,7 +45,14 @@ _EXPERIMENT_CLAUSE = select(experiments.c.id, experiments.c.last_number, experim
 _EXPERIMENT = Statement(_EXPERIMENT_CLAUSE)
 _EXPERIMENT_TO_CHANGE = Statement(_EXPERIMENT_CLAUSE.with_for_update())
 INSERT_LABELS = Upsert(
-    run_labels, "run_serial", "kind", "key", "value", keys=("run_serial", "kind", "key"), change=("value",)
+    run_labels,
+    "run_serial",
+    "kind",
+    "key",
+    "value",
+    "number",
+    keys=("run_serial", "kind", "key"),
+    change=("value", "number"),
 )
 _DELETE_LABEL = Statement(
     delete(run_labels).where(
@@ -60,6 +73,9 @@ INSERT_RUN = Insert(
     "finished",
     "type",
     "document",
+    "name",
+    "target",
+    "created_us",
 )
 
 
@@ -133,6 +149,7 @@ def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
         row=serial,
         new_status=new.status.value,
         new_finished=int(new.status.is_terminal),
+        new_name=indexed(new.display_name),
         new_document=document_of(new),
     )
     for kind, field in LABELS.items():
@@ -141,7 +158,13 @@ def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
 
 def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list[dict[str, Any]]:
     return [
-        {"run_serial": serial, "kind": kind, "key": indexed(key), "value": indexed(str("" if value is None else value))}
+        {
+            "run_serial": serial,
+            "kind": kind,
+            "key": indexed(key),
+            "value": indexed(str("" if value is None else value)),
+            "number": find_number(value),
+        }
         for key, value in labels.items()
     ]
 

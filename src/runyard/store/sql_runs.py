@@ -31,7 +31,7 @@ from runyard.store.sql_rows import (
 )
 from runyard.store.sql_workspaces import SqlWorkspaces
 from runyard.store.statements import Statement, Upsert
-from runyard.store.text import clean
+from runyard.store.text import clean, indexed, to_microseconds
 
 _TAKEN = Statement(
     select(runs.c.key, runs.c.document).where(or_(runs.c.key == bindparam("run_key"), runs.c.id == bindparam("run_id")))
@@ -184,6 +184,9 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
         finished=int(run.status.is_terminal),
         type=None if run.type is None else clean(run.type),
         document=document_of(run),
+        name=indexed(run.display_name),
+        target=indexed(run.spec.target),
+        created_us=to_microseconds(run.created_at),
     )
     serial = get_serial(session, run.id)
     for kind, field in LABELS.items():

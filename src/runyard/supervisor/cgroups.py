@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import Iterator, List, Optional, Tuple
+
+NO_LIMIT = 1 << 60  # version 1 writes a huge number for none
 
 
 class Group:
@@ -67,10 +69,36 @@ def own_group_folder() -> Optional[str]:
     return None
 
 
-def _mount_point() -> Optional[str]:
+def memory_limit() -> Optional[int]:
+    """Return how much memory the group of this process may have, None when that is not limited."""
+    found = [_limit(folder, name) for folder, name in _memory_folders()]
+    limits = [limit for limit in found if limit is not None and limit < NO_LIMIT]
+    return min(limits) if limits else None
+
+
+def _memory_folders() -> Iterator[Tuple[str, str]]:
+    """Yield the folders of our memory group and of those above it, with the name of the file that holds the limit."""
+    first, second = _mount_point("cgroup", "memory"), _mount_point()
+    for line in _read("/proc/self/cgroup").splitlines():
+        number, controllers, path = line.split(":", 2)
+        mount, name = (second, "memory.max") if number == "0" else (first, "memory.limit_in_bytes")
+        if mount is None or (number != "0" and "memory" not in controllers.split(",")):
+            continue
+        parts = [part for part in path.split("/") if part]
+        for depth in range(len(parts), -1, -1):
+            yield os.path.join(mount, *parts[:depth]), name
+
+
+def _limit(folder: str, name: str) -> Optional[int]:
+    text = _read(os.path.join(folder, name)).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _mount_point(kind: str = "cgroup2", controller: str = "") -> Optional[str]:
     for line in _read("/proc/self/mountinfo").splitlines():
         before, _, after = line.partition(" - ")
-        if after.startswith("cgroup2 "):
+        words = after.split()
+        if words[:1] == [kind] and (not controller or controller in words[-1].split(",")):
             return before.split()[4]
     return None
 

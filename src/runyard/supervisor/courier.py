@@ -24,6 +24,7 @@ from runyard.supervisor.reporter import Reporter
 from runyard.supervisor.seen import SeenRuns
 from runyard.supervisor.shipping import Shipper
 from runyard.supervisor.uploads import ExplicitUploads, Uploader
+from runyard.supervisor.work_folders import tracked_folders
 
 logger = logging.getLogger(__name__)
 
@@ -161,11 +162,6 @@ class Courier:
     def _post_once(self, final: Dict[str, Any]) -> None:
         body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}
         self.reporter.post(self._job.run_id, {**body, "warnings": self.reporter.take_unreported()})
-
-
-def tracked_folders(folder: RunFolder, job: JobSpec) -> Dict[str, str]:
-    """Return the folders whose files are the run's: of a launched run in its work folder, else where its process is."""
-    return {**{name: folder.at("work", name) for name in job.spec.output_folders}, **job.interactive_folders}
 
 
 def began_at(folder: RunFolder) -> float:

@@ -1,137 +1,117 @@
-"""Why a run ended as it did, in words: exit codes, signals, exceptions, the first rank that failed."""
+"""Why a run failed: the rank that failed first, where, why, the lines that show it, and who ended because of it."""
 
 from __future__ import annotations
 
-import os
-import signal
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.specs import JobSpec
+from runyard.supervisor.causes import signal_name
 from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.rank_ends import CONSEQUENCE, HELPER, STOPPED, RankEnd, list_failures
 
-LAST_LINES = 20
-LAST_BYTES = 16384
-TEXT_LIMIT = 4000
-
-# Import names whose package has another name.
-PACKAGES = {
-    "attr": "attrs",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python-headless",
-    "Crypto": "pycryptodome",
-    "dateutil": "python-dateutil",
-    "dotenv": "python-dotenv",
-    "fitz": "pymupdf",
-    "git": "gitpython",
-    "google.protobuf": "protobuf",
-    "jwt": "pyjwt",
-    "MySQLdb": "mysqlclient",
-    "OpenSSL": "pyopenssl",
-    "PIL": "pillow",
-    "psycopg2": "psycopg2-binary",
-    "pytorch_lightning": "pytorch-lightning",
-    "serial": "pyserial",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "skopt": "scikit-optimize",
-    "yaml": "pyyaml",
-}
+FORMAT = 1
+LAST_LINES_TITLE = "\n\nLast lines of"
+MOST_SHOWN = 12  # ranks that a sentence names
 
 
 def describe_failure(
-    folder: RunFolder, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]
+    folder: RunFolder,
+    launch: Mapping[str, Any],
+    exits: Sequence[Mapping[str, Any]],
+    *,
+    job: Optional[JobSpec] = None,
+    stopped_boot_ns: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Return the error of a run one of whose processes failed: the first one that did."""
-    failed = [record for record in exits if has_failed(record)]
-    first = min(failed, key=lambda record: (record.get("ended_boot_ns") or 0, record["rank"]))
-    process = _process(launch, first["rank"])
-    exception = find_exception(folder, int(first["rank"]))
-    lines = last_lines(folder.at(str(process.get("log", "user_logs/std_log.txt"))))
-    details = {"rank": first["rank"], "exit_code": first.get("code"), "signal": _signal_name(first.get("signal"))}
-    details.update(log=process.get("log"), last_lines=lines, failed_ranks=sorted(record["rank"] for record in failed))
-    if exception:
-        details["exception"] = exception
-    message = _sentence(first, exception)
-    if len(launch.get("processes", ())) > 1:
-        message += f"\nRank {first['rank']} failed first."
-    if exception and exception.get("missing_module"):
-        message += "\n" + explain_missing(str(exception["missing_module"]))
-    code = "ExitCodeUnknown" if first.get("unknown") else "UserError"
-    return {"code": code, "message": _with_tail(message, lines, process), "details": details}
+    """Return the error of a run one of whose processes failed: `{code, message, details}`."""
+    failures = list_failures(folder, launch, exits, stopped_boot_ns=stopped_boot_ns)
+    first, others = failures[0], [end for end in failures[1:] if end.weight != HELPER]
+    message = [*_about_first(first, launch, job), *_about_others(first, others, exits)]
+    code = "ExitCodeUnknown" if first.record.get("unknown") else "UserError"
+    return {"code": code, "message": _with_tail("\n".join(message), first), "details": _details(first, others, job)}
 
 
-def has_failed(record: Mapping[str, Any]) -> bool:
-    return bool(record.get("code") or record.get("signal") or record.get("unknown"))
+def document_of(error: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return what `diagnosis.json` holds: the error without the log's last lines, which are in the log."""
+    message = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
+    details = {key: value for key, value in (error.get("details") or {}).items() if key != "last_lines"}
+    return {"format": FORMAT, "code": error.get("code"), "message": message, **details}
 
 
-def explain_missing(module: str) -> str:
-    """Say which package holds a module that could not be imported, and how to add it."""
-    top = module.split(".")[0]
-    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    return (
-        f"The module `{module}` is not installed in the run's environment. Add the package `{package}`: "
-        f"`pip install {package}` into that interpreter, or "
-        f"`environment.python.conda_dependencies.add_pip_package('{package}')`."
-    )
+def facts_of(rank: int, process: Mapping[str, Any], job: Optional[JobSpec]) -> Dict[str, Any]:
+    """Return which process it was, and where."""
+    facts: Dict[str, Any] = {"rank": rank}
+    if process.get("role"):
+        facts["role"] = process["role"]
+    number = int(process.get("node_rank") or 0)
+    node = next((one for one in job.nodes if one.rank == number), None) if job is not None else None
+    if node is not None:
+        facts.update(node=node.name, address=node.address)
+    return facts
 
 
-def find_exception(folder: RunFolder, rank: int) -> Optional[Dict[str, Any]]:
-    """Return the exception that ended the rank's own process, else the first that ended one of its children."""
-    pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
-    found = [value for value in folder.list_objects("exceptions") if value.get("type")]
-    own = [value for value in found if value.get("pid") == pids.get(rank)]
-    if own or len(pids) > 1:
-        return own[0] if own else None
-    return found[0] if found else None
+def name_ranks(ranks: Sequence[int]) -> str:
+    """Return `Rank 1`, `Ranks 1 and 2`, `Ranks 1, 2 and 3`, …"""
+    shown = [str(rank) for rank in sorted(ranks)]
+    if len(shown) > MOST_SHOWN:
+        shown = [*shown[: MOST_SHOWN - 1], f"{len(shown) - MOST_SHOWN + 1} more"]
+    if len(shown) == 1:
+        return f"Rank {shown[0]}"
+    return f"Ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def last_lines(path: str) -> List[str]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return []
-    try:
-        size = os.fstat(fd).st_size
-        data = os.pread(fd, LAST_BYTES, max(0, size - LAST_BYTES))
-    finally:
-        os.close(fd)
-    lines = data.decode("utf-8", "replace").splitlines()
-    return [line[:1000] for line in lines[-LAST_LINES:]]
+def place_of(facts: Mapping[str, Any]) -> str:
+    """Return ` on node-1 (127.0.1.2)`, or nothing when no node is known."""
+    return f" on {facts['node']} ({facts['address']})" if facts.get("node") else ""
 
 
-def _sentence(record: Mapping[str, Any], exception: Optional[Mapping[str, Any]]) -> str:
-    if record.get("unknown"):
-        return "The exit code is unknown: the process that watched the program was killed before the program ended."
-    if record.get("error"):
-        return f"User program could not be started: {record['error']}"
-    if record.get("oom"):
-        return f"User program was killed because memory ran out{_peak(record)}."
-    number = record.get("signal")
-    if number:
-        return f"User program was killed by signal {number} ({_signal_name(number)})."
-    if exception:
-        return f"User program failed with {exception['type']}: {str(exception.get('message', ''))[:TEXT_LIMIT]}"
-    return f"User program ended with exit code {record.get('code')}."
+def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) -> Dict[str, Any]:
+    details = {
+        **facts_of(first.rank, first.process, job),
+        "kind": first.cause.kind,
+        "exit_code": first.record.get("code"),
+        "signal": signal_name(first.record.get("signal")),
+        "log": first.log,
+        "evidence": first.cause.evidence,
+        "last_lines": first.tail.last(),
+        "failed_ranks": sorted(end.rank for end in [first, *others]),
+        "consequences": [_consequence(end, job) for end in others],
+    }
+    return {**details, "exception": first.exception} if first.exception else details
 
 
-def _with_tail(message: str, lines: Sequence[str], process: Mapping[str, Any]) -> str:
-    if not lines:
-        return message
-    return "\n".join([message, "", f"Last lines of {process.get('log', 'the log')}:", *lines])
+def _about_first(first: RankEnd, launch: Mapping[str, Any], job: Optional[JobSpec]) -> List[str]:
+    advice = [first.cause.advice] if first.cause.advice else []
+    if first.weight == HELPER:
+        role = str(first.process.get("role") or "A process of ours")
+        return [first.cause.sentence.replace("User program", role, 1), *advice]
+    count = len([one for one in launch.get("processes", ()) if one["rank"] >= 0])
+    where = [_where(first, job, count)] if count > 1 else []
+    return [first.cause.sentence, *where, *advice]
 
 
-def _peak(record: Mapping[str, Any]) -> str:
-    peak_kb = (record.get("rusage") or {}).get("max_rss_kb")
-    return f" (peak {peak_kb / 1048576:.1f} GB)" if peak_kb else ""
+def _where(first: RankEnd, job: Optional[JobSpec], count: int) -> str:
+    facts = facts_of(first.rank, first.process, job)
+    role = f" ({facts['role']})" if facts.get("role") not in (None, "worker") else ""
+    return f"Rank {first.rank} of {count}{role} failed first{place_of(facts)}."
 
 
-def _signal_name(number: Optional[int]) -> Optional[str]:
-    if not number:
-        return None
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIG{number}"
+def _about_others(first: RankEnd, others: Sequence[RankEnd], exits: Sequence[Mapping[str, Any]]) -> List[str]:
+    lines = [f"{name_ranks([end.rank for end in others])} ended because of it."] if others else []
+    early = [int(one["rank"]) for one in exits if _ended_well_before(one, first)]
+    if early and first.weight == CONSEQUENCE:
+        lines.append(f"{name_ranks(early)} had ended before, without an error; perhaps the others still needed it.")
+    return lines
 
 
-def _process(launch: Mapping[str, Any], rank: int) -> Dict[str, Any]:
-    return next((dict(process) for process in launch.get("processes", ()) if process.get("rank") == rank), {})
+def _ended_well_before(record: Mapping[str, Any], first: RankEnd) -> bool:
+    return record.get("code") == 0 and int(record.get("ended_boot_ns") or 0) < first.at_boot_ns
+
+
+def _consequence(end: RankEnd, job: Optional[JobSpec]) -> Dict[str, Any]:
+    why = "stopped after the first failure" if end.weight == STOPPED else end.cause.sentence
+    return {**facts_of(end.rank, end.process, job), "why": why.splitlines()[0][:300], "log": end.log}
+
+
+def _with_tail(message: str, end: RankEnd) -> str:
+    lines = end.tail.last()
+    return message if not lines else "\n".join([f"{message}{LAST_LINES_TITLE} {end.log}:", *lines])

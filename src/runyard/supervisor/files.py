@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import time
-from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable
 from runyard.core.names import clean_file_name
@@ -40,15 +40,16 @@ class WatchedFile:
 class OutputFiles:
     """Its loop calls `step`; at the end the supervisor calls `finish`.
 
-    `folders`: the path of each by the name that its files get; the path ends with it. Of what lies in `logs`, files
-    that were last changed before `since` belong to somebody else.
+    `folders`: the path of each by the name that its files get, the path ends with it; once for each node that has
+    a work folder of its own. A file of a later node whose name is taken gets `node_<rank>/` in front. Of what lies in
+    `logs`, files that were last changed before `since` belong to somebody else.
     """
 
     def __init__(
         self,
         folder: RunFolder,
         run_id: str,
-        folders: Dict[str, str],
+        folders: Sequence[Dict[str, str]],
         *,
         since: float = 0.0,
         uploader: Uploader,
@@ -118,7 +119,15 @@ class OutputFiles:
         watched.rest_until = time.monotonic() + REST * (time.monotonic() - began)
 
     def _iter_files(self) -> Iterator[Found]:
-        for folder, top in self._folders.items():
+        taken: Set[str] = set()
+        for rank, folders in enumerate(self._folders):
+            for found in self._iter_node(folders):
+                name = f"node_{rank}/{found.name}" if found.name in taken else found.name
+                taken.add(found.name)
+                yield found._replace(name=name)
+
+    def _iter_node(self, folders: Dict[str, str]) -> Iterator[Found]:
+        for folder, top in folders.items():
             root = top[: -len(folder) - 1]
             if os.path.islink(top) and not _is_inside(top, root):
                 self._warn("files", f"`{folder}` is a link out of the work folder; nothing in it is stored.")

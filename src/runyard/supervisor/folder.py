@@ -11,7 +11,7 @@ from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_id, read_process
 
-SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "exits", "exceptions", "ends")
+SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 
 
 class Place:

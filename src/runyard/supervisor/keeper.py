@@ -11,8 +11,10 @@ from abc import ABC, abstractmethod
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional
 
+from runyard.launchers.base import BY_MPIRUN, BY_REAPER
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.channel import Channel, ChannelClosed
+from runyard.supervisor.contained import end_of
 from runyard.supervisor.exit_codes import Exit, find_exit
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.killing import Sweep, find_marked, subtree
@@ -27,6 +29,7 @@ from runyard.supervisor.proc import (
     send_signal,
 )
 from runyard.supervisor.reaper import remove_run_folder
+from runyard.supervisor.shim_records import read_start
 
 ASIDE_S = 2.0
 
@@ -51,6 +54,14 @@ class Keeper(ABC):
 
     @abstractmethod
     def launch(self) -> None: ...
+
+    @abstractmethod
+    def start(self, rank: int, line: str) -> bool:
+        """Start a process that waits for mpirun's launch agent, if it was not started; False when nobody can now."""
+
+    @abstractmethod
+    def look(self) -> None:
+        """See what rank shims wrote: ranks that mpirun started, and their ends."""
 
     @abstractmethod
     def signal(self, number: int) -> None:
@@ -100,6 +111,13 @@ class ReaperLink(Keeper):
 
     def launch(self) -> None:
         self._say({"do": "launch"})
+
+    def start(self, rank: int, line: str) -> bool:
+        self._say({"do": "start", "rank": rank, "line": line})
+        return True
+
+    def look(self) -> None:
+        self._say({"do": "look"})
 
     def signal(self, number: int) -> None:
         self._say({"do": "signal", "signal": number})
@@ -154,8 +172,11 @@ class Adopted(Keeper):
         self.is_empty = False
         # The reaper died while it was starting these: they are known by their cookie alone.
         planned = folder.read_object("launch.json").get("processes", ())
+        self._plans: Dict[int, Dict[str, Any]] = {one["rank"]: one for one in planned}
         started = {entry["rank"] for entry in self.ranks}
-        self._unrecorded = sorted({one["rank"] for one in planned} - started) if planned or started else [0]
+        sure = {one["rank"] for one in planned if one.get("started_by", BY_REAPER) == BY_REAPER}
+        self._unrecorded = sorted(sure - started) if planned or started else [0]
+        self._by_mpirun = [one["rank"] for one in planned if one.get("started_by") == BY_MPIRUN]
         self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
         for entry in self.ranks:
             self._watch(entry)
@@ -174,6 +195,7 @@ class Adopted(Keeper):
             unknown = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
             self.exits += [{"rank": rank, **unknown} for rank in self._unrecorded]
             self._unrecorded = []
+        self.look()  # last: who hears of mpirun's end must know of all ranks
         if self._sweep is not None and self._sweep.step():
             self._sweep = None
             self.is_empty = True
@@ -181,8 +203,20 @@ class Adopted(Keeper):
     def launch(self) -> None:
         pass
 
+    def start(self, rank: int, line: str) -> bool:
+        return any(entry["rank"] == rank for entry in self.ranks)
+
+    def look(self) -> None:
+        known = {entry["rank"] for entry in self.ranks}
+        for rank in self._by_mpirun:
+            started = read_start(self._folder, rank) if rank not in known else None
+            if started is not None:
+                self.ranks.append(started)
+                self._watch(started)
+
     def signal(self, number: int) -> None:
-        groups = {entry["pid"] for entry in self.ranks}
+        has_ranks = any(entry["rank"] >= 0 for entry in self.ranks)
+        groups = {entry["pid"] for entry in self.ranks if entry["rank"] >= 0 or not has_ranks}
         for entry in self._find_left():
             if entry.group in groups:
                 send_signal(entry.pid, entry.start_ticks, number)
@@ -207,7 +241,10 @@ class Adopted(Keeper):
             self._poll.register(fd, select.EPOLLIN)
 
     def _is_alive(self, entry: Dict[str, Any]) -> bool:
-        return not self._rebooted and is_alive(int(entry["pid"]), int(entry["start_ticks"]))
+        if self._rebooted or is_alive(int(entry["pid"]), int(entry["start_ticks"])):
+            return not self._rebooted
+        is_watched = "shim_pid" in entry and is_alive(int(entry["shim_pid"]), int(entry["shim_start_ticks"]))
+        return is_watched and not self._folder.has(f"exits/{entry['rank']}.json")  # it is about to be written
 
     def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
         """Return how a rank ended: the reaper's record, else the kernel's word, the process's own, else unknown."""
@@ -219,7 +256,8 @@ class Adopted(Keeper):
             return {**end, "unknown": True, "lost": True}
         found = self._ask_kernel(entry)
         if found is not None:
-            return {**end, "code": found.code, "signal": found.signal}
+            code, number = end_of(self._plans.get(entry["rank"], {}), found.code)
+            return {**end, "code": code, "signal": number or found.signal}
         code = self._own_word(int(entry["pid"]))
         return {**end, "unknown": True} if code is None else {**end, "code": code}
 

@@ -1,4 +1,4 @@
-"""The run's logs as they grow: user_logs/, system_logs/ and the `with` block's logs/, shipped by offset."""
+"""The run's logs as they grow: the program's, ours, a build's and a `with` block's, shipped by offset."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from runyard.supervisor.segments import read_part
 
 PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
 MOST_TRIES = 3
-FOLDERS = ("user_logs", "system_logs", "logs")
+BUILD_FOLDER = "azureml-logs"
+# In this order: when the program's log is seen, all that was said about its environment is on disk.
+FOLDERS = ("user_logs", "system_logs", "logs", BUILD_FOLDER)
 
 Frame = Tuple[Dict[str, Any], bytes]
 
@@ -62,7 +64,10 @@ class Logs:
                 self._warn("logs", f"The program removed or shortened {log.name}; what was shipped before is kept.")
 
     def behind(self) -> List[Log]:
-        return [log for log in self._logs.values() if log.is_behind]
+        """Return what the server lacks parts of; a build's log goes before the program's, so who has that has both."""
+        found = [log for log in self._logs.values() if log.is_behind]
+        builds = [log for log in found if log.name.startswith(BUILD_FOLDER + "/")]
+        return builds or found
 
     def took(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():

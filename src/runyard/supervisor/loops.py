@@ -37,13 +37,24 @@ def spread(wait_s: float, jitter: float) -> float:
 class Loop:
     """Calls `step` every `every_s` (give or take the part `jitter` of it) and when woken; again while it is True.
 
+    `first_s`: how long it waits before the first call.
+
     An error waits longer and longer and is logged once per kind: nothing that happens here may end the run.
     """
 
-    def __init__(self, name: str, step: Callable[[], Optional[bool]], *, every_s: float, jitter: float = 0.0) -> None:
+    def __init__(
+        self,
+        name: str,
+        step: Callable[[], Optional[bool]],
+        *,
+        every_s: float,
+        jitter: float = 0.0,
+        first_s: float = 0.0,
+    ) -> None:
         self._step = step
         self._every_s = every_s
         self._jitter = jitter
+        self._first_s = first_s
         self._wake = threading.Event()
         self._stopping = False
         self._last_error = ""
@@ -64,6 +75,7 @@ class Loop:
 
     def _run(self) -> None:
         backoff = Backoff()
+        self._wake.wait(self._first_s)
         while not self._stopping:
             wait_s = self._try(backoff)
             if wait_s > 0:

@@ -202,6 +202,7 @@ def _warm_up(settings: Settings) -> None:
     job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
     from_plain(JobSpec, to_plain(job))
     get_builder("system")
+    get_builder("uv", settings=settings)
     get_launcher("single")
     try:
         injection_folder(settings.home)

@@ -7,10 +7,12 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 from runyard.core.errors import RunyardError
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.diagnosis import describe_failure, has_failed
+from runyard.supervisor.diagnosis import describe_failure
 from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.mpi_job import find_mpirun_fault
 from runyard.supervisor.prepare import PreparationFailed
-from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, SUPERSEDED, TIME_LIMIT, Stop
+from runyard.supervisor.rank_ends import has_failed
+from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
 
 
 class Outcome(NamedTuple):
@@ -26,22 +28,30 @@ def decide(
     exits: Sequence[Mapping[str, Any]],
     stop: Optional[Stop],
     had_to_kill: bool,
+    emptied_boot_ns: Optional[int] = None,
 ) -> Outcome:
-    """Return the end of a run whose processes are gone."""
+    """Return the end of a run whose processes are gone; what ended after `emptied_boot_ns` was ended by us."""
     if stop is not None and stop.reason in (CANCEL, SUPERSEDED):
         return Outcome(RunStatus.CANCELED)
     if stop is not None and stop.reason == TIME_LIMIT:
         return Outcome(RunStatus.CANCELED, _time_limit(job, had_to_kill))
     if stop is not None and stop.reason == FAIL:
         return Outcome(RunStatus.FAILED, stop.error or _asked_to_fail())
+    if stop is not None and stop.reason == HANG:
+        return Outcome(RunStatus.FAILED, stop.error)
     if stop is not None and stop.reason == FOLDER_GONE:
         return Outcome(RunStatus.FAILED, folder_removed(folder))
     if any(record.get("lost") for record in exits):
         return Outcome(RunStatus.FAILED, _node_lost())
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]
+    ranks = [record for record in exits if record["rank"] >= 0]
+    fault = find_mpirun_fault(folder, counting, exits)
+    if fault is not None and (len(ends) < len(counting) or any(has_failed(record) for record in ends)):
+        return Outcome(RunStatus.FAILED, fault)
     if any(has_failed(record) for record in ends):
-        return Outcome(RunStatus.FAILED, describe_failure(folder, launch, ends))
+        stopped = stop.since_boot_ns if stop is not None else emptied_boot_ns
+        return Outcome(RunStatus.FAILED, describe_failure(folder, launch, ranks, job=job, stopped_boot_ns=stopped))
     return Outcome(RunStatus.COMPLETED)
 
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, Dict, List, TypeVar
 
-from runyard.core.folders import cache_folder
-from runyard.core.plain import to_plain
+from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
-from runyard.environments import get_builder
-from runyard.environments.base import BuiltEnvironment, EnvironmentBuilder
-from runyard.launchers import get_launcher
-from runyard.launchers.base import Placement, Process
 from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
 from runyard.snapshots.restore import restore
-from runyard.supervisor.connection import Connection
+from runyard.supervisor.connection import Connection, HomeGone
 from runyard.supervisor.folder import RunFolder, remove_tree
+from runyard.supervisor.keeper import ReaperGone
+from runyard.supervisor.ports import Ports
+from runyard.supervisor.run_data import RunData
+from runyard.supervisor.run_environment import RunEnvironment
+from runyard.supervisor.run_layout import lay_out
+from runyard.supervisor.work_folders import work_folders
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -33,29 +35,45 @@ class PreparationFailed(Exception):
         self.cause = cause
 
 
+class Unwanted(Exception):
+    """Raised from within a long step: the run shall end."""
+
+
 class Preparation:
     """The steps before the launch. May be repeated from the start as long as nothing was launched."""
 
     def __init__(
-        self, folder: RunFolder, job: JobSpec, *, connection: Connection, umask: int, warn: Callable[[str, str], None]
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        settings: Settings,
+        *,
+        connection: Connection,
+        umask: int,
+        warn: Callable[[str, str], None],
+        check: Callable[[], None],
     ) -> None:
         self._folder = folder
         self._job = job
         self._connection = connection
         self._umask = umask
         self._warn = warn
-        self._built: Optional[BuiltEnvironment] = None
+        self.environment = RunEnvironment(folder, job, settings, variables=self._variables(), check=check)
+        self.data = RunData(folder, job, connection=connection, warn=warn)
+        self.ports = Ports()
+        self._data_paths: Dict[str, str] = {}
 
     def steps(self) -> List[Callable[[], None]]:
-        return [self._restore, self._build, self._plan]
-
-    def describe_environment(self) -> Dict[str, Any]:
-        """Return what the environment holds; slow, so it is asked after the launch."""
-        assert self._built is not None
-        return dict(self._builder().describe(self._built, variables=self._variables()))
+        return [self._restore, self._bring_data, self._build, self._plan]
 
     def _restore(self) -> None:
-        work = self._folder.at("work")
+        folders = _stage("finding the work folders", lambda: work_folders(self._folder, self._job))
+        if len(folders) > 1:
+            self._warn("work folder", "Each node works in a copy of its own; what one writes there, others do not see.")
+        for work in folders:
+            self._restore_to(work)
+
+    def _restore_to(self, work: str) -> None:
         remove_tree(work)
         os.mkdir(work, 0o700)
         root = self._job.snapshot_root
@@ -65,45 +83,50 @@ class Preparation:
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
 
+    def _bring_data(self) -> None:
+        self._data_paths = _stage("fetching the run's data", self.data.bring)
+
     def _build(self) -> None:
         spec = self._job.spec.environment
-        built = _stage(
-            f"making the environment `{spec.name}`",
-            lambda: self._builder().build(spec, say=logger.info, variables=self._variables()),
-        )
+        built = _stage(f"making the environment `{spec.name}`", self.environment.build)
         for warning in built.warnings:
             self._warn("environment", warning)
-        self._built = built
 
     def _plan(self) -> None:
-        processes = _stage("laying out the processes", self._layout)
-        plan = {"processes": [to_plain(one) for one in processes], "umask": self._umask, "cgroup": self._group_name()}
-        self._folder.write("launch.json", plan)
+        plan = _stage("laying out the processes", self._layout)
+        cgroup = "" if "remove" in plan else self._group_name()  # an engine puts each container into one of its own
+        self._folder.write("launch.json", {**plan, "umask": self._umask, "cgroup": cgroup})
 
-    def _layout(self) -> List[Process]:
-        assert self._built is not None
+    def _layout(self) -> Dict[str, Any]:
+        built = self.environment.built
+        assert built is not None
+        injection = str(injection_folder(Path(self._job.home)))
+        wrapper = built.wrapper
         variables = base_variables(
-            self._job,
+            self._job if wrapper is None else replace(self._job, submitter={}),  # an image has variables of its own
             run_folder=self._folder.path,
-            injection=str(injection_folder(Path(self._job.home))),
-            interpreter=self._built.interpreter,
-            built=self._built.variables,
+            injection=injection,
+            interpreter=built.interpreter,
+            built=built.variables,
         )
-        placement = Placement(
-            work_folder=self._folder.at("work"),
-            interpreter=self._built.interpreter,
-            base_variables=variables,
-            node_rank=self._job.node_rank,
+        plan = lay_out(
+            self._folder,
+            self._job,
+            interpreter=built.interpreter,
+            variables={**variables, **self._data_paths},
+            injection=injection,
+            ports=self.ports,
         )
-        return get_launcher(self._job.spec.distribution.kind).layout(self._job, placement)
+        if wrapper is None:
+            return plan
+        from runyard.supervisor.containers import contain  # most runs have none
+
+        return contain(plan, wrapper, self._folder, self._job, injection=injection, data=self._data_paths.values())
 
     def _variables(self) -> Dict[str, str]:
         """Return what the run's processes start from, as far as it is known before the environment is."""
         spec = self._job.spec
         return {**inherited(self._job.submitter), **spec.environment.variables, **spec.variables}
-
-    def _builder(self) -> EnvironmentBuilder:
-        return get_builder(self._job.spec.environment.kind, cache=cache_folder(Path(self._job.home)))
 
     def _group_name(self) -> str:
         return f"runyard-{self._job.cookie[:32]}"
@@ -112,5 +135,7 @@ class Preparation:
 def _stage(name: str, work: Callable[[], T]) -> T:
     try:
         return work()
+    except (Unwanted, HomeGone, ReaperGone):
+        raise
     except Exception as error:
         raise PreparationFailed(name, error) from error

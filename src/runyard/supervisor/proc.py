@@ -8,6 +8,8 @@ import signal
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
+from runyard.core.process_stat import GROUP, PARENT, SESSION, START_TICKS, STATE, stat_fields
+
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -35,12 +37,11 @@ def boot_ns() -> int:
 
 def read_process(pid: int) -> Optional[ProcessEntry]:
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            text = file.read()
+        fields = stat_fields(pid)
     except OSError:
         return None
-    fields = text[text.rfind(b")") + 2 :].split()
-    return ProcessEntry(pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0].decode())
+    parent, group, session, ticks = (int(fields[at]) for at in (PARENT, GROUP, SESSION, START_TICKS))
+    return ProcessEntry(pid, parent, group, session, ticks, fields[STATE].decode())
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:

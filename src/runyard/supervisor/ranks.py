@@ -7,9 +7,12 @@ import os
 import signal
 from typing import Any, Callable, Dict, List, Optional
 
+from runyard.launchers.base import BY_AGENT, BY_MPIRUN, BY_REAPER, MPIRUN
 from runyard.supervisor.cgroups import Group, make_group
+from runyard.supervisor.contained import end_of
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import ProcessEntry, boot_id, boot_ns, oom_kills, read_process, send_signal
+from runyard.supervisor.proc import ProcessEntry, boot_id, boot_ns, is_alive, oom_kills, read_process, send_signal
+from runyard.supervisor.shim_records import read_end, read_start
 from runyard.supervisor.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 
 GATHERINGS = 5  # a process that forks while it is moved leaves a child behind: look again
@@ -23,7 +26,9 @@ class Ranks:
         self._exits: Dict[int, Dict[str, Any]] = {}
         self._unwritten: Dict[int, Dict[str, Any]] = {}
         self._by_pid: Dict[int, int] = {}
-        self._oom_kills = 0
+        self._planned: Dict[int, Dict[str, Any]] = {}
+        self._umask = 0o022
+        self._oom_kills = self._oom_told = 0
         self._group_name = ""
         self.group: Optional[Group] = None
         self.launched = False
@@ -47,8 +52,28 @@ class Ranks:
         plan = self._folder.read_object("launch.json")
         self._group_name = str(plan.get("cgroup") or "")
         self._oom_kills = oom_kills()
-        for process in plan["processes"]:
-            self._start(process, int(plan.get("umask", 0o022)))
+        self._umask = int(plan.get("umask", 0o022))
+        self._planned = {int(process["rank"]): process for process in plan["processes"]}
+        for process in self._of(BY_REAPER):
+            self._start(process)
+
+    def start(self, rank: int, line: str) -> None:
+        """Start a process that waits for mpirun's launch agent; a second time does nothing."""
+        known = rank in self._started or rank in self._exits
+        for process in [] if known else self._of(BY_AGENT):
+            if process["rank"] == rank:
+                self._start({**process, "argv": [*process["argv"], line]})
+
+    def look(self) -> bool:
+        """Take up what the shims of ranks that mpirun started wrote; True when there was news."""
+        news = False
+        for process in self._of(BY_MPIRUN):
+            rank = int(process["rank"])
+            if rank not in self._started:
+                news = self._take_start(rank) or news
+            if rank in self._started and rank not in self._exits:
+                news = self._take_end(rank) or news
+        return news
 
     def gather(self, find: Callable[[], List[ProcessEntry]]) -> None:
         """Put what lives of the run into a cgroup of its own; what it forks from now on is born there.
@@ -72,10 +97,16 @@ class Ranks:
         The record is written before the zombie goes, so a reaper that is killed here loses no exit code.
         """
         rank = self._by_pid.get(pid)
+        if rank is None or rank == MPIRUN:
+            # An unknown child may be a rank whose shim was killed. Who hears of mpirun's end must know of all ranks.
+            self.look()
+            rank = self._by_pid.get(pid)
         if rank is None or rank in self._exits:
             return False
-        exited = how == os.CLD_EXITED
-        self._ended(rank, status if exited else None, None if exited else status)
+        if how == os.CLD_EXITED:
+            self._ended(rank, *end_of(self._planned.get(rank, {}), status))
+        else:
+            self._ended(rank, None, status)
         _, _, usage = os.wait4(pid, 0)
         rusage = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss}
         self._exits[rank]["rusage"] = rusage
@@ -91,31 +122,65 @@ class Ranks:
     def signal(self, number: int, left: List[ProcessEntry]) -> None:
         """Signal each rank's group, and continue it if it is stopped.
 
-        An uncollected leader keeps its group's id ours; members that outlived theirs are found in `left`.
+        An uncollected leader keeps its group's id ours; members that outlived theirs are found in `left`. mpirun and
+        its daemons end with their ranks; they are signalled only while there is no rank yet.
         """
+        self.look()
         orphaned = set()
+        starts_ranks = any(rank >= 0 for rank in self._started)
         for rank, known in self._started.items():
             if rank in self._exits:
                 orphaned.add(known["pid"])
-            else:
+            elif (rank >= 0 or not starts_ranks) and self._is_ours(known):
                 _signal_group(known["pid"], number)
         for entry in left:
             if entry.group in orphaned:
                 send_signal(entry.pid, entry.start_ticks, number)
                 send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
-    def _start(self, process: Dict[str, Any], umask: int) -> None:
+    def _of(self, starter: str) -> List[Dict[str, Any]]:
+        return [one for one in self._planned.values() if one.get("started_by", BY_REAPER) == starter]
+
+    def _start(self, process: Dict[str, Any]) -> None:
         rank = int(process["rank"])
         try:
-            pid = start_rank(process, folder=self._folder.path, umask=umask)
+            pid = start_rank(process, folder=self._folder.path, umask=self._umask)
         except OSError as error:
             self._ended(rank, NOT_FOUND, None, error=f"The process could not be started: {error}.")
             return
         entry = read_process(pid)
         started = {"rank": rank, "pid": pid, "start_ticks": entry.start_ticks if entry else 0}
-        self._by_pid[pid] = rank
-        self._started[rank] = {**started, "started_boot_ns": boot_ns(), "boot_id": self._boot_id}
+        self._note_start({**started, "started_boot_ns": boot_ns(), "boot_id": self._boot_id})
+
+    def _note_start(self, started: Dict[str, Any]) -> None:
+        rank = int(started["rank"])
+        self._by_pid[int(started["pid"])] = rank
+        self._started[rank] = started
         self._try_write("ranks.json", [self._started[known] for known in sorted(self._started)])
+
+    def _is_ours(self, known: Dict[str, Any]) -> bool:
+        """Whether the pid still means that process: a child that we did not collect, or one that lives."""
+        return "shim_pid" not in known or is_alive(int(known["pid"]), int(known["start_ticks"]))
+
+    def _take_start(self, rank: int) -> bool:
+        started = read_start(self._folder, rank)
+        if started is not None:
+            self._note_start(started)
+        return started is not None
+
+    def _take_end(self, rank: int) -> bool:
+        known = self._started[rank]
+        # Looked at before the record is: a shim that is gone has written it, or never will.
+        is_watched = is_alive(int(known["shim_pid"]), int(known["shim_start_ticks"]))
+        is_gone = read_process(int(known["pid"])) is None
+        record = read_end(self._folder, rank)
+        if record is None and (is_watched or not is_gone):
+            return False
+        if record is None:
+            record = {"rank": rank, "unknown": True, "ended_boot_ns": boot_ns(), "boot_id": self._boot_id}
+        oom = record.get("signal") == signal.SIGKILL and self._was_oom()
+        self._exits[rank] = {**record, "oom": oom}
+        return True
 
     def _ended(self, rank: int, code: Optional[int], number: Optional[int], *, error: str = "") -> None:
         record: Dict[str, Any] = {"rank": rank, "code": code, "signal": number}
@@ -137,8 +202,12 @@ class Ranks:
         return True
 
     def _was_oom(self) -> bool:
-        counted = self.group.oom_kills() if self.group else 0
-        return counted > 0 or oom_kills() > self._oom_kills
+        """Whether the kernel killed somebody for memory; each of its kills is told of once."""
+        counted = max(self.group.oom_kills() if self.group else 0, oom_kills() - self._oom_kills)
+        if counted <= self._oom_told:
+            return False
+        self._oom_told += 1
+        return True
 
     def _word_of(self, rank: int) -> str:
         try:

@@ -156,6 +156,11 @@ class Reaper:
             self._ranks.launch()
             self._gather_at = boot_ns() + int(GATHER_S * 1e9)
             self._has_news = True
+        elif what == "start":
+            self._ranks.start(int(order["rank"]), str(order["line"]))
+            self._has_news = True
+        elif what == "look":
+            self._has_news = self._ranks.look() or self._has_news
         elif what == "signal":
             self._ranks.signal(int(order["signal"]), self._find_left())
         elif what == "kill":

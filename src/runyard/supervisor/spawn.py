@@ -6,6 +6,8 @@ import os
 import signal
 from typing import Any, Dict, Mapping
 
+from runyard.supervisor.hostnames import take_hostname
+
 CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
@@ -35,6 +37,8 @@ def _become(process: Mapping[str, Any], folder: str, umask: int) -> None:
     _redirect(os.path.join(folder, process["log"]))
     _default_signals()
     _close_above(2)
+    if process.get("hostname") and not take_hostname(process["hostname"]):
+        os.write(2, b"runyard: no hostname of its own for this node: collectives of Open MPI 5 may hang\n")
     os.umask(umask)
     os.chdir(process["cwd"])
     variables: Dict[str, str] = dict(process["variables"])

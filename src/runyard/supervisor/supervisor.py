@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from runyard.core.errors import UserError
 from runyard.core.settings import Settings
@@ -14,24 +14,40 @@ from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import HomeGone
 from runyard.supervisor.courier import Courier
-from runyard.supervisor.diagnosis import has_failed
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.limits import TimeLimit
+from runyard.supervisor.mpi_job import MpiJob
+from runyard.supervisor.observer import Observer
 from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
-from runyard.supervisor.prepare import Preparation, PreparationFailed
-from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, RANK_FAILED, SUPERSEDED, TIME_LIMIT, Stop, Stopping
+from runyard.supervisor.prepare import Preparation, PreparationFailed, Unwanted
+from runyard.supervisor.proc import boot_ns
+from runyard.supervisor.rank_ends import has_failed, has_raised
+from runyard.supervisor.run_layout import MPI
+from runyard.supervisor.stopping import (
+    CANCEL,
+    FAIL,
+    FOLDER_GONE,
+    HANG,
+    RANK_FAILED,
+    SUPERSEDED,
+    TIME_LIMIT,
+    Stop,
+    Stopping,
+)
 from runyard.supervisor.wake import Wake
 
 logger = logging.getLogger(__name__)
 
 LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
 PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves
+PEER_STOP_S = 4.0  # between TERM and KILL then: they wait for who is gone, and TensorFlow does not end by TERM
 IDLE_S = 1.0
 UNKILLABLE_S = 60.0
 GONE_S = 0.5  # a program that removes its own folder usually ends by itself
 DESCRIBE_AFTER_S = 0.2
 DESCRIBE_S = 1.5  # how long the end of a short run waits for its package list
+LOCK_S = 30.0  # and for its lock file, which only the first run of a new environment makes
 
 
 class Supervisor:
@@ -44,13 +60,22 @@ class Supervisor:
         self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside)
         self._reporter = self._courier.reporter
         self._preparation = Preparation(
-            folder, job, connection=self._courier.connection, umask=umask, warn=self._reporter.warn
+            folder,
+            job,
+            settings,
+            connection=self._courier.connection,
+            umask=umask,
+            warn=self._reporter.warn,
+            check=self._go_on_or_raise,
         )
+        self._observer = Observer(folder, job, settings, ranks=self._rank_pids, warn=self._reporter.warn)
         self._stopping = Stopping(folder, keeper)
         self._limit = TimeLimit(folder, job.spec.time_limit_s)
+        self._mpi = MpiJob(folder, job, keeper) if job.spec.distribution.kind == MPI else None
         self._failed_at: Optional[float] = None
         self._gone_at: Optional[float] = None
         self._plan: Dict[str, Any] = {}
+        self._emptied_boot_ns: Optional[int] = None
         self._hurry = threading.Event()
         self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
 
@@ -68,6 +93,7 @@ class Supervisor:
         final = self._folder.read_object("final.json")
         if not final:
             outcome = self._live()
+            self._observer.finish(outcome.error)
             final = {"status": outcome.status.value, "error": outcome.error}
             self._write_final(final)
         self._finish(final)
@@ -77,18 +103,38 @@ class Supervisor:
             early = self._prepare()
             if early is not None:
                 return early
+        else:
+            self._go_on_launched()
         self._limit.begin()
         self._reporter.phase(RunStatus.RUNNING)
+        self._observer.start()
         self._watch()
         self._empty()
-        return decide(
+        outcome = decide(
             self._folder,
             self._job,
             launch=self._read_plan(),
             exits=self._keeper.exits,
             stop=self._explained_stop(),
             had_to_kill=self._stopping.had_to_kill,
+            emptied_boot_ns=self._emptied_boot_ns,
         )
+        return self._with_data_delivered(outcome)
+
+    def _go_on_launched(self) -> None:
+        """Take up what an earlier supervisor held."""
+        self._preparation.ports.hold(self._read_plan().get("ports") or ())
+        if self._mpi is not None:
+            self._mpi.begin()
+        if self._preparation.environment.recall():
+            self._describing.start()
+
+    def _with_data_delivered(self, outcome: Outcome) -> Outcome:
+        if self._reporter.is_superseded:  # another attempt goes on with this run
+            return outcome
+        error = self._preparation.data.deliver()
+        is_worse = error is not None and outcome.status is RunStatus.COMPLETED
+        return Outcome(RunStatus.FAILED, error) if is_worse else outcome
 
     def _prepare(self) -> Optional[Outcome]:
         """Get ready and launch; an outcome means that nothing was launched."""
@@ -98,15 +144,26 @@ class Supervisor:
                 if self._is_unwanted():
                     return before_launch(self._explained_stop())
                 step()
+        except Unwanted:
+            return before_launch(self._explained_stop())
         except PreparationFailed as error:
             logger.error("%s failed", error.stage, exc_info=error.cause)
             return after_failed_preparation(error)
         if self._is_unwanted():
             return before_launch(self._explained_stop())
         self._reporter.phase(RunStatus.STARTING)
+        if self._mpi is not None:
+            self._mpi.begin()
         self._keeper.launch()
         self._describing.start()
         return None
+
+    def _go_on_or_raise(self) -> None:
+        """Called from within a long step. Raises Unwanted, ReaperGone or HomeGone when it shall not go on."""
+        self._wake.wait(self._keeper.fileno(), 0.0)
+        self._keeper.update()
+        if self._is_unwanted():
+            raise Unwanted
 
     def _is_unwanted(self) -> bool:
         self._courier.connection.check_home()
@@ -114,11 +171,15 @@ class Supervisor:
         return self._stopping.stop is not None
 
     def _describe(self) -> None:
-        """Report the package list, once the program has had its first moments for itself."""
+        """Report the package list, once the program has had its first moments for itself, and make the lock file."""
         self._hurry.wait(DESCRIBE_AFTER_S)
         try:
             self._courier.connection.check_home()
-            self._reporter.add_environment(self._preparation.describe_environment())
+            found = self._preparation.environment.describe()
+            self._reporter.add_environment(found)
+            lock = self._preparation.environment.write_lock()
+            if lock is not None:
+                self._reporter.add_environment({**found, "lock": lock})
         except Exception as error:
             logger.warning("the environment could not be described: %s", error)
 
@@ -128,10 +189,13 @@ class Supervisor:
         while not self._is_over():
             self._wake.wait(self._keeper.fileno(), self._next_s())
             self._keeper.update()
+            if self._mpi is not None:
+                self._mpi.step()
             self._hear_wishes()
             if self._limit.left_s() <= 0:
                 self._stopping.begin(TIME_LIMIT, grace_s=self._job.spec.grace_s)
             self._look_for_failures()
+            self._look_for_hang()
             self._look_for_folder()
 
     def _next_s(self) -> float:
@@ -150,7 +214,9 @@ class Supervisor:
     def _is_over(self) -> bool:
         ended = {record["rank"] for record in self._keeper.exits}
         counting = [one["rank"] for one in self._read_plan()["processes"] if one.get("counts", True)]
-        return self._keeper.launched and bool(counting) and all(rank in ended for rank in counting)
+        if not self._keeper.launched or not counting:
+            return False
+        return self._mpi.is_over(counting) if self._mpi is not None else all(rank in ended for rank in counting)
 
     def _read_plan(self) -> Dict[str, Any]:
         """Return `launch.json`, or what the reaper knows when the program removed it."""
@@ -159,7 +225,7 @@ class Supervisor:
         if self._plan.get("processes"):
             return self._plan
         known = {record["rank"] for record in [*self._keeper.ranks, *self._keeper.exits]}
-        return {"processes": [{"rank": rank} for rank in sorted(known)]}
+        return {"processes": [{"rank": rank} for rank in sorted(known) if rank >= 0]}
 
     def _hear_wishes(self) -> None:
         if self._wake.was_rung():
@@ -186,11 +252,26 @@ class Supervisor:
         return replace(stop, error=self._reporter.desired_error)
 
     def _look_for_failures(self) -> None:
-        if not any(has_failed(record) for record in self._keeper.exits):
+        if not any(has_failed(record) for record in self._keeper.exits) and not self._has_raised():
             return
         self._failed_at = self._failed_at or time.monotonic()
         if time.monotonic() - self._failed_at >= PEER_GRACE_S:
-            self._stopping.begin(RANK_FAILED, grace_s=self._job.spec.grace_s)
+            self._stopping.begin(RANK_FAILED, grace_s=min(self._job.spec.grace_s, PEER_STOP_S))
+
+    def _has_raised(self) -> bool:
+        """Whether one of several ranks has failed and does not end; a run's only one may have threads that go on."""
+        ranks = [entry for entry in self._keeper.ranks if entry["rank"] >= 0]
+        return len(ranks) > 1 and has_raised(self._folder, ranks, self._keeper.exits)
+
+    def _look_for_hang(self) -> None:
+        if self._failed_at is not None or self._stopping.stop is not None:
+            return
+        error = self._observer.find_hang(self._read_plan(), self._keeper.exits)
+        if error is not None:
+            self._stopping.begin(HANG, grace_s=min(self._job.spec.grace_s, PEER_STOP_S), error=error)
+
+    def _rank_pids(self) -> List[int]:
+        return [int(entry["pid"]) for entry in self._keeper.ranks if entry["rank"] >= 0]
 
     def _look_for_folder(self) -> None:
         if not self._folder.is_gone():
@@ -202,6 +283,7 @@ class Supervisor:
 
     def _empty(self) -> None:
         """See to it that nothing of the run lives before it is called finished."""
+        self._emptied_boot_ns = boot_ns()
         self._keeper.kill(grace_s=0.0 if self._stopping.had_to_kill else LEFTOVER_GRACE_S)
         began = time.monotonic()
         while not self._keeper.is_empty:
@@ -209,6 +291,15 @@ class Supervisor:
             self._keeper.update()
             if time.monotonic() - began > UNKILLABLE_S:
                 self._reporter.warn("processes", "A process of this run cannot be killed; the node needs care.")
+        self._remove_containers()
+
+    def _remove_containers(self) -> None:
+        if not self._read_plan().get("remove"):
+            return
+        from runyard.supervisor.containers import remove_containers  # most runs have none
+
+        for problem in remove_containers(self._read_plan()):
+            self._reporter.warn("containers", f"A container of this run could not be removed: {problem}")
 
     def _write_final(self, final: Dict[str, Any]) -> None:
         while not self._folder.is_gone():
@@ -224,7 +315,7 @@ class Supervisor:
         self._reporter.phase(RunStatus.FINALIZING)
         if self._describing.is_alive():
             self._hurry.set()
-            self._describing.join(DESCRIBE_S)
+            self._describing.join(LOCK_S if self._preparation.environment.makes_lock else DESCRIBE_S)
         delivered = self._courier.deliver(final)
         if delivered and not self._folder.is_gone():
             self._folder.mark("done")

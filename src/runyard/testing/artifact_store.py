@@ -34,6 +34,7 @@ class ArtifactStoreSuite:
 
         assert artifacts.get("packs/one") == b"\0bytes\xff"
         assert artifacts.get("packs/two") == b"pieces in a row"
+        assert (artifacts.size("packs/one"), artifacts.size("packs/two")) == (7, 15)
 
     def test_a_part_of_an_object_can_be_read(self, artifacts: ArtifactStore) -> None:
         artifacts.put("packs/one", b"0123456789")
@@ -46,7 +47,7 @@ class ArtifactStoreSuite:
     def test_an_empty_object_exists(self, artifacts: ArtifactStore) -> None:
         artifacts.put("packs/empty", b"")
 
-        assert artifacts.get("packs/empty") == b""
+        assert artifacts.get("packs/empty") == b"" and artifacts.size("packs/empty") == 0
         assert list(artifacts.iter_keys("packs/")) == ["packs/empty"]
 
     def test_an_object_of_thousands_of_pieces_is_whole(self, artifacts: ArtifactStore) -> None:
@@ -64,6 +65,8 @@ class ArtifactStoreSuite:
     def test_an_unknown_key_is_not_found(self, artifacts: ArtifactStore) -> None:
         with pytest.raises(NotFound, match="packs/none"):
             artifacts.get("packs/none")
+        with pytest.raises(NotFound, match="packs/none"):
+            artifacts.size("packs/none")
 
     def test_delete_removes_and_may_be_repeated(self, artifacts: ArtifactStore) -> None:
         artifacts.put("packs/one", b"x")
@@ -128,6 +131,7 @@ class ArtifactStoreSuite:
         calls = (
             lambda: artifacts.put(key, b"x"),
             lambda: artifacts.get(key),
+            lambda: artifacts.size(key),
             lambda: artifacts.delete(key),
             lambda: artifacts.append(key, 0, b"x"),
             lambda: artifacts.read_stream(key),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -37,9 +38,21 @@ class ComputeBackendSuite:
         job = bench.job("print(1)")
         request = bench.backend.plan(job)
 
-        assert (request.run_id, request.attempt, request.job) == (job.run_id, job.attempt, job)
+        assert (request.run_id, request.attempt, request.node_count) == (job.run_id, job.attempt, 1)
+        assert replace(request.job, nodes=job.nodes) == job
+        assert [node.rank for node in request.job.nodes] == [0]
         assert request.argv and job.token not in request.argv
         assert not Path(request.run_folder).exists()
+        assert bench.backend.plan(job) == request
+
+    def test_a_plan_over_several_nodes_names_each_of_them_once(self, bench: ComputeBench) -> None:
+        job = bench.job("print(1)", distribution=DistributionSpec(kind="pytorch", node_count=3))
+        request = bench.backend.plan(job)
+        nodes = request.job.nodes
+
+        assert (request.node_count, request.job.node_count) == (3, 3)
+        assert {node.rank for node in nodes} <= {0, 1, 2}
+        assert len({node.address for node in nodes}) == len({node.name for node in nodes}) == len(nodes)
         assert bench.backend.plan(job) == request
 
     def test_what_the_backend_cannot_give_is_refused_in_words(self, bench: ComputeBench) -> None:
@@ -59,6 +72,21 @@ class ComputeBackendSuite:
         stop.touch()
         _until(lambda: bench.backend.poll([handle]) == {handle: JobState.GONE})
         assert bench.status(job.run_id) == "Completed"
+
+    def test_a_job_over_several_nodes_runs_once_on_each_and_ends_once(
+        self, bench: ComputeBench, tmp_path: Path
+    ) -> None:
+        script = f"""\
+import os
+name = os.environ["NODE_RANK"] + "-" + os.environ["RANK"] + "-" + os.environ["WORLD_SIZE"]
+open({str(tmp_path)!r} + "/" + name, "a").write("x")
+"""
+        job = bench.job(script, distribution=DistributionSpec(kind="pytorch", node_count=2))
+        handle = bench.backend.submit(bench.backend.plan(job))
+        _until(lambda: bench.status(job.run_id) == "Completed")
+        _until(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+
+        assert {path.name: path.read_text() for path in tmp_path.glob("?-?-?")} == {"0-0-2": "x", "1-1-2": "x"}
 
     def test_submitting_again_never_starts_the_code_twice(self, bench: ComputeBench, tmp_path: Path) -> None:
         started = tmp_path / "started"

@@ -13,6 +13,7 @@ from runyard.core.records import RunFile
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunStore
+from runyard.testing.run_store_assets import AssetSuite, EventSuite
 from runyard.testing.run_store_charts import ChartSuite
 from runyard.testing.run_store_deletes import DeleteSuite
 from runyard.testing.run_store_metrics import MetricSuite
@@ -363,5 +364,7 @@ class FileSuite:
         assert store.find_chunks([]) == {}
 
 
-class RunStoreSuite(WorkspaceSuite, RunSuite, FileSuite, PageSuite, MetricSuite, ChartSuite, DeleteSuite):
+class RunStoreSuite(
+    WorkspaceSuite, RunSuite, FileSuite, PageSuite, MetricSuite, ChartSuite, DeleteSuite, AssetSuite, EventSuite
+):
     """All of it."""

@@ -10,7 +10,7 @@ from runyard.core.errors import Conflict, NotFound
 from runyard.core.records import Run, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.store.base import References, RunQuery, RunStore
-from runyard.testing.runs import Journal, a_new_run, a_run, points
+from runyard.testing.runs import Journal, a_new_run, a_run, a_workspace, points
 
 VALUES = [float(value) for value in range(5000)]  # more than one chunk of points
 
@@ -79,6 +79,25 @@ class DeleteSuite:
                 ask("default", "e")
         assert store.put_experiment("default", "e").id != before.id
         assert a_run(store, "r2", experiment="e").number == 1
+
+    def test_a_workspace_is_deleted_with_its_assets_when_it_has_no_experiments(self, store: RunStore) -> None:
+        for name in ("default", "other"):
+            store.put_workspace(a_workspace(name))
+            store.put_asset(name, "environment", "mine", {"of": name})
+        store.put_experiment("default", "e")
+
+        with pytest.raises(Conflict, match="`default` cannot be deleted"):
+            store.delete_workspace("default")
+        assert store.get_asset("default", "environment", "mine").document == {"of": "default"}
+        store.delete_experiment("default", "e")
+        store.delete_workspace("default")
+        for ask in (store.get_workspace, store.delete_workspace):
+            with pytest.raises(NotFound, match="`default`"):
+                ask("default")
+        assert [found.name for found in store.list_workspaces()] == ["other"]
+        assert store.get_asset("other", "environment", "mine").document == {"of": "other"}
+        store.put_workspace(a_workspace())
+        assert store.list_assets("default", "environment") == []
 
     def test_what_runs_refer_to_is_told(self, store: RunStore) -> None:
         ended(store, "r1", snapshot_id="s1", snapshot_root="a" * 64)

@@ -8,6 +8,7 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.filters import parse_filter
+from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery, RunStore
 from runyard.testing.runs import Journal, a_run, a_workspace, points
@@ -188,14 +189,22 @@ class PageSuite:
             ("created > 2020-01-01 and name != x", ["text", "none", "c", "b", "a"]),
             ("created < 2020-01-01 or created >= 2999-01-01T00:00Z", []),
             ("(tags.team = x or tags.team = y) and not (metrics.loss < 0.15)", ["b"]),
+            ("target = gpu", ["text"]),
+            ("target != gpu and name = text", []),
+            ("params.lr < 0.2", ["c"]),
+            ("params.lr >= 0.1", ["none", "c"]),
+            ("params.lr > 9 and params.lr <= 1e1", ["none"]),
+            ("not params.lr > 1", ["text", "c", "b", "a"]),
+            ("tags.team < 5 or tags.team >= 5", []),
+            ("tags.age > 9 or properties.age > 9", ["none", "b"]),
         ],
     )
     def test_a_filter_narrows_the_list(self, store: RunStore, text: str, expected: list[str]) -> None:
         with_metric(store, "a", 0.1, tags={"team": "x", "draft": None}, display_name="the first")
-        with_metric(store, "b", 0.2, tags={"team": "y"}, properties={"git": "c0ffee"})
+        with_metric(store, "b", 0.2, tags={"team": "y", "age": "1"}, properties={"git": "c0ffee", "age": "10"})
         with_metric(store, "c", 0.3, experiment="other", type=None, parameters={"lr": "0.1"})
-        with_metric(store, "none", None)
-        with_metric(store, "text", "0.2")
+        with_metric(store, "none", None, parameters={"lr": "10"}, tags={"age": "11"})
+        with_metric(store, "text", "0.2", parameters={"lr": "auto"}, spec=RunSpec(target="gpu"))
         store.set_status("b", RunStatus.FAILED)
 
         where = parse_filter(text)
@@ -210,6 +219,16 @@ class PageSuite:
         assert ids(store, where=parse_filter(f"created = {at}")) == ["a"]
         assert ids(store, where=parse_filter(f"created >= {at} and created <= {at}")) == ["a"]
         assert ids(store, where=parse_filter(f"created < {at} or created > {at} or created != {at}")) == []
+
+    def test_a_filter_finds_a_run_by_the_name_and_the_number_that_it_has_now(self, store: RunStore) -> None:
+        a_run(store, "a", display_name="old", tags={"size": "1"})
+        store.update_run("a", display_name="n" * 300, tags_set={"size": "-2.5"})
+
+        assert ids(store, where=parse_filter(f"name = {'n' * 300}")) == ["a"]
+        assert ids(store, where=parse_filter("name = old or tags.size = 1 or tags.size >= 1")) == []
+        assert ids(store, where=parse_filter("tags.size < -2")) == ["a"]
+        store.update_run("a", tags_set={"size": "large"})
+        assert ids(store, where=parse_filter("tags.size < -2")) == []
 
     def test_children_are_ordered_by_a_metric(self, store: RunStore) -> None:
         a_run(store, "sweep")

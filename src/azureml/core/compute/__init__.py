@@ -1,14 +1,13 @@
-"""`azureml.core.compute`: not there yet; runs go to `local`."""
+"""`azureml.core.compute`: pools and instances are virtual nodes of the server's machine; others are not there yet."""
 
 from __future__ import annotations
 
+from runyard.sdk.aml_compute import AmlCompute, BatchAiCompute
+from runyard.sdk.compute import ComputeTarget
+from runyard.sdk.compute_instance import ComputeInstance
 from runyard.sdk.not_yet import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")
-AmlCompute = placeholder("azureml.core.compute.AmlCompute")
-BatchAiCompute = placeholder("azureml.core.compute.BatchAiCompute")
-ComputeInstance = placeholder("azureml.core.compute.ComputeInstance")
-ComputeTarget = placeholder("azureml.core.compute.ComputeTarget")
 DsvmCompute = placeholder("azureml.core.compute.DsvmCompute")
 RemoteCompute = placeholder("azureml.core.compute.RemoteCompute")
 

@@ -1,4 +1,4 @@
-"""`azureml.train.hyperdrive`: not there yet."""
+"""`azureml.train.hyperdrive`: sweeps over the parameters of a script."""
 
 from __future__ import annotations
 

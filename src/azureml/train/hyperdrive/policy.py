@@ -1,14 +1,14 @@
-"""`azureml.train.hyperdrive.policy`: not there yet."""
+"""`azureml.train.hyperdrive.policy`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-BanditPolicy = placeholder("azureml.train.hyperdrive.policy.BanditPolicy")
-EarlyTerminationPolicy = placeholder("azureml.train.hyperdrive.policy.EarlyTerminationPolicy")
-MedianStoppingPolicy = placeholder("azureml.train.hyperdrive.policy.MedianStoppingPolicy")
-NoTerminationPolicy = placeholder("azureml.train.hyperdrive.policy.NoTerminationPolicy")
-TruncationSelectionPolicy = placeholder("azureml.train.hyperdrive.policy.TruncationSelectionPolicy")
+from runyard.sdk.hyperdrive_policy import (
+    BanditPolicy,
+    EarlyTerminationPolicy,
+    MedianStoppingPolicy,
+    NoTerminationPolicy,
+    TruncationSelectionPolicy,
+)
 
 __all__ = [
     "BanditPolicy",

@@ -1,10 +1,8 @@
-"""`azureml.train.hyperdrive.run`: not there yet."""
+"""`azureml.train.hyperdrive.run`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-HyperDriveRun = placeholder("azureml.train.hyperdrive.run.HyperDriveRun")
-PrimaryMetricGoal = placeholder("azureml.train.hyperdrive.run.PrimaryMetricGoal")
+from runyard.sdk.hyperdrive_config import PrimaryMetricGoal
+from runyard.sdk.hyperdrive_run import HyperDriveRun
 
 __all__ = ["HyperDriveRun", "PrimaryMetricGoal"]

@@ -1,10 +1,7 @@
-"""`azureml.train.hyperdrive.runconfig`: not there yet."""
+"""`azureml.train.hyperdrive.runconfig`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.hyperdrive_config import HyperDriveConfig, HyperDriveRunConfig, PrimaryMetricGoal
 
-HyperDriveConfig = placeholder("azureml.train.hyperdrive.runconfig.HyperDriveConfig")
-HyperDriveRunConfig = placeholder("azureml.train.hyperdrive.runconfig.HyperDriveRunConfig")
-
-__all__ = ["HyperDriveConfig", "HyperDriveRunConfig"]
+__all__ = ["HyperDriveConfig", "HyperDriveRunConfig", "PrimaryMetricGoal"]

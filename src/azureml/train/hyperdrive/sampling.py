@@ -1,12 +1,17 @@
-"""`azureml.train.hyperdrive.sampling`: not there yet."""
+"""`azureml.train.hyperdrive.sampling`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.hyperdrive_sampling import (
+    BayesianParameterSampling,
+    GridParameterSampling,
+    HyperParameterSampling,
+    RandomParameterSampling,
+)
 
-BayesianParameterSampling = placeholder("azureml.train.hyperdrive.sampling.BayesianParameterSampling")
-GridParameterSampling = placeholder("azureml.train.hyperdrive.sampling.GridParameterSampling")
-HyperParameterSampling = placeholder("azureml.train.hyperdrive.sampling.HyperParameterSampling")
-RandomParameterSampling = placeholder("azureml.train.hyperdrive.sampling.RandomParameterSampling")
-
-__all__ = ["BayesianParameterSampling", "GridParameterSampling", "HyperParameterSampling", "RandomParameterSampling"]
+__all__ = [
+    "BayesianParameterSampling",
+    "GridParameterSampling",
+    "HyperParameterSampling",
+    "RandomParameterSampling",
+]

@@ -1,4 +1,4 @@
-"""Deleting runs and experiments, for good."""
+"""Deleting runs, experiments and workspaces, for good."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def delete_experiment(workspace: str, experiment: str, request: Request) -> Resp
     call.may("delete_experiment")
     names = check_workspace_name(workspace), check_experiment_name(experiment)
     return json_answer({"deleted": call.services.engine.delete_experiment(*names)})
+
+
+@router.delete("/workspaces/{workspace}")
+def delete_workspace(workspace: str, request: Request) -> Response:
+    """Delete a workspace with all that is in it; 409 when one of its runs has not ended."""
+    call = call_of(request)
+    call.may("delete_workspace")
+    return json_answer({"deleted": call.services.engine.delete_workspace(check_workspace_name(workspace))})

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.frames import pack_frame
-from runyard.core.names import check_metric_name
+from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
 from runyard.server.answers import frames_answer, json_answer
 from runyard.server.calls import call_of
@@ -26,21 +26,23 @@ Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
 
 @router.get("")
-def list_metrics(run_id: str, request: Request, name: Optional[str] = None) -> Response:
-    """List a run's metrics with last, least and greatest value."""
+def list_metrics(run_id: str, request: Request, name: Optional[str] = None, system: bool = False) -> Response:
+    """List a run's metrics with last, least and greatest value; `system`: what its machine did instead."""
     call = call_of(request)
     call.readable_run(run_id)
-    return json_answer(call.services.store.list_metrics(run_id, name=_metric(name)))
+    return json_answer(_asked_for(call.services.store, run_id, name, system=system))
 
 
 @router.get("/values")
-def metric_values(run_id: str, request: Request, name: Optional[str] = None, rank: Rank = None) -> Response:
+def metric_values(
+    run_id: str, request: Request, name: Optional[str] = None, rank: Rank = None, system: bool = False
+) -> Response:
     """Return all values of all series, one frame each, in the order the metrics were first logged."""
     call = call_of(request)
     call.readable_run(run_id)
     store = call.services.store
     pieces: list[Piece] = []
-    for info in store.list_metrics(run_id, name=_metric(name)):
+    for info in _asked_for(store, run_id, name, system=system):
         if rank is None or rank in info.ranks:
             pieces += _metric_frames(store, run_id, info, rank)
     return frames_answer(pieces)
@@ -80,6 +82,12 @@ def metric_chart(
     for field, values in vars(chart).items():
         pieces += _column(field, "f8" if values.dtype.kind == "f" else "i8", values)
     return frames_answer(pieces)
+
+
+def _asked_for(store: RunStore, run_id: str, name: Optional[str], *, system: bool) -> list[MetricInfo]:
+    """Return the metric `name`; without a name those that were logged, or the system's."""
+    found = store.list_metrics(run_id, name=_metric(name))
+    return [info for info in found if name is not None or is_system_metric(info.name) == system]
 
 
 def _metric(name: Optional[str]) -> Optional[str]:

@@ -7,8 +7,8 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import RunyardError
-from runyard.core.names import check_run_id
-from runyard.core.records import Run, RunFile
+from runyard.core.names import check_run_id, is_system_metric
+from runyard.core.records import MetricInfo, Run, RunFile
 from runyard.engine.streams import key_of
 from runyard.server.calls import Call, call_of
 from runyard.store.base import RunQuery
@@ -54,7 +54,7 @@ def run_page(run_id: str, request: Request) -> Response:
     log_name, log_tail = _log_tail(call, run, files)
     view = RunView(
         run=run,
-        metrics=call.services.store.list_metrics(run_id),
+        metrics=_metrics(call, run_id),
         charts=_charts(call, run),
         files=files,
         log_name=log_name,
@@ -72,9 +72,14 @@ def _page(html: str) -> Response:
     return Response(html.encode("utf-8", "replace"), media_type="text/html; charset=utf-8", headers=HEADERS)
 
 
+def _metrics(call: Call, run_id: str) -> list[MetricInfo]:
+    """Return what was logged, then what the machine did."""
+    return sorted(call.services.store.list_metrics(run_id), key=lambda info: is_system_metric(info.name))
+
+
 def _charts(call: Call, run: Run) -> dict[str, ChartLine]:
     found: dict[str, ChartLine] = {}
-    for info in call.services.store.list_metrics(run.id)[:MAX_CHARTS]:
+    for info in _metrics(call, run.id)[:MAX_CHARTS]:
         if info.kind == "scalar" and info.count > 1 and info.minimum is not None:
             line = _chart(call, run, info.name)
             if line is not None:

@@ -172,11 +172,13 @@ def _snapshot(call: Call, run_id: str, snapshot_id: str | None) -> tuple[str, st
     """Return (id, root tree). A run's code may read its own snapshot, so it may not choose which one that is."""
     if snapshot_id is None:
         return None
-    if isinstance(call.principal, RunPrincipal) and call.principal.run_id == run_id:
-        raise NotAllowed(
-            f"Run `{run_id}` may not choose its own snapshot.",
-            hint="Call run.take_snapshot() outside of the run.",
-        )
+    if isinstance(call.principal, RunPrincipal):
+        own = call.services.store.get_run(call.principal.run_id)
+        if run_id in (own.id, own.parent_id):
+            raise NotAllowed(
+                f"Run `{own.id}` may not choose {'its own snapshot' if run_id == own.id else 'the snapshot above it'}.",
+                hint="Call run.take_snapshot() outside of the run.",
+            )
     call.services.content.hold_snapshot(snapshot_id)
     root = call.services.store.find_snapshot(snapshot_id)
     if root is None:

@@ -43,6 +43,14 @@ def get_server(request: Request) -> Response:
     return json_answer(info)
 
 
+@router.post("/server/collect")
+def collect(request: Request) -> Response:
+    """Free the bytes that nothing refers to any more, now."""
+    call = call_of(request)
+    call.may("collect")
+    return json_answer(call.services.collecting.collect_now())
+
+
 @router.post("/server/stop", status_code=202)
 def stop_server(request: Request) -> Response:
     """Leave; live runs go on."""

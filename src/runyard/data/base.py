@@ -1,0 +1,42 @@
+"""The interface `Storage`: the files of one datastore. Python 3.8."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Iterator, NamedTuple, Optional
+
+
+class StoredFile(NamedTuple):
+    name: str  # a clean path on the datastore
+    size: int
+
+
+class Storage(ABC):
+    """Where a datastore's bytes lie; names are clean paths (`data.paths`).
+
+    Made from the datastore's document. One instance may be used by several threads. A file appears whole or not at all,
+    however the process that writes it ends.
+    """
+
+    @abstractmethod
+    def iter_files(self, path: str = "") -> Iterator[StoredFile]:
+        """Yield the files below `path`, or the one file that is there; nothing when there is none."""
+
+    @abstractmethod
+    def find_file(self, name: str) -> Optional[StoredFile]: ...
+
+    @abstractmethod
+    def put_file(self, source: str, name: str) -> None:
+        """Store the file at `source` as `name`, in place of what was there.
+
+        Raises:
+            Conflict: a folder has that name, or a file has the name of one of its folders.
+        """
+
+    @abstractmethod
+    def fetch_file(self, name: str, target: str) -> None:
+        """Write the file to the path `target`, in place of what was there."""
+
+    @abstractmethod
+    def find_local(self, path: str) -> Optional[str]:
+        """Return where `path` lies on this machine, there or not; None when this storage has no such place."""

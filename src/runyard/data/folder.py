@@ -1,0 +1,110 @@
+"""The storage `folder`: a datastore that is a folder of this machine, or of a file system that all machines share."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from typing import Any, Iterator, Mapping, Optional
+
+from runyard.core.errors import Conflict, NotFound, SystemFailure
+from runyard.data.base import Storage, StoredFile
+from runyard.data.paths import below
+from runyard.data.walk import iter_files
+
+STAGING = ".runyard"  # in the datastore's own folder, so that a whole file can be renamed into place
+STALE_S = 86400.0  # what a killed process left there is swept up after a day
+
+
+class FolderStorage(Storage):
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._root = str(document["path"])
+        self._make = bool(document.get("make"))
+
+    def iter_files(self, path: str = "") -> Iterator[StoredFile]:
+        found = self.find_file(path) if path else None
+        if found is not None:
+            yield found
+            return
+        folder = below(self._root, path)
+        if not os.path.isdir(folder):
+            return
+        prefix = f"{path}/" if path else ""
+        for file in iter_files(folder):
+            if path or not file.name.startswith(f"{STAGING}/"):
+                yield StoredFile(prefix + file.name, file.size)
+
+    def find_file(self, name: str) -> Optional[StoredFile]:
+        place = below(self._root, name)
+        return StoredFile(name, os.path.getsize(place)) if os.path.isfile(place) else None
+
+    def put_file(self, source: str, name: str) -> None:
+        self._check_root()
+        target = below(self._root, name)
+        part = self._new_part()
+        try:
+            shutil.copyfile(source, part)
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            os.replace(part, target)
+        except OSError as error:
+            raise self._explained(error, name) from error
+        finally:
+            self._sweep(part)
+
+    def fetch_file(self, name: str, target: str) -> None:
+        if self.find_file(name) is None:
+            raise NotFound(f"The datastore's folder {self._root} holds no file `{name}`.")
+        beside = f"{target}.{os.urandom(4).hex()}.part"
+        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
+        try:
+            shutil.copyfile(below(self._root, name), beside)
+            os.replace(beside, target)
+        finally:
+            if os.path.lexists(beside):
+                os.unlink(beside)
+
+    def find_local(self, path: str) -> Optional[str]:
+        self._check_root()
+        return below(self._root, path)
+
+    def _check_root(self) -> None:
+        if os.path.isdir(self._root):
+            return
+        if not self._make:
+            raise NotFound(
+                f"The datastore's folder {self._root} does not exist on this machine.",
+                why="It was removed, or its file system is not mounted here.",
+                hint="Make it again, or register the datastore with another folder: "
+                "Datastore.register_folder(ws, name, path, overwrite=True).",
+            )
+        os.makedirs(self._root, mode=0o700, exist_ok=True)
+
+    def _new_part(self) -> str:
+        staging = os.path.join(self._root, STAGING)
+        os.makedirs(staging, mode=0o700, exist_ok=True)
+        return os.path.join(staging, f"{os.urandom(8).hex()}.part")
+
+    def _sweep(self, part: str) -> None:
+        """Remove our own unfinished file, those that dead processes left, and the staging folder with the last."""
+        staging = os.path.dirname(part)
+        try:
+            if os.path.lexists(part):
+                os.unlink(part)
+            for entry in os.scandir(staging):
+                if time.time() - entry.stat().st_mtime > STALE_S:
+                    os.unlink(entry.path)
+            os.rmdir(staging)
+        except OSError:  # another upload is going on, or was faster
+            pass
+
+    def _explained(self, error: OSError, name: str) -> Exception:
+        if error.errno in (errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ENOTEMPTY):
+            return Conflict(
+                f"The datastore cannot hold a file `{name}`.",
+                why=f"What is there already is in its way: {error.strerror}.",
+                hint="Choose another target_path.",
+            )
+        return SystemFailure(
+            f"The file `{name}` could not be written to the datastore's folder {self._root}.", why=str(error)
+        )

@@ -1,0 +1,83 @@
+"""Many files to a datastore and from it: counted, and existing ones left alone unless told otherwise."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+from dataclasses import dataclass, field
+from typing import Callable, Dict, Iterable, List, Tuple
+
+from runyard.core.errors import InvalidArgument
+from runyard.data.base import Storage, StoredFile
+
+Say = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+@dataclass
+class Transferred:
+    count: int = 0
+    size_bytes: int = 0
+    skipped: List[str] = field(default_factory=list)  # there already, and not to be overwritten
+
+    def add(self, size_bytes: int) -> None:
+        self.count += 1
+        self.size_bytes += size_bytes
+
+
+def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: bool, say: Say = _silent) -> Transferred:
+    """Store files, given as (path here, name there).
+
+    Raises:
+        InvalidArgument: two of them would get the same name; nothing was stored.
+    """
+    wanted = list(files)
+    _refuse_doubles(wanted)
+    done = Transferred()
+    for source, name in wanted:
+        if not overwrite and storage.find_file(name) is not None:
+            done.skipped.append(name)
+            say(f"{name} is there already and stays as it is.")
+            continue
+        storage.put_file(source, name)
+        done.add(os.path.getsize(source))
+        say(f"Uploaded {name} ({done.count} of {len(wanted)}).")
+    return done
+
+
+def download(
+    storage: Storage, files: Iterable[StoredFile], place: Callable[[str], str], *, overwrite: bool, say: Say = _silent
+) -> Transferred:
+    """Write files to where `place(name)` says."""
+    wanted = list(files)
+    done = Transferred()
+    for file in wanted:
+        target = place(file.name)
+        if not overwrite and os.path.lexists(target):
+            done.skipped.append(file.name)
+            say(f"{target} is there already and stays as it is.")
+            continue
+        storage.fetch_file(file.name, target)
+        done.add(file.size)
+        say(f"Downloaded {file.name} ({done.count} of {len(wanted)}).")
+    return done
+
+
+def is_stored(storage: Storage, source: str, name: str) -> bool:
+    """Whether the datastore, where it lies on this machine, holds the very content of `source` as `name`."""
+    there = storage.find_local(name)
+    return there is not None and os.path.isfile(there) and filecmp.cmp(source, there, shallow=False)
+
+
+def _refuse_doubles(files: List[Tuple[str, str]]) -> None:
+    seen: Dict[str, str] = {}
+    for source, name in files:
+        other = seen.setdefault(name, source)
+        if other != source:
+            raise InvalidArgument(
+                f"{other} and {source} would both be stored as `{name}`.",
+                hint="Give relative_root, a folder above both, so that their names differ.",
+            )

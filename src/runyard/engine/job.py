@@ -1,0 +1,40 @@
+"""One run in hand, as the board keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Stage(Enum):
+    WAITING = "waiting"  # not handed to its target yet
+    HANDING = "handing"
+    HANDED = "handed"
+
+
+@dataclass(frozen=True)
+class Job:
+    run_id: str
+    target: str
+    launched: bool = True  # false: a run that we only watch; it takes no place on its target
+    stage: Stage = Stage.WAITING
+    attempt: int = 0
+    heard: float = 0.0  # monotonic time of the last word from its supervisor
+    silent: bool = False  # shown as NotResponding
+    gone: int = 0  # polls in a row that found nothing of it
+    adopted_at: float = 0.0
+    retry_at: float = 0.0
+    faults: int = 0
+    fault: str = ""  # why it could not be handed over, in words
+    workspace: str = ""
+    parent: str = ""  # the run that submitted it
+    nodes: int = 1
+    slots: tuple[int, ...] = ()  # which places of its target it has
+    gpus: int = 0  # how many devices it is given when it starts
+    shares_gpus: bool = False  # others may have them too
+    devices: tuple[str, ...] = ()  # what it has; before the start what it named itself
+
+    @property
+    def owned_gpus(self) -> tuple[str, ...]:
+        """The devices that nobody else gets meanwhile."""
+        return self.devices if self.gpus and not self.shares_gpus else ()

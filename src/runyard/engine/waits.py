@@ -1,0 +1,70 @@
+"""What a queued run waits for, in words. Worked out when somebody asks."""
+
+from __future__ import annotations
+
+from runyard.core.records import Run
+from runyard.engine.gpu_wish import VARIABLE
+from runyard.engine.job import Job, Stage
+from runyard.engine.places import Lack
+from runyard.engine.targets import Target
+from runyard.engine.yard import BEFORE_START, Yard
+
+
+def explain_run(yard: Yard, run: Run) -> str:
+    """Return what a queued run waits for; empty when it does not wait."""
+    if run.status not in BEFORE_START:
+        return ""
+    job = yard.board.find(run.id)
+    return explain(yard, job) if job is not None else run.waits_for
+
+
+def explain(yard: Yard, job: Job) -> str:
+    if job.stage is not Stage.WAITING:
+        return f"It was handed to `{job.target}`; its supervisor is starting."
+    if job.fault:
+        return f"It could not be handed to `{job.target}` ({job.fault}) and is tried again."
+    target = yard.targets.find(job.workspace, job.target)
+    if target is None:
+        return f"The compute target `{job.target}` is gone."
+    lack = yard.board.lack_of(job.run_id, now=yard.clock.monotonic())
+    if lack is Lack.TARGET:
+        return _cannot_hold(target, job)
+    for_gpus = lack is Lack.GPUS
+    reason = _gpus_taken(yard, job) if for_gpus else _places_taken(yard, target, job)
+    front = yard.board.in_front_of(job, wants_gpus=for_gpus)
+    return f"{reason} In front of it: {_names(front)}." if front else f"{reason} It is the next."
+
+
+def _cannot_hold(target: Target, job: Job) -> str:
+    if target.is_stopped:
+        return f"`{target.name}` is stopped: `runyard compute start {target.name}` lets it run."
+    return (
+        f"It asks for {job.nodes} nodes and `{target.name}` has {target.places} at most now: "
+        f"`runyard compute update {target.name} --max-nodes {job.nodes}` makes room."
+    )
+
+
+def _places_taken(yard: Yard, target: Target, job: Job) -> str:
+    holders = [other for other in yard.board.on_target(target.key) if other.stage is not Stage.WAITING]
+    taken = len({slot for other in holders for slot in other.slots})
+    nodes = "a free node of" if job.nodes == 1 else f"{job.nodes} free nodes of"
+    what = nodes if target.is_pool else "a free place on"
+    limit = "" if target.places is None else f" of {target.places}"
+    return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}."
+
+
+def _gpus_taken(yard: Yard, job: Job) -> str:
+    total = len(yard.gpus.devices())
+    holders = [other for other in yard.board.jobs() if other.stage is not Stage.WAITING and other.owned_gpus]
+    taken = sum(len(other.owned_gpus) for other in holders)
+    what = "a free GPU" if job.gpus == 1 else f"{job.gpus} free GPUs"
+    return (
+        f"It waits for {what}: {taken} of {total} taken by {_names(holders)} "
+        f"({VARIABLE}=0 runs without, {VARIABLE}=shared beside others)."
+    )
+
+
+def _names(jobs: list[Job]) -> str:
+    shown = ", ".join(f"`{job.run_id}`" for job in jobs[:3])
+    rest = len(jobs) - 3
+    return f"{shown} and {rest} more" if rest > 0 else shown or "nobody"

@@ -1,0 +1,202 @@
+"""Where built environments lie: a folder per content key. docs/internals/environments.md is its contract."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional
+
+MARKER = "ready.json"
+FAILED = "failed.json"
+GONE = ".gone-"
+
+
+class Place:
+    """One environment's folder. It is finished when its marker is there, which is written last, and by rename.
+
+    Who builds or removes holds the lock alone; who takes a finished one into use shares it for a moment.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.prefix = folder / "prefix"
+
+    @property
+    def key(self) -> str:
+        return self.folder.name
+
+    @property
+    def interpreter(self) -> Path:
+        return self.prefix / "bin" / "python"
+
+    def take(self, user: Optional[str]) -> Optional[Dict[str, Any]]:
+        """Take the finished environment into use and return its marker; None when it is not there, or locked."""
+        fd = self._open_lock(create=False)
+        if fd is None:
+            return None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return self.note_use(user) if self._is_current(fd) else None
+        except BlockingIOError:
+            return None
+        finally:
+            os.close(fd)
+
+    def note_use(self, user: Optional[str]) -> Optional[Dict[str, Any]]:
+        """As `take`, for who holds the lock."""
+        marker = self.read_marker()
+        if marker is not None:
+            os.utime(self.folder / MARKER)  # its time is that of the last use
+            if user is not None:
+                self._add_user(user)
+        return marker
+
+    def read_marker(self) -> Optional[Dict[str, Any]]:
+        """Return what the builder noted; None when the environment is not finished, or its Python has gone."""
+        marker = self.read(MARKER)
+        if marker is None:
+            return None
+        if marker.get("kind") == "container":  # its Python is in the image
+            return marker if os.path.islink(self.interpreter) else None
+        return marker if os.access(self.interpreter, os.X_OK) else None
+
+    def publish(self, marker: Dict[str, Any]) -> None:
+        """Call the environment finished; for who holds the lock."""
+        self.write(MARKER, marker)
+
+    def read(self, name: str) -> Optional[Dict[str, Any]]:
+        try:
+            with open(self.folder / name, encoding="utf-8") as file:
+                value = json.load(file)
+        except (OSError, ValueError):
+            return None
+        return value if isinstance(value, dict) else None
+
+    def write(self, name: str, value: Dict[str, Any]) -> None:
+        self.write_text(name, json.dumps(value))
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write beside and rename into place."""
+        beside = self.folder / f".{name}.{os.urandom(4).hex()}"
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(self.folder / name)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def try_lock(self) -> Optional[int]:
+        """Return a descriptor that holds the lock alone until it is closed; None when somebody else has it."""
+        fd = self._open_lock(create=True)
+        assert fd is not None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_current(fd):
+                return fd
+        except BlockingIOError:
+            pass
+        os.close(fd)
+        return None
+
+    @contextmanager
+    def signed(self, fd: int, who: str) -> Iterator[None]:
+        """Write into the lock who has it, for those who wait; close it at the end."""
+        try:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, json.dumps({"who": who, "pid": os.getpid(), "since": time.time()}).encode(), 0)
+            yield
+        finally:
+            os.close(fd)
+
+    def clear(self) -> None:
+        """Remove what an earlier build left; for who holds the lock. The marker goes first."""
+        for name in (MARKER, FAILED, "requirements.lock.txt", "size.json"):
+            (self.folder / name).unlink(missing_ok=True)
+        remove_tree(self.prefix)
+
+    def erase(self) -> None:
+        """Remove all of it; for who holds the lock. Who waits for that finds that it is not current any more."""
+        gone = self.folder.with_name(f"{GONE}{self.key}-{os.urandom(4).hex()}")
+        os.rename(self.folder, gone)
+        remove_tree(gone)
+
+    def list_users(self) -> List[str]:
+        """Return the run folders that use it and are not done. A folder that is gone, or done, is forgotten."""
+        found = []
+        for link in self._iter_links():
+            try:
+                target = os.readlink(link)
+            except OSError:
+                continue
+            if os.path.isdir(target) and not os.path.exists(os.path.join(target, "done")):
+                found.append(target)
+            else:
+                link.unlink(missing_ok=True)
+        return found
+
+    def _iter_links(self) -> List[Path]:
+        try:
+            return sorted((self.folder / "users").iterdir())
+        except OSError:
+            return []
+
+    def _add_user(self, user: str) -> None:
+        users = self.folder / "users"
+        users.mkdir(mode=0o700, exist_ok=True)
+        parts = os.path.abspath(user).split(os.sep)
+        try:
+            os.symlink(os.path.abspath(user), users / ".".join(parts[-2:]))
+        except FileExistsError:
+            pass
+
+    def _open_lock(self, *, create: bool) -> Optional[int]:
+        while True:
+            try:
+                if create:
+                    self.folder.mkdir(mode=0o700, exist_ok=True)
+                flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)
+                return os.open(self.folder / "lock", flags, 0o600)
+            except FileNotFoundError:
+                if not create:
+                    return None
+                os.stat(self.folder.parent)  # else somebody just erased the folder: again
+
+    def _is_current(self, fd: int) -> bool:
+        """Whether the locked file is the one that others would lock: an erased one is nobody's."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self.folder / "lock"))
+        except OSError:
+            return False
+
+
+def get_place(root: Path, key: str) -> Place:
+    """Return the place of a key below `root`, which is made when it is missing; the home above it is not."""
+    root.mkdir(mode=0o700, exist_ok=True)
+    return Place(root / key)
+
+
+def list_places(root: Path) -> List[Place]:
+    return [Place(root / name) for name in _names(root) if not name.startswith(".") and (root / name).is_dir()]
+
+
+def clear_leftovers(root: Path) -> None:
+    """Remove what a killed removal left."""
+    for name in _names(root):
+        if name.startswith(GONE):
+            remove_tree(root / name)
+
+
+def _names(root: Path) -> List[str]:
+    try:
+        return sorted(os.listdir(root))
+    except OSError:
+        return []
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove a folder if it is there; what could not be removed stays for the next one to try."""
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,172 @@
+"""The EnvironmentBuilder `uv`: a venv per content key, filled by uv with hard links from its cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence
+
+from runyard.core.errors import SubmitRejected
+from runyard.core.folders import cache_folder, environments_folder
+from runyard.core.settings import Settings, read_settings
+from runyard.core.specs import EnvironmentSpec
+from runyard.core.urls import hide_passwords
+from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
+from runyard.environments.building import build_once
+from runyard.environments.installed import list_installed
+from runyard.environments.lock import lock_text
+from runyard.environments.pip_guard import guard_pip
+from runyard.environments.pip_install import PipInstall, install, plan_pip
+from runyard.environments.pythons import Python, find_python
+from runyard.environments.shelf import Place, get_place
+from runyard.environments.uv_program import find_uv, install_failed
+
+FORMAT = 1  # part of every key: raise it when builds change what they make
+LOCK = "requirements.lock.txt"
+
+
+class UvBuilder(EnvironmentBuilder, SupportsLock):
+    def __init__(self, *, cache: Optional[Path] = None, settings: Optional[Settings] = None) -> None:
+        self._cache = None if cache is None else cache / "interpreters"
+        self._settings = settings or read_settings()
+
+    def build(
+        self,
+        spec: EnvironmentSpec,
+        *,
+        say: Say,
+        variables: Optional[Mapping[str, str]] = None,
+        check: Check = never,
+        user: Optional[str] = None,
+    ) -> BuiltEnvironment:
+        environ = os.environ if variables is None else variables
+        pip = self._plan(spec, environ)
+        python = self._find_python(spec, environ)
+        place = self._place(environment_key("uv", python, pip.what_counts()))
+        say_provided(pip.provided, say)
+        warnings = [python.warning] if python.warning else []
+        for warning in warnings:
+            say(warning)
+        marker = place.take(user)
+        if marker is None:
+            marker = build_once(
+                place,
+                lambda fd: self._make(place, spec, python, pip, say=say, check=check, keep=[fd]),
+                say=say,
+                check=check,
+                user=user,
+                who=who_asks(user),
+            )
+        say(f"Environment `{spec.name}` is ready: {place.prefix}")
+        return BuiltEnvironment(
+            interpreter=str(place.interpreter),
+            variables={"VIRTUAL_ENV": str(place.prefix)},
+            warnings=warnings,
+            key=place.key,
+        )
+
+    def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
+        place = self._place(built.key)
+        marker = place.read_marker() or {}
+        return {
+            "interpreter": built.interpreter,
+            "python": marker.get("python", ""),
+            "platform": platform.platform(),
+            "packages": {one.name: one.version for one in list_installed(place.prefix)},
+        }
+
+    def lock(
+        self, spec: EnvironmentSpec, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None
+    ) -> str:
+        """As the base class says; kept beside the environment once every package has its hashes."""
+        place = self._place(built.key)
+        try:
+            return (place.folder / LOCK).read_text(encoding="utf-8")
+        except OSError:
+            pass
+        pip = self._plan(spec, os.environ if variables is None else variables)
+        version = (place.read_marker() or {}).get("python", "")
+        title = f"Exact packages, Python {version} on {platform.machine()}."
+        text, is_whole = lock_text(pip, built.interpreter, list_installed(place.prefix), title=title)
+        if is_whole:
+            place.write_text(LOCK, text)
+        return text
+
+    def _plan(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> PipInstall:
+        return plan_pip(
+            spec,
+            variables=variables,
+            allows_downloads=self._settings.python_downloads,
+            horovod_wheels=cache_folder(self._settings.home) / "horovod",
+        )
+
+    def _find_python(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> Python:
+        try:
+            return find_python(spec.python_version, spec.interpreter, variables=variables, cache=self._cache)
+        except SubmitRejected:
+            if not self._settings.python_downloads or spec.python_version is None:
+                raise
+            return Python(spec.python_version, spec.python_version)
+
+    def _place(self, key: str) -> Place:
+        return get_place(environments_folder(self._settings.home), key)
+
+    def _make(
+        self,
+        place: Place,
+        spec: EnvironmentSpec,
+        python: Python,
+        pip: PipInstall,
+        *,
+        say: Say,
+        check: Check,
+        keep: Sequence[int],
+    ) -> Dict[str, Any]:
+        say(f"Building environment `{spec.name}` on Python {python.version} ({python.path}).")
+        for line in pip.requirements:
+            say(f"  {line}")
+        make_venv(place, python, pip, say=say, check=check, keep=keep)
+        install(pip, str(place.interpreter), say=say, check=check, keep=keep)
+        guard_pip(place.prefix)
+        shown = [hide_passwords(line) for line in pip.requirements]
+        return {"kind": "uv", "name": spec.name, "python": python.version, "requirements": shown}
+
+
+def make_venv(
+    place: Place,
+    python: Python,
+    pip: PipInstall,
+    *,
+    say: Say,
+    check: Check,
+    keep: Sequence[int],
+    options: Sequence[str] = (),
+) -> None:
+    lines: List[str] = []
+    argv = [find_uv(pip.variables), "venv", "--quiet", "--no-project", *options, "--python", python.path]
+    code = pip.run([*argv, str(place.prefix)], environ=pip.environ(), say=lines.append, check=check, keep=keep)
+    for line in lines:
+        say(line)
+    if code != 0:
+        raise install_failed(pip.name, code, lines)
+
+
+def environment_key(kind: str, python: Python, what_counts: Sequence[Any]) -> str:
+    """Return the content key: the same request on the same Python is the same environment."""
+    path = os.path.realpath(python.path) if os.sep in python.path else python.path  # else a version to be fetched
+    facts = [FORMAT, kind, path, python.version, platform.machine(), what_counts]
+    text = json.dumps(facts, sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def say_provided(provided: Sequence[str], say: Say) -> None:
+    if provided:
+        say(f"Not installed, because Runyard provides it: {', '.join(provided)}.")
+
+
+def who_asks(user: Optional[str]) -> str:
+    """Return the name of who builds, for those who wait: the run, by its folder `runs/<run id>/<attempt>`."""
+    return f"Run {os.path.basename(os.path.dirname(user))}" if user else "Somebody"

@@ -1,0 +1,101 @@
+"""The Launcher `tensorflow`: workers and parameter servers that find each other by `TF_CONFIG`.
+
+Tasks are dealt to the nodes in the order of their ranks, workers first, then servers: task t runs on node t mod n. So
+worker 0 is on node 0, and with as many workers as nodes, which is Azure's usual job, each node has one worker and
+the servers begin at node 0 again. Every task has a port of its own, also where nodes have addresses of their own:
+TensorFlow listens on all addresses of a machine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Dict, List
+
+from runyard.core.specs import JobSpec
+from runyard.launchers.base import Launcher, Placement, Process
+from runyard.launchers.processes import gpu_variables, job_variables, no_gpu, ports_of, process_argv, rank_variables
+
+WORKER, SERVER = "worker", "ps"
+
+
+@dataclass(frozen=True)
+class Task:
+    rank: int
+    role: str
+    index: int  # among those of its role
+    node_rank: int
+    place: int  # among the tasks of its node
+    same: int  # among those of its role and node
+
+
+class TensorflowLauncher(Launcher):
+    preferred_port = 2222
+
+    def count_ports(self, job: JobSpec) -> List[int]:
+        tasks = deal_tasks(job)
+        return [sum(task.node_rank == rank for task in tasks) for rank in range(job.spec.distribution.node_count)]
+
+    def layout(self, job: JobSpec, placement: Placement) -> List[Process]:
+        tasks = deal_tasks(job)
+        return [_process(job, placement, task, tasks) for task in tasks if task.node_rank == placement.node_rank]
+
+
+def deal_tasks(job: JobSpec) -> List[Task]:
+    """Return all tasks of the job in the order of their ranks."""
+    options, nodes = job.spec.distribution.options, job.spec.distribution.node_count
+    workers = [(WORKER, index) for index in range(int(options.get("worker_count", 1)))]
+    servers = [(SERVER, index) for index in range(int(options.get("parameter_server_count", 0)))]
+    tasks: List[Task] = []
+    for rank, (role, index) in enumerate([*workers, *servers]):
+        node = rank % nodes
+        before = [task for task in tasks if task.node_rank == node]
+        same = sum(task.role == role for task in before)
+        tasks.append(Task(rank, role, index, node, len(before), same))
+    return tasks
+
+
+def _process(job: JobSpec, placement: Placement, task: Task, tasks: List[Task]) -> Process:
+    variables = {
+        **rank_variables(placement, rank=task.rank, role=task.role),
+        **job_variables(placement, processes=len(tasks)),
+        **_gpus_of(placement, task, tasks),
+        "TF_CONFIG": json.dumps(_tf_config(placement, task, tasks)),
+        "AZ_BATCHAI_TASK_TYPE": task.role,
+        "AZ_BATCHAI_TASK_INDEX": str(task.index),
+    }
+    return Process(
+        rank=task.rank,
+        argv=process_argv(job.spec, placement.interpreter, variables),
+        variables=variables,
+        cwd=placement.work_folder,
+        log=_log_of(task),
+        role=task.role,
+        local_rank=task.place,
+        counts=task.role == WORKER,
+        node_rank=task.node_rank,
+    )
+
+
+def _tf_config(placement: Placement, task: Task, tasks: List[Task]) -> Dict[str, object]:
+    cluster: Dict[str, List[str]] = {}
+    for one in tasks:
+        node = placement.nodes[one.node_rank]
+        cluster.setdefault(one.role, []).append(f"{node.address}:{ports_of(placement, node)[one.place]}")
+    return {"cluster": cluster, "task": {"type": task.role, "index": task.index}, "environment": "cloud"}
+
+
+def _gpus_of(placement: Placement, task: Task, tasks: List[Task]) -> Dict[str, str]:
+    """Share a node's GPUs out among its workers: TensorFlow takes all the memory of every GPU that it sees."""
+    gpus = placement.node.gpus
+    if not gpus:
+        return {}
+    if task.role == SERVER:
+        return no_gpu()
+    workers = sum(one.role == WORKER and one.node_rank == task.node_rank for one in tasks)
+    return gpu_variables(gpus[task.same :: workers] or [gpus[task.same % len(gpus)]])
+
+
+def _log_of(task: Task) -> str:
+    again = f"_{task.same}" if task.same else ""
+    return f"user_logs/std_log_node_{task.node_rank:02d}_{task.role}{again}.txt"

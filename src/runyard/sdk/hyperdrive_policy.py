@@ -1,0 +1,108 @@
+"""When a sweep stops a trial early. One interval is one logging of the primary metric by that trial."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from runyard.sdk.exceptions import HyperDriveConfigException
+
+
+class EarlyTerminationPolicy:
+    """Base of the policies.
+
+    Args:
+        evaluation_interval: look at a trial at every so many loggings.
+        delay_evaluation: not before this many.
+    """
+
+    NAME = ""
+
+    def __init__(self, evaluation_interval: int = 1, delay_evaluation: int = 0) -> None:
+        self.evaluation_interval = _count("evaluation_interval", evaluation_interval, least=1)
+        self.delay_evaluation = _count("delay_evaluation", delay_evaluation, least=0)
+
+    def properties(self) -> Dict[str, Any]:
+        return {"evaluation_interval": self.evaluation_interval, "delay_evaluation": self.delay_evaluation}
+
+    def to_json(self) -> Dict[str, Any]:
+        return {"name": self.NAME, "properties": self.properties()}
+
+
+class BanditPolicy(EarlyTerminationPolicy):
+    """Stops a trial whose best lies further behind the best of all trials than the slack allows.
+
+    Raises:
+        HyperDriveConfigException: not exactly one of slack_factor and slack_amount.
+    """
+
+    NAME = "Bandit"
+
+    def __init__(
+        self,
+        evaluation_interval: int = 1,
+        slack_factor: Optional[float] = None,
+        slack_amount: Optional[float] = None,
+        delay_evaluation: int = 0,
+    ) -> None:
+        super().__init__(evaluation_interval, delay_evaluation)
+        if (slack_factor is None) == (slack_amount is None):
+            raise HyperDriveConfigException("BanditPolicy takes exactly one of slack_factor and slack_amount.")
+        for name, value in (("slack_factor", slack_factor), ("slack_amount", slack_amount)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0):
+                raise HyperDriveConfigException(f"{name} must be a number, 0 or more, found {value!r}.")
+        self.slack_factor = slack_factor
+        self.slack_amount = slack_amount
+
+    def properties(self) -> Dict[str, Any]:
+        slack = (
+            {"slack_amount": self.slack_amount} if self.slack_factor is None else {"slack_factor": self.slack_factor}
+        )
+        return {**super().properties(), **slack}
+
+
+class MedianStoppingPolicy(EarlyTerminationPolicy):
+    """Stops a trial whose best is worse than the median of all trials' running averages."""
+
+    NAME = "MedianStopping"
+
+
+class TruncationSelectionPolicy(EarlyTerminationPolicy):
+    """Stops the worst `truncation_percentage` per cent of all trials at each interval it looks at."""
+
+    NAME = "TruncationSelection"
+
+    def __init__(
+        self,
+        truncation_percentage: int,
+        evaluation_interval: int = 1,
+        delay_evaluation: int = 0,
+        exclude_finished_jobs: bool = False,
+    ) -> None:
+        super().__init__(evaluation_interval, delay_evaluation)
+        percentage = _count("truncation_percentage", truncation_percentage, least=1)
+        if percentage > 99:
+            raise HyperDriveConfigException(f"truncation_percentage must be 1 to 99, found {percentage}.")
+        self.truncation_percentage = percentage
+        self.exclude_finished_jobs = bool(exclude_finished_jobs)
+
+    def properties(self) -> Dict[str, Any]:
+        own = {
+            "truncation_percentage": self.truncation_percentage,
+            "exclude_finished_jobs": self.exclude_finished_jobs,
+        }
+        return {**super().properties(), **own}
+
+
+class NoTerminationPolicy(EarlyTerminationPolicy):
+    """Lets every trial go on to its own end; what a sweep without a policy does."""
+
+    NAME = "Default"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+
+def _count(name: str, value: Any, *, least: int) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= least:
+        return value
+    raise HyperDriveConfigException(f"{name} must be a whole number, {least} or more, found {value!r}.")

@@ -1,0 +1,98 @@
+"""Assets of a workspace: environments, datastores and what else it keeps by name, in versions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+
+router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
+KINDS = ("datastore", "environment")  # compute targets do more than lie there: routes/compute.py
+MAX_KEY = 256
+
+
+@dataclass(frozen=True)
+class AssetBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    document: dict[str, Any] = field(default_factory=dict)
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class AssetChange:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    document: dict[str, Any] = field(default_factory=dict)
+
+
+@router.get("")
+def list_assets(workspace: str, kind: str, request: Request, name: Optional[str] = None) -> Response:
+    """List the newest version of each name, or all versions of one."""
+    call = call_of(request)
+    call.may("read_workspace")
+    wanted = None if name is None else check_asset_name(name)
+    return json_answer(call.services.store.list_assets(*_place(workspace, kind), name=wanted))
+
+
+@router.get("/{name}")
+def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
+    """Return one version, the newest by default."""
+    call = call_of(request)
+    call.may("read_workspace")
+    place = (*_place(workspace, kind), check_asset_name(name))
+    return json_answer(call.services.store.get_asset(*place, version=version))
+
+
+@router.post("/{name}", status_code=201)
+@takes(AssetBody)
+async def put_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
+    """Keep the next version; the newest one's key again is that version."""
+    return await with_json(request, lambda body: _put(call_of(request), workspace, kind, name, body))
+
+
+@router.put("/{name}/{version}")
+@takes(AssetChange)
+async def update_asset(workspace: str, kind: str, name: str, version: int, request: Request) -> Response:
+    """Change what a version says."""
+    return await with_json(request, lambda body: _update(call_of(request), workspace, kind, name, version, body))
+
+
+@router.delete("/{name}")
+def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
+    """Delete all versions of a name; twice is fine."""
+    call = call_of(request)
+    call.may("change_asset")
+    call.services.store.delete_asset(*_place(workspace, kind), check_asset_name(name))
+    return json_answer({"deleted": name})
+
+
+def _put(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Response:
+    call.may("put_asset")
+    wanted = parse(AssetBody, body)
+    if len(wanted.key) > MAX_KEY:
+        raise InvalidArgument(f"The key has {len(wanted.key)} characters; {MAX_KEY} are the most.")
+    place = (*_place(workspace, kind), check_asset_name(name))
+    asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key)
+    return json_answer(asset, status=201 if is_new else 200)
+
+
+def _update(call: Call, workspace: str, kind: str, name: str, version: int, body: bytes) -> Response:
+    call.may("change_asset")
+    place = (*_place(workspace, kind), check_asset_name(name))
+    document = parse(AssetChange, body).document
+    return json_answer(call.services.store.update_asset(*place, version=version, document=document))
+
+
+def _place(workspace: str, kind: str) -> tuple[str, str]:
+    if kind not in KINDS:
+        raise InvalidArgument(f"There is no kind of asset {kind[:40]!r}.", hint=f"Known: {', '.join(KINDS)}.")
+    return check_workspace_name(workspace), kind

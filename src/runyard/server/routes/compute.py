@@ -1,0 +1,101 @@
+"""Compute targets of a workspace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.compute import ComputeSpec, ComputeTarget
+from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.engine import compute_targets
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+from runyard.server.permissions import RunPrincipal
+
+router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
+OTHER = "another-run"
+
+
+@dataclass(frozen=True)
+class ComputeChange:
+    """What shall be different; None stays."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    min_nodes: Optional[int] = None
+    max_nodes: Optional[int] = None
+    idle_seconds: Optional[int] = None
+    description: Optional[str] = None
+    tags: Optional[dict[str, str]] = None
+    is_stopped: Optional[bool] = None
+
+
+@router.get("")
+def list_targets(workspace: str, request: Request) -> Response:
+    """List the workspace's compute targets, by name."""
+    call = call_of(request)
+    call.may("read_workspace")
+    found = compute_targets.list_targets(call.services.engine.yard, check_workspace_name(workspace))
+    return json_answer([_readable(call, target) for target in found])
+
+
+@router.get("/{name}")
+def get_target(workspace: str, name: str, request: Request) -> Response:
+    """Return one with its nodes, the runs on it and its queue; `local` is there too."""
+    call = call_of(request)
+    call.may("read_workspace")
+    found = compute_targets.get_target(call.services.engine.yard, *_checked(workspace, name))
+    return json_answer(_readable(call, found))
+
+
+@router.put("/{name}", status_code=201)
+@takes(ComputeSpec)
+async def create_target(workspace: str, name: str, request: Request) -> Response:
+    """Make a target, or return the same one (200); 409 when there is another of that name."""
+    return await with_json(request, lambda body: _create(call_of(request), workspace, name, body))
+
+
+@router.patch("/{name}")
+@takes(ComputeChange)
+async def update_target(workspace: str, name: str, request: Request) -> Response:
+    """Change a target; who waits for it may start by that."""
+    return await with_json(request, lambda body: _update(call_of(request), workspace, name, body))
+
+
+@router.delete("/{name}")
+def delete_target(workspace: str, name: str, request: Request) -> Response:
+    """Delete a target; twice is fine, 409 while unfinished runs name it."""
+    call = call_of(request)
+    call.may("change_asset")
+    compute_targets.delete_target(call.services.engine.yard, *_checked(workspace, name))
+    return json_answer({"deleted": name})
+
+
+def _create(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may("change_asset")
+    spec = parse(ComputeSpec, body)
+    made, is_new = compute_targets.create_target(call.services.engine.yard, *_checked(workspace, name), spec)
+    return json_answer(made, status=201 if is_new else 200)
+
+
+def _update(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may("change_asset")
+    changes = compute_targets.check_changes(vars(parse(ComputeChange, body)))
+    return json_answer(compute_targets.update_target(call.services.engine.yard, *_checked(workspace, name), changes))
+
+
+def _readable(call: Call, target: ComputeTarget) -> ComputeTarget:
+    """A run's code sees how busy a target is, and no runs but its own."""
+    if not isinstance(call.principal, RunPrincipal):
+        return target
+    own = call.principal.run_id
+    nodes = [replace(node, run_id=OTHER if node.run_id not in (None, own) else node.run_id) for node in target.nodes]
+    return replace(target, nodes=nodes, running=[run for run in target.running if run.run_id == own], waiting=[])
+
+
+def _checked(workspace: str, name: str) -> tuple[str, str]:
+    return check_workspace_name(workspace), check_asset_name(name)

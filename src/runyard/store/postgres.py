@@ -1,0 +1,181 @@
+"""PostgreSQL: everything that only PostgreSQL knows is in this file. Extra `postgres`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import QueuePool
+
+from runyard.core.errors import MissingExtra, RunyardError, StoreUnavailable
+from runyard.core.urls import hide_passwords
+from runyard.store.damage import Damaged
+from runyard.store.database import Database, Session
+from runyard.store.revisions import bring_up_to_date
+from runyard.store.sql import SqlStore
+from runyard.store.writer import GroupWriter
+
+try:
+    import psycopg
+except ImportError as error:
+    raise MissingExtra(
+        "A PostgreSQL database needs psycopg.",
+        why="It is not installed where the server runs.",
+        hint="pip install 'runyard[postgres]'",
+    ) from error
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CONNECT_TIMEOUT_S = 10
+LOCK = 0x52756E79617264  # "Runyard": who holds this advisory lock changes the schema
+
+_FAILURES: tuple[tuple[type[psycopg.Error], str, str], ...] = (
+    (psycopg.errors.DiskFull, "The database's disk is full.", "Free some space there, then repeat the call."),
+    (psycopg.errors.ReadOnlySqlTransaction, "The database takes no writes.", "Is it a standby? Name the primary."),
+    (psycopg.errors.InsufficientPrivilege, "The database user may not do this.", "Make it the database's owner."),
+    (psycopg.errors.InvalidPassword, "The password is wrong.", "Check the address given to `runyard server start`."),
+    (psycopg.errors.InvalidCatalogName, "There is no such database.", "`createdb` makes one."),
+    (psycopg.OperationalError, "The database cannot be reached or ended the connection.", "Is it running?"),
+    (psycopg.InterfaceError, "The connection to the database is gone.", "Repeat the call."),
+)
+
+
+class PostgresStore(SqlStore):
+    """RunStore in a PostgreSQL database. `url` is libpq's: `postgresql://user:password@host:5432/name`."""
+
+    def __init__(self, url: str, *, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
+        super().__init__(PostgresDatabase(url), clock=clock)
+
+
+def open_postgres(rest: str) -> PostgresStore:
+    return PostgresStore(f"postgresql:{rest}")
+
+
+class PostgresDatabase(Database):
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.place = place_of(url)
+        # Transactions are begun by hand, as SQLite's are, so connections commit by themselves otherwise.
+        self.engine = create_engine(
+            "postgresql+psycopg://",
+            creator=self._connect,
+            poolclass=QueuePool,
+            pool_size=4,
+            max_overflow=60,
+            pool_use_lifo=True,
+            pool_pre_ping=True,
+            isolation_level="AUTOCOMMIT",
+        )
+        self._writing: Connection | None = None
+        try:
+            with self.translated(), self.engine.connect() as connection:
+                bring_up_to_date(connection, self.place, lock=_lock_schema)
+        except BaseException:
+            self.engine.dispose()
+            raise
+        self.writer = GroupWriter(self)
+
+    def write(self, job: Callable[[Session], T]) -> T:
+        with self.translated():
+            return self.writer.write(job)
+
+    def close(self) -> None:
+        self.writer.close()
+        self.engine.dispose()
+
+    def begin_read(self, session: Session) -> None:
+        session.cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+
+    def begin(self) -> Session:
+        if self._writing is None:
+            self._writing = self.engine.connect()
+        session = Session(self._writing)
+        session.cursor.execute("BEGIN")
+        return session
+
+    def save(self, session: Session) -> None:
+        session.cursor.execute("SAVEPOINT job")
+
+    def keep(self, session: Session) -> None:
+        session.cursor.execute("RELEASE SAVEPOINT job")
+
+    def undo(self, session: Session) -> bool:
+        if self._raw(session).broken:
+            return False
+        session.cursor.execute("ROLLBACK TO SAVEPOINT job")
+        session.cursor.execute("RELEASE SAVEPOINT job")
+        return True
+
+    def commit(self, session: Session) -> None:
+        session.cursor.execute("COMMIT")
+
+    def lost(self, error: BaseException) -> None:
+        """Start over with a new connection."""
+        logger.warning("A transaction on %s failed and was undone: %s", self.place, error)
+        self.leave(broken=True)
+
+    def leave(self, *, broken: bool = False) -> None:
+        connection, self._writing = self._writing, None
+        if connection is None:
+            return
+        try:
+            if broken:
+                connection.invalidate()
+            connection.close()
+        except Exception as error:
+            logger.warning("Closing a connection to %s failed: %s", self.place, error)
+
+    def failure(self, error: BaseException) -> StoreUnavailable | None:
+        """As the base class says."""
+        if isinstance(error, RunyardError):
+            return None
+        what = f"The database `{self.place}` cannot be used."
+        if isinstance(error, Damaged):
+            return StoreUnavailable(what, why=str(error), hint="Restore a backup.")
+        if isinstance(error, DBAPIError) and error.orig is not None:
+            error = error.orig
+        for kind, why, hint in _FAILURES:
+            if isinstance(error, kind):
+                text = hide_passwords(str(error)).strip()
+                return StoreUnavailable(what, why=f"{why} (PostgreSQL: {text})", hint=hint)
+        return None
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            application_name="runyard",
+            client_encoding="utf8",
+        )
+
+    def _raw(self, session: Session) -> psycopg.Connection[Any]:
+        found: Any = session.connection.connection.dbapi_connection
+        assert isinstance(found, psycopg.Connection)
+        return found
+
+
+def place_of(url: str) -> str:
+    """Return where the database is, without user and password.
+
+    Raises:
+        StoreUnavailable: it is no address of a database.
+    """
+    try:
+        found = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise StoreUnavailable(
+            "The database's address cannot be read.", hint="Write it as postgresql://user:password@host:5432/name."
+        ) from None
+    port = f":{found['port']}" if "port" in found else ""
+    return f"postgresql://{found.get('host') or ''}{port}/{found.get('dbname') or ''}"
+
+
+def _lock_schema(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")

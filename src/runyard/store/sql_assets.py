@@ -1,0 +1,123 @@
+"""SqlStore's part for assets: what a workspace keeps by name, in versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, select, update
+
+from runyard.core.records import Asset
+from runyard.store.changes import changed_asset, made_asset, no_asset
+from runyard.store.database import Session
+from runyard.store.schema import asset_versions, assets
+from runyard.store.sql_rows import SqlPart, document_of, get_workspace_id, record_of
+from runyard.store.statements import Insert, Statement, Upsert
+from runyard.store.text import clean
+
+_MAKE = Upsert(assets, "workspace_id", "kind", "name", "last_version", keys=("workspace_id", "kind", "name"))
+_NAMED = select(assets.c.id, assets.c.last_version).where(
+    assets.c.workspace_id == bindparam("workspace"),
+    assets.c.kind == bindparam("asset_kind"),
+    assets.c.name == bindparam("asset_name"),
+)
+_FIND = Statement(_NAMED)
+_FIND_TO_CHANGE = Statement(_NAMED.with_for_update())
+_COUNT_UP = Statement(
+    update(assets).where(assets.c.id == bindparam("row")).values(last_version=bindparam("new_version"))
+)
+_INSERT = Insert(asset_versions, "asset_id", "version", "key", "document")
+_VERSIONS = Statement(
+    select(asset_versions.c.document)
+    .where(asset_versions.c.asset_id == bindparam("row"))
+    .order_by(asset_versions.c.version)
+)
+_NEWEST = (
+    select(asset_versions.c.asset_id, func.max(asset_versions.c.version).label("version"))
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .where(assets.c.workspace_id == bindparam("workspace"), assets.c.kind == bindparam("asset_kind"))
+    .group_by(asset_versions.c.asset_id)
+    .subquery()
+)
+_LATEST = Statement(
+    select(asset_versions.c.document)
+    .join(_NEWEST, (_NEWEST.c.asset_id == asset_versions.c.asset_id) & (_NEWEST.c.version == asset_versions.c.version))
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .order_by(assets.c.name)
+)
+_CHANGE = Statement(
+    update(asset_versions)
+    .where(asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version"))
+    .values(document=bindparam("new_document"))
+)
+_DELETE = Statement(delete(asset_versions).where(asset_versions.c.asset_id == bindparam("row")))
+
+
+class SqlAssets(SqlPart):
+    def put_asset(
+        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+    ) -> tuple[Asset, bool]:
+        def put(session: Session) -> tuple[Asset, bool]:
+            workspace_id = get_workspace_id(session, workspace)
+            session.run(_MAKE, workspace_id=workspace_id, kind=clean(kind), name=clean(name), last_version=0)
+            row, last = self._find(session, workspace, kind, name, to_change=True)
+            newest = self._versions(session, row)[-1:]
+            if key and newest and newest[0].key == key:
+                return newest[0], False
+            new = made_asset(workspace, kind, name, document, version=last + 1, key=key, now=self._clock())
+            session.run(_COUNT_UP, row=row, new_version=new.version)
+            session.run(_INSERT, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
+            return new, True
+
+        return self._database.write(put)
+
+    def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
+        with self._database.reading() as session:
+            row, _ = self._find(session, workspace, kind, name)
+            found = [asset for asset in self._versions(session, row) if version in (None, asset.version)]
+        if not found:
+            raise no_asset(kind, name, version)
+        return found[-1]
+
+    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+        with self._database.reading() as session:
+            workspace_id = get_workspace_id(session, workspace)
+            if name is None:
+                rows = session.all(_LATEST, workspace=workspace_id, asset_kind=clean(kind))
+                return [record_of(Asset, row[0]) for row in rows]
+            found = session.one(_FIND, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
+            return [] if found is None else self._versions(session, found[0])
+
+    def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
+        def change(session: Session) -> Asset:
+            row, _ = self._find(session, workspace, kind, name, to_change=True)
+            old = [asset for asset in self._versions(session, row) if asset.version == version]
+            if not old:
+                raise no_asset(kind, name, version)
+            new = changed_asset(old[0], document, now=self._clock())
+            session.run(_CHANGE, row=row, at_version=version, new_document=document_of(new))
+            return new
+
+        return self._database.write(change)
+
+    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
+        def remove(session: Session) -> None:
+            workspace_id = get_workspace_id(session, workspace)
+            found = session.one(_FIND_TO_CHANGE, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
+            if found is not None:
+                session.run(_DELETE, row=found[0])
+
+        self._database.write(remove)
+
+    def _find(
+        self, session: Session, workspace: str, kind: str, name: str, *, to_change: bool = False
+    ) -> tuple[int, int]:
+        statement = _FIND_TO_CHANGE if to_change else _FIND
+        workspace_id = get_workspace_id(session, workspace)
+        found = session.one(statement, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
+        if found is None:
+            raise no_asset(kind, name, None)
+        return found[0], found[1]
+
+    def _versions(self, session: Session, row: int) -> list[Asset]:
+        return [record_of(Asset, found[0]) for found in session.all(_VERSIONS, row=row)]

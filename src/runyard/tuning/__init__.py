@@ -1,0 +1,39 @@
+"""The seams `Sampler` and `StoppingPolicy`: names and lookup."""
+
+from __future__ import annotations
+
+from runyard.core.plugins import load_plugin
+from runyard.core.sweeps import SweepSpec
+from runyard.tuning.base import Sampler, StoppingPolicy
+
+SAMPLERS = {
+    "RANDOM": "runyard.tuning.random_search:RandomSampler",
+    "GRID": "runyard.tuning.grid:GridSampler",
+    "BayesianOptimization": "runyard.tuning.bayesian:BayesianSampler",
+}
+POLICIES = {
+    "Default": "runyard.tuning.no_stopping:NoStopping",
+    "Bandit": "runyard.tuning.bandit:Bandit",
+    "MedianStopping": "runyard.tuning.median:MedianStopping",
+    "TruncationSelection": "runyard.tuning.truncation:Truncation",
+}
+
+
+def get_sampler(spec: SweepSpec) -> Sampler:
+    """Return the sweep's sampler.
+
+    Raises:
+        NotFound: there is none of that name; the known ones are listed.
+    """
+    sampler: Sampler = load_plugin("samplers", spec.sampling, SAMPLERS)(spec)
+    return sampler
+
+
+def get_policy(spec: SweepSpec) -> StoppingPolicy:
+    """Return the sweep's policy.
+
+    Raises:
+        NotFound: there is none of that name; the known ones are listed.
+    """
+    policy: StoppingPolicy = load_plugin("policies", spec.policy, POLICIES)(spec)
+    return policy
