@@ -224,6 +224,7 @@ def test_what_cannot_start_is_found_at_submit(experiment: Experiment, project: P
         experiment.submit(ScriptRunConfig(source_directory=str(project), script="train.py"))
 
 
+@pytest.mark.external  # for its size alone
 def test_a_fifo_is_skipped_and_a_2_gb_file_is_stored(submit: Submit, project: Path) -> None:
     os.mkfifo(project / "pipe")
     with open(project / "big.bin", "wb") as file:

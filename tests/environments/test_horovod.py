@@ -14,6 +14,7 @@ from runyard.core.specs import EnvironmentSpec
 from runyard.environments.horovod import (
     Horovod,
     build_variables,
+    check_cuda,
     find_frameworks,
     find_wheel,
     plan_horovod,
@@ -154,3 +155,29 @@ def test_progress_is_told_in_steps_and_errors_are_found() -> None:
     assert progress.errors() == ["b.cc:3: error: no such thing"]
     assert "python3-dev" in _advice(["fatal error: Python.h: No such file or directory"])
     assert "pip config list" in _advice(["ERROR: No matching distribution found for horovod"])
+
+
+@pytest.mark.parametrize(
+    ("text", "is_refused"),
+    [
+        ("cuda: Optional[str] = '13.0'\nhip: Optional[str] = None\n", True),
+        ("cuda = '12.8'\n", True),
+        ("cuda: Optional[str] = None\n", False),
+    ],
+)
+def test_a_pytorch_for_cuda_needs_cudas_headers(tmp_path: Path, text: str, is_refused: bool) -> None:
+    version = tmp_path / "prefix/lib/python3.11/site-packages/torch/version.py"
+    version.parent.mkdir(parents=True)
+    version.write_text(f"__version__ = '2.13.0'\n{text}")
+    variables = {"PATH": str(tmp_path), "CUDA_HOME": str(tmp_path / "cuda")}
+    if not is_refused:
+        check_cuda(tmp_path / "prefix", variables)
+        return
+
+    with pytest.raises(SubmitRejected) as caught:
+        check_cuda(tmp_path / "prefix", variables)
+    assert "made for CUDA 1" in caught.value.what and "CUDA_HOME" in caught.value.hint
+    header = tmp_path / "cuda/include/cuda_runtime.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("")
+    check_cuda(tmp_path / "prefix", variables)

@@ -89,9 +89,9 @@ def test_a_failed_solve_fails_the_run_with_the_resolvers_explanation_and_the_who
 def test_the_build_log_is_shipped_while_it_grows_and_the_run_is_preparing(site: Site, slow: SlowPackage) -> None:
     job = site.start("import slow", environment=slow_environment(slow))
     wait_for(lambda: b"Building environment `e`" in job.run.logs.get(BUILD_LOG, b""))
-
-    assert job.run.status == "Preparing"
+    wait_for(lambda: job.run.status == "Preparing")
     slow.let_go()
+
     assert job.wait().status == "Completed"
 
 

@@ -22,6 +22,7 @@ from runyard.environments.installed import list_installed
 VERSION = "0.28.1"
 FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "tensorflow-cpu": "tensorflow"}  # package → module
 NEWEST_TENSORFLOW = (2, 15)  # headers that Horovod includes are gone from later ones
+CUDA_HEADER = "include/cuda_runtime.h"
 _APT = {"g++": "g++", "make": "make", "mpicxx": "libopenmpi-dev", "mpirun": "openmpi-bin"}
 
 
@@ -151,3 +152,31 @@ def _python_tag(prefix: Path) -> str:
 def _listed(names: Sequence[str]) -> str:
     quoted = [f"`{name}`" for name in names]
     return f"{' and '.join(quoted)} {'is' if len(names) == 1 else 'are'}"
+
+
+def check_cuda(prefix: Path, variables: Mapping[str, str]) -> None:
+    """Raises SubmitRejected: the environment's PyTorch is one for CUDA, and CUDA's headers are not on this machine."""
+    cuda = _cuda_of_torch(prefix)
+    if cuda is None or any(os.path.isfile(os.path.join(folder, CUDA_HEADER)) for folder in _cuda_folders(variables)):
+        return
+    raise SubmitRejected(
+        f"Horovod {VERSION} cannot be built for this PyTorch, which is made for CUDA {cuda}.",
+        why="It is compiled against CUDA's headers then, and no CUDA toolkit is installed here.",
+        hint=f"Install the CUDA toolkit {cuda} and set CUDA_HOME, or use a PyTorch for the CPU: "
+        "`pip config set global.extra-index-url <the index that has torch+cpu>`.",
+    )
+
+
+def _cuda_of_torch(prefix: Path) -> Optional[str]:
+    """Return the CUDA version that PyTorch was made for; None: it is for the CPU, or not there."""
+    for file in prefix.glob("lib/python3.*/site-packages/torch/version.py"):
+        found = re.search(r"^cuda\b.*=\s*['\"]([\d.]+)['\"]", file.read_text(encoding="utf-8"), re.MULTILINE)
+        return found[1] if found else None
+    return None
+
+
+def _cuda_folders(variables: Mapping[str, str]) -> List[str]:
+    named = [variables[name] for name in ("CUDA_HOME", "CUDA_PATH") if variables.get(name)]
+    compiler = shutil.which("nvcc", path=variables.get("PATH") or os.defpath)
+    beside = [os.path.dirname(os.path.dirname(os.path.realpath(compiler)))] if compiler else []
+    return named or [*beside, "/usr/local/cuda"]

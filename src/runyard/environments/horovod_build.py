@@ -19,6 +19,7 @@ from runyard.environments.horovod import (
     VERSION,
     Horovod,
     build_variables,
+    check_cuda,
     find_frameworks,
     find_wheel,
     wheel_folder,
@@ -61,6 +62,7 @@ class HorovodBuild:
         with self._locked(folder):
             wheel = find_wheel(folder)
             if wheel is None:
+                check_cuda(self._prefix, self._pip.variables)
                 self._say(f"Building Horovod {VERSION} for {words} with {self._horovod.mpi}: a few minutes, once.")
                 wheel = self._make(folder, frameworks)
             else:
