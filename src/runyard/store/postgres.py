@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from datetime import datetime, timezone
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -14,10 +13,9 @@ from sqlalchemy.pool import QueuePool
 from runyard.core.errors import MissingExtra, RunyardError, StoreUnavailable
 from runyard.core.urls import hide_passwords
 from runyard.store.damage import Damaged
-from runyard.store.database import Database, Session
-from runyard.store.revisions import bring_up_to_date
+from runyard.store.database import Session
+from runyard.store.grouped import GroupedDatabase
 from runyard.store.sql import SqlStore
-from runyard.store.writer import GroupWriter
 
 try:
     import psycopg
@@ -27,9 +25,6 @@ except ImportError as error:
         why="It is not installed where the server runs.",
         hint="pip install 'runyard[postgres]'",
     ) from error
-
-logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 CONNECT_TIMEOUT_S = 10
 LOCK = 0x52756E79617264  # "Runyard": who holds this advisory lock changes the schema
@@ -56,12 +51,13 @@ def open_postgres(rest: str) -> PostgresStore:
     return PostgresStore(f"postgresql:{rest}")
 
 
-class PostgresDatabase(Database):
+class PostgresDatabase(GroupedDatabase):
+    BEGIN = "BEGIN"
+
     def __init__(self, url: str) -> None:
         self._url = url
-        self.place = place_of(url)
         # Transactions are begun by hand, as SQLite's are, so connections commit by themselves otherwise.
-        self.engine = create_engine(
+        engine = create_engine(
             "postgresql+psycopg://",
             creator=self._connect,
             poolclass=QueuePool,
@@ -71,64 +67,17 @@ class PostgresDatabase(Database):
             pool_pre_ping=True,
             isolation_level="AUTOCOMMIT",
         )
-        self._writing: Connection | None = None
-        try:
-            with self.translated(), self.engine.connect() as connection:
-                bring_up_to_date(connection, self.place, lock=_lock_schema)
-        except BaseException:
-            self.engine.dispose()
-            raise
-        self.writer = GroupWriter(self)
+        super().__init__(engine, place_of(url))
 
-    def write(self, job: Callable[[Session], T]) -> T:
-        with self.translated():
-            return self.writer.write(job)
-
-    def close(self) -> None:
-        self.writer.close()
-        self.engine.dispose()
+    def lock_schema(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")
 
     def begin_read(self, session: Session) -> None:
         session.cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
 
-    def begin(self) -> Session:
-        if self._writing is None:
-            self._writing = self.engine.connect()
-        session = Session(self._writing)
-        session.cursor.execute("BEGIN")
-        return session
-
-    def save(self, session: Session) -> None:
-        session.cursor.execute("SAVEPOINT job")
-
-    def keep(self, session: Session) -> None:
-        session.cursor.execute("RELEASE SAVEPOINT job")
-
     def undo(self, session: Session) -> bool:
-        if self._raw(session).broken:
-            return False
-        session.cursor.execute("ROLLBACK TO SAVEPOINT job")
-        session.cursor.execute("RELEASE SAVEPOINT job")
-        return True
-
-    def commit(self, session: Session) -> None:
-        session.cursor.execute("COMMIT")
-
-    def lost(self, error: BaseException) -> None:
-        """Start over with a new connection."""
-        logger.warning("A transaction on %s failed and was undone: %s", self.place, error)
-        self.leave(broken=True)
-
-    def leave(self, *, broken: bool = False) -> None:
-        connection, self._writing = self._writing, None
-        if connection is None:
-            return
-        try:
-            if broken:
-                connection.invalidate()
-            connection.close()
-        except Exception as error:
-            logger.warning("Closing a connection to %s failed: %s", self.place, error)
+        return not self._raw(session).broken and self.undo_job(session)
 
     def failure(self, error: BaseException) -> StoreUnavailable | None:
         """As the base class says."""
@@ -174,8 +123,3 @@ def place_of(url: str) -> str:
         ) from None
     port = f":{found['port']}" if "port" in found else ""
     return f"postgresql://{found.get('host') or ''}{port}/{found.get('dbname') or ''}"
-
-
-def _lock_schema(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
-    connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({LOCK})")

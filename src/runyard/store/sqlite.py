@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TypeVar
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
@@ -16,14 +14,10 @@ from sqlalchemy.pool import QueuePool
 
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.store.damage import Damaged
-from runyard.store.database import Database, Session
+from runyard.store.database import Session
+from runyard.store.grouped import GroupedDatabase
 from runyard.store.mounts import MOUNTS, find_network_file_system
-from runyard.store.revisions import bring_up_to_date
 from runyard.store.sql import SqlStore
-from runyard.store.writer import GroupWriter
-
-logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 15.0
 CHECKPOINT_PAGES = 4096  # 16 MiB: a checkpoint per 4 MiB, the default, costs bulk ingest about a fifth
@@ -58,7 +52,9 @@ def open_sqlite(path: str) -> SqliteStore:
     return SqliteStore(Path(path))
 
 
-class SqliteDatabase(Database):
+class SqliteDatabase(GroupedDatabase):
+    BEGIN = "BEGIN IMMEDIATE"
+
     def __init__(self, path: Path) -> None:
         self.path = path
         refuse_network_file_system(path)
@@ -71,68 +67,22 @@ class SqliteDatabase(Database):
                 hint="Check RUNYARD_HOME.",
             ) from error
         # Connections move between threads, but serve one at a time.
-        self.engine = create_engine(
+        engine = create_engine(
             "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60, pool_use_lifo=True
         )
-        self._writing: Connection | None = None
-        try:
-            with self.translated(), self.engine.connect() as connection:
-                bring_up_to_date(connection, str(path), lock=_lock_whole)
-        except BaseException:
-            self.engine.dispose()
-            raise
-        self.writer = GroupWriter(self)
+        super().__init__(engine, str(path))
 
-    def write(self, job: Callable[[Session], T]) -> T:
-        with self.translated():
-            return self.writer.write(job)
-
-    def close(self) -> None:
-        self.writer.close()
-        self.engine.dispose()
+    def lock_schema(self, connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN EXCLUSIVE")
 
     def begin_read(self, session: Session) -> None:
         session.cursor.execute("BEGIN")
-
-    def begin(self) -> Session:
-        if self._writing is None:
-            self._writing = self.engine.connect()
-        session = Session(self._writing)
-        session.cursor.execute("BEGIN IMMEDIATE")
-        return session
-
-    def save(self, session: Session) -> None:
-        session.cursor.execute("SAVEPOINT job")
-
-    def keep(self, session: Session) -> None:
-        session.cursor.execute("RELEASE job")
 
     def undo(self, session: Session) -> bool:
         # Disk full and I/O errors can end SQLite's transaction as a whole.
         if not session.connection.connection.dbapi_connection.in_transaction:  # type: ignore[union-attr]  # sqlite3's own
             return False
-        session.cursor.execute("ROLLBACK TO job")
-        session.cursor.execute("RELEASE job")
-        return True
-
-    def commit(self, session: Session) -> None:
-        session.cursor.execute("COMMIT")
-
-    def lost(self, error: BaseException) -> None:
-        """Start over with a new connection: after a failed flush nobody knows what the old one's pages hold."""
-        logger.warning("A transaction on %s failed and was undone: %s", self.path, error)
-        self.leave(broken=True)
-
-    def leave(self, *, broken: bool = False) -> None:
-        connection, self._writing = self._writing, None
-        if connection is None:
-            return
-        try:
-            if broken:
-                connection.invalidate()
-            connection.close()
-        except Exception as error:
-            logger.warning("Closing a connection to %s failed: %s", self.path, error)
+        return self.undo_job(session)
 
     def failure(self, error: BaseException) -> StoreUnavailable | None:
         return explain(error, self.path)
@@ -201,7 +151,3 @@ def _switch_to_wal(connection: sqlite3.Connection) -> None:
         if mode != "wal":
             raise sqlite3.OperationalError(f"unable to open in WAL mode, journal mode is {mode}")
         return
-
-
-def _lock_whole(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN EXCLUSIVE")
