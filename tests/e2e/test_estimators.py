@@ -96,7 +96,9 @@ SERVERS = """
         x = tf.random_normal([64, 4])
         loss = tf.reduce_mean((tf.matmul(x, w) - tf.reduce_sum(x, 1, keepdims=True)) ** 2)
         train = tf.train.GradientDescentOptimizer(0.05).minimize(loss, global_step=step)
-    with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0) as session:
+    # Else a worker waits for all others before it begins, also for one that has ended already.
+    alone = tf.ConfigProto(device_filters=['/job:ps', f'/job:worker/task:{index}'])
+    with tf.train.MonitoredTrainingSession(master=server.target, is_chief=index == 0, config=alone) as session:
         for _ in range(80):
             value, _ = session.run([loss, train])
     run = Run.get_context()
