@@ -175,6 +175,18 @@ def test_at_its_time_limit_a_sweep_stops_its_children_and_completes(bench: Bench
     assert bench.run("HD_1").status is RunStatus.COMPLETED and len(children(bench)) == 3
 
 
+def test_the_time_limit_holds_for_children_after_the_last_was_made(bench: Bench) -> None:
+    start(bench, max_total_runs=2)
+    end(bench, "HD_1_0", 0.5)
+    assert read_sweep(bench.engine.yard, "HD_1").closed == "all 2 were made"
+    bench.clock.seconds += (bench.run("HD_1").created_at - bench.clock.now()).total_seconds() + 604801
+    bench.engine.loop.tick()
+
+    assert bench.run("HD_1_1").desired == "cancel"
+    end(bench, "HD_1_1", status=RunStatus.CANCELED)
+    assert bench.run("HD_1").status is RunStatus.COMPLETED
+
+
 def test_earlier_trials_and_first_trials_come_before_the_sampler(bench: Bench) -> None:
     start(bench, max_total_runs=1)
     end(bench, "HD_1_0", 0.7)
@@ -339,6 +351,7 @@ def test_a_server_killed_at_random_writes_makes_the_same_children_and_none_twice
     starts = {(request.run_id, request.attempt) for request in stormy.backend.submitted}
     assert starts == {(child, 1) for child in found.children}
     assert stormy.run("HD_1").status is RunStatus.COMPLETED
+    assert set(found.children) < set(stormy.run("HD_1").tags)
     events = stormy.store.list_events("HD_1")
     sweep = stormy.run("HD_1").spec.sweep
     assert sweep is not None

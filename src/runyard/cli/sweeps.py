@@ -15,10 +15,10 @@ from runyard.cli.tables import moment, number, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import MAXIMIZE
+from runyard.core.sweeps import SWEEP_TYPE
+from runyard.sdk.hyperdrive_run import best_first
 from runyard.sdk.workspace import Workspace
 
-SWEEP_TYPE = "hyperdrive"
 BAR = 30
 
 
@@ -62,17 +62,8 @@ def show(run_id: str, as_json: bool, html: Path | None) -> None:
         _print_sweep(sweep, run.status)
 
 
-def sorted_children(sweep: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the children best first; those without a value last, in the order they were made."""
-    sign = -1.0 if sweep["spec"]["goal"] == MAXIMIZE else 1.0
-    return sorted(
-        sweep["children"],
-        key=lambda child: (child["best"] is None, sign * float(child["best"] or 0.0), child["index"]),
-    )
-
-
 def _print_sweep(sweep: dict[str, Any], status: RunStatus) -> None:
-    spec, children = sweep["spec"], sorted_children(sweep)
+    spec, children = sweep["spec"], best_first(sweep["children"], sweep["spec"]["goal"])
     ended = sum(1 for child in children if RunStatus(child["status"]).is_terminal)
     total = max(len(children), spec["max_total_runs"]) if sweep["closed"] is None else len(children)
     filled = BAR * ended // max(total, 1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict, List, Optional
 
+SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
+MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100
 MAXIMIZE = "MAXIMIZE"
 MINIMIZE = "MINIMIZE"
 

@@ -53,17 +53,26 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
             why="There would be nothing to run.",
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
-    backend = yard.backend(prepared.workspace, prepared.spec.target)
-    backend.plan(draft_job(yard, prepared, submitter or {}))
+    accepted, spooled = accept(yard, prepared, submitter or {})
     wish = find_wish(yard, prepared.spec, submitter or {})
-    shown = redact(prepared.spec)
-    whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    stored = replace(prepared, spec=shown, parameters={**parse_parameters(shown.arguments), **new.parameters})
-    run, is_new = _create(yard, stored, Spooled(submitter=dict(submitter or {}), spec=whole))
+    parameters = {**parse_parameters(accepted.spec.arguments), **new.parameters}
+    run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
     if is_new and wish.warning:
         yard.store.update_run(run.id, warnings_add=[{"source": "gpus", "message": wish.warning}])
     launch_now(yard, run)
     return Submitted(yard.store.get_run(run.id), is_new)
+
+
+def accept(yard: Yard, prepared: NewRun, submitter: Mapping[str, str]) -> tuple[NewRun, Spooled]:
+    """Return a checked request as it may be stored, and what no database may hold of it.
+
+    Raises:
+        SubmitRejected: its target would refuse it.
+    """
+    yard.backend(prepared.workspace, prepared.spec.target).plan(draft_job(yard, prepared, submitter))
+    shown = redact(prepared.spec)
+    whole = None if shown is prepared.spec else to_plain(prepared.spec)
+    return replace(prepared, spec=shown), Spooled(submitter=dict(submitter), spec=whole)
 
 
 def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submitted:
@@ -78,7 +87,7 @@ def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submit
         interactive_start_ticks=watched.start_ticks,
         interactive_folders=_check_folders(watched.folders),
     )
-    run, is_new = _create(yard, prepared, spooled)
+    run, is_new = create(yard, prepared, spooled)
     token = None
     if run.status in BEFORE_START:
         token = hand_over(yard, run.id)
@@ -174,7 +183,7 @@ def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
     return replace(new, snapshot_root=root)
 
 
-def _create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
+def create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
     """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
     with yard.locks(new.id):
         known = yard.store.find_run(new.id)

@@ -13,8 +13,6 @@ from runyard.core.records import NewRun, Run
 from runyard.core.specs import DataReferenceSpec, RunSpec
 from runyard.engine.sweep_journal import Child
 
-CHILD_TYPE = "azureml.scriptrun"
-
 
 def child_id(parent_id: str, index: int) -> str:
     return f"{parent_id}_{index}"
@@ -39,7 +37,6 @@ def child_request(parent: Run, spec: RunSpec, child: Child) -> NewRun:
             definition=definition,
             sweep=None,
         ),
-        type=CHILD_TYPE,
         parent_id=parent.id,
         snapshot_id=parent.snapshot_id,
         tags={"hyperparameters": hyperparameters(child.parameters)},

@@ -7,7 +7,7 @@ Events, in the order they were committed (`at` is for people, nothing is decided
     observed   run, values                           more of its loggings of the primary metric
     decided    run, interval, reason, bound, found   the policy stops it
     ended      run, status, best                     nothing more comes from it
-    closed     reason                                no more children: all made, space used up, time over, cancelled
+    closed     reason, stops                         no more children; with `stops` (time over) live ones end too
     finished   status, reason                        the sweep's own end
 """
 
@@ -56,10 +56,11 @@ class SweepState:
         self.children: dict[str, Child] = {}
         self.inherited: list[Trial] = []
         self.closed: str | None = None
+        self.stops = False  # the time is over, also for children that still run
         self.finished: Event | None = None
         self.best: tuple[str, float] | None = None
         self.bests: list[tuple[str, float]] = []  # each time there was a better one
-        self.shown_events = self.shown_bytes = self.shown_rows = 0  # how far the run's log and table are
+        self.shown_events = self.shown_bytes = self.shown_rows = self.shown_children = 0  # of them in the run itself
         for event in events:
             self.apply(event)
 
@@ -99,6 +100,7 @@ class SweepState:
 
     def _closed(self, event: Mapping[str, Any]) -> None:
         self.closed = event["reason"]
+        self.stops = bool(event.get("stops"))
 
     def _finished(self, event: Mapping[str, Any]) -> None:
         self.finished = dict(event)

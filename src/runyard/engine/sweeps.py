@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound, UserError
-from runyard.core.plain import from_plain, to_plain
+from runyard.core.plain import from_plain
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import MAXIMIZE, SweepSpec
+from runyard.core.sweeps import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, MAXIMIZE, SWEEP_TYPE, SweepSpec
 from runyard.engine import control
-from runyard.engine.handover import draft_job
-from runyard.engine.redaction import redact
 from runyard.engine.spool import Spooled
 from runyard.engine.streams import close_streams, register_stream, stream_key
-from runyard.engine.submit import Submitted, check, submit
+from runyard.engine.submit import Submitted, accept, check, create, submit
 from runyard.engine.sweep_children import child_id, child_request, parent_tags
 from runyard.engine.sweep_journal import Event, SweepState, describe, judge, plain_values
 from runyard.engine.yard import Yard
@@ -27,10 +26,8 @@ from runyard.tuning import get_policy, get_sampler
 
 logger = logging.getLogger(__name__)
 
-SWEEP_TYPE = "hyperdrive"
 LOG = "azureml-logs/hyperdrive.txt"
 BEST_TABLE = "best_child_by_primary_metric"
-MAX_TOTAL, MAX_CONCURRENT = 1000, 100
 
 
 def start_sweep(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
@@ -45,14 +42,8 @@ def start_sweep(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None 
     _check_limits(spec)
     get_policy(spec)
     get_sampler(spec).sample(0, [])
-    backend = yard.backend(prepared.workspace, prepared.spec.target)
-    backend.plan(draft_job(yard, prepared, submitter or {}))
-    shown = redact(prepared.spec)
-    whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    with yard.locks(new.id):
-        if yard.store.find_run(new.id) is None:
-            yard.spool.write(new.id, Spooled(submitter=dict(submitter or {}), spec=whole))
-        run, is_new = yard.store.create_run(replace(prepared, spec=shown, type=SWEEP_TYPE, status=RunStatus.RUNNING))
+    accepted, spooled = accept(yard, prepared, submitter or {})
+    run, is_new = create(yard, replace(accepted, type=SWEEP_TYPE, status=RunStatus.RUNNING), spooled)
     if not run.status.is_terminal:
         yard.sweeps.setdefault(run.id, None)
     yard.wake.set()
@@ -104,6 +95,7 @@ class _Sweep:
         known = yard.sweeps.get(run_id)
         self._state: SweepState = known if known is not None else SweepState(self._spec, yard.store.list_events(run_id))
         yard.sweeps[run_id] = self._state
+        self._runs = {child.run_id: yard.store.find_run(child.run_id) for child in self._state.live}
 
     def advance(self) -> None:
         if self._run.status.is_terminal:
@@ -139,7 +131,7 @@ class _Sweep:
 
     def _observe(self) -> None:
         for child in self._state.live:
-            run = self._yard.store.find_run(child.run_id)
+            run = self._runs[child.run_id]
             if run is None:
                 continue
             if self._spec.policy != "Default":
@@ -176,32 +168,28 @@ class _Sweep:
         return found[0].maximum if self._spec.goal == MAXIMIZE else found[0].minimum
 
     def _close_when_over(self) -> None:
-        if self._state.closed is not None:
-            return
+        state = self._state
         age_s = (self._yard.clock.now() - self._run.created_at).total_seconds()
-        if self._run.desired is not None:
+        if state.closed is None and self._run.desired is not None:
             self._commit([{"kind": "closed", "reason": f"it was asked to {self._run.desired}"}])
-        elif age_s >= self._spec.max_duration_s:
+        elif age_s >= self._spec.max_duration_s and not state.stops and (state.live or state.closed is None):
             limit = f"{self._spec.max_duration_s / 60:g} minutes"
             self._commit([{"kind": "closed", "reason": f"max_duration_minutes is over ({limit})", "stops": True}])
 
     def _stop_children(self) -> None:
-        over = self._run.desired is not None or (self._state.closed or "").startswith("max_duration")
+        over = self._run.desired is not None or self._state.stops
         for child in self._state.live:
-            if child.stopped is None and not over:
-                continue
-            run = self._yard.store.find_run(child.run_id)
-            if run is not None and run.desired is None and not run.status.is_terminal:
+            run = self._runs[child.run_id]
+            if run is not None and run.desired is None and (over or child.stopped is not None):
                 try:
                     control.cancel(self._yard, child.run_id)
                 except InvalidTransition:
                     logger.debug("run %s ended before its sweep stopped it", child.run_id)
 
     def _make_children(self) -> None:
-        spec = self._whole_spec()
         for child in self._state.live:
-            if self._run.desired is None and self._yard.store.find_run(child.run_id) is None:
-                self._make(spec, child.run_id)  # planned before somebody killed the server
+            if self._run.desired is None and self._runs[child.run_id] is None:
+                self._make(child.run_id)  # planned before somebody killed the server
         while self._state.closed is None and len(self._state.live) < self._spec.max_concurrent_runs:
             index = len(self._state.children)
             planned = self._plan(index) if index < self._spec.max_total_runs else None
@@ -211,7 +199,7 @@ class _Sweep:
                 self._commit([{"kind": "closed", "reason": reason}])
                 return
             self._commit([planned])
-            if not self._make(spec, planned["run"]):
+            if not self._make(planned["run"]):
                 return
 
     def _plan(self, index: int) -> Event | None:
@@ -227,18 +215,18 @@ class _Sweep:
         run_id = child_id(self._run.id, index)
         return {"kind": "planned", "run": run_id, "index": index, "parameters": parameters, "arguments": arguments}
 
-    def _make(self, spec: RunSpec, run_id: str) -> bool:
+    def _make(self, run_id: str) -> bool:
         """Create the child's run; a target that refuses it ends it, and the sweep makes no more."""
-        child = self._state.children[run_id]
-        request = child_request(self._run, spec, child)
+        spooled = self._spooled
+        spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
+        request = child_request(self._run, spec, self._state.children[run_id])
         try:
-            submit(self._yard, request, submitter=self._spooled().submitter)
+            submit(self._yard, request, submitter=spooled.submitter)
         except UserError as error:
             logger.warning("sweep %s: %s refused: %s", self._run.id, run_id, error)
             failed = {"kind": "ended", "run": run_id, "status": RunStatus.FAILED.value, "best": None}
             self._commit([failed, {"kind": "closed", "reason": f"a child was refused: {error}"}])
             return False
-        self._yard.store.update_run(self._run.id, tags_set=parent_tags([child]))
         return True
 
     def _finish_when_done(self) -> None:
@@ -262,9 +250,10 @@ class _Sweep:
             return RunStatus.FAILED, "it was marked as failed"
         if children and all(child.status is RunStatus.FAILED for child in children):
             return RunStatus.FAILED, f"all {len(children)} children failed"
-        best = f"best {self._state.best[1]:.6g} by {self._state.best[0]}" if self._state.best else "no child logged "
-        best += "" if self._state.best else f"`{self._spec.primary_metric}`"
-        return RunStatus.COMPLETED, f"{len(children)} children, {best}"
+        if self._state.best is None:
+            return RunStatus.COMPLETED, f"{len(children)} children, no child logged `{self._spec.primary_metric}`"
+        run_id, value = self._state.best
+        return RunStatus.COMPLETED, f"{len(children)} children, best {value:.6g} by {run_id}"
 
     def _set_status(self, status: RunStatus, reason: str) -> None:
         error = None
@@ -284,11 +273,15 @@ class _Sweep:
         return {"code": "UserError", "message": f"The sweep failed: {reason}.\n{name}{text}", "details": {}}
 
     def _show(self) -> None:
-        """Bring the run's log and its table of best children up to the journal; both are functions of it.
+        """Bring the run's tags, log and table of best children up to the journal; they are functions of it.
 
         After a restart all is written again from the start: bytes and rows that are there are skipped.
         """
         state = self._state
+        children = list(state.children.values())[state.shown_children :]
+        if children:
+            self._yard.store.update_run(self._run.id, tags_set=parent_tags(children))
+            state.shown_children += len(children)
         if state.shown_events < state.count:
             events = self._yard.store.list_events(self._run.id, after=state.shown_events)
             text = "".join(describe(event) + "\n" for event in events if event["kind"] != "observed").encode()
@@ -304,10 +297,7 @@ class _Sweep:
             self._yard.store.ingest(self._run.id, self._run.attempt, parts)
             state.shown_rows = len(rows)
 
-    def _whole_spec(self) -> RunSpec:
-        spooled = self._spooled().spec
-        return from_plain(RunSpec, dict(spooled)) if spooled else self._run.spec
-
+    @cached_property
     def _spooled(self) -> Spooled:
         return self._yard.spool.read(self._run.id) or Spooled()
 
@@ -320,8 +310,8 @@ def _row(number: int, run_id: str, value: float, is_final: bool) -> SegmentPart:
 
 def _check_limits(spec: SweepSpec) -> None:
     for name, value, most in (
-        ("max_total_runs", spec.max_total_runs, MAX_TOTAL),
-        ("max_concurrent_runs", spec.max_concurrent_runs, MAX_CONCURRENT),
+        ("max_total_runs", spec.max_total_runs, MAX_TOTAL_RUNS),
+        ("max_concurrent_runs", spec.max_concurrent_runs, MAX_CONCURRENT_RUNS),
     ):
         if not 1 <= value <= most:
             raise InvalidArgument(f"{name} is {value}.", why=f"A sweep may have 1 to {most}.")

@@ -6,14 +6,13 @@ from enum import Enum
 from typing import Any, List, Optional, Sequence, Union
 
 from runyard.core.statuses import RunStatus
+from runyard.core.sweeps import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, SWEEP_TYPE
 from runyard.sdk.exceptions import HyperDriveConfigException, HyperDriveScenarioNotSupportedException
 from runyard.sdk.hyperdrive_policy import EarlyTerminationPolicy, NoTerminationPolicy
 from runyard.sdk.hyperdrive_sampling import BayesianParameterSampling, HyperParameterSampling
 from runyard.sdk.notices import warn
 from runyard.sdk.script_run_config import ScriptRunConfig
 
-MAX_TOTAL_RUNS = 1000
-MAX_CONCURRENT_RUNS = 100
 MAX_DURATION_MINUTES = 10080
 MAX_PARENTS = 5
 
@@ -156,7 +155,7 @@ def _parents(given: Any, config: HyperDriveConfig) -> List[Any]:
     if len(found) > MAX_PARENTS:
         raise HyperDriveConfigException(f"resume_from takes at most {MAX_PARENTS} sweeps, found {len(found)}.")
     for run in found:
-        if getattr(run, "type", None) != "hyperdrive":
+        if getattr(run, "type", None) != SWEEP_TYPE:
             raise HyperDriveConfigException(f"resume_from takes sweeps (HyperDriveRun), found {run!r:.100}.")
         if run.get_status() not in (RunStatus.COMPLETED.value, RunStatus.CANCELED.value):
             raise HyperDriveConfigException(f"The sweep {run.id!r} has not ended well: its status is {run.status}.")

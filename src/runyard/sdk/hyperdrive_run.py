@@ -6,9 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
 
 from runyard.core.statuses import RunStatus
+from runyard.core.sweeps import MAXIMIZE, SWEEP_TYPE
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import HyperDriveNotImplementedException
-from runyard.sdk.hyperdrive_config import HyperDriveConfig, PrimaryMetricGoal
+from runyard.sdk.hyperdrive_config import HyperDriveConfig
 from runyard.sdk.hyperdrive_rebuild import rebuild_config
 from runyard.sdk.run import Run
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class HyperDriveRun(Run):
     """A sweep. Its children are runs like any other; `get_best_run_by_primary_metric` finds the winner."""
 
-    RUN_TYPE = "hyperdrive"
+    RUN_TYPE = SWEEP_TYPE
 
     def __init__(
         self,
@@ -49,14 +50,15 @@ class HyperDriveRun(Run):
         sweep = self._sweep()
         children = [child for child in sweep["children"] if child["status"] not in left_out]
         trials = [*children, *(sweep["inherited"] if include_resume_from_runs else [])]
-        found = [trial for trial in self._sorted(trials) if _value(trial) is not None]
+        found = [trial for trial in best_first(trials, sweep["spec"]["goal"]) if _value(trial) is not None]
         return Run.get(self.experiment.workspace, found[0]["run_id"]) if found else None
 
     def get_children_sorted_by_primary_metric(
         self, top: int = 0, reverse: bool = False, discard_no_metric: bool = False
     ) -> List[Dict[str, Any]]:
         """Return {'run_id', 'hyperparameters', 'best_primary_metric', 'status'} of the children, best first."""
-        children = self._sorted(self._sweep()["children"])
+        sweep = self._sweep()
+        children = best_first(sweep["children"], sweep["spec"]["goal"])
         known = [child for child in children if _value(child) is not None]
         unknown = [] if discard_no_metric else [child for child in children if _value(child) is None]
         ordered = [*(reversed(known) if reverse else known), *unknown]
@@ -90,11 +92,11 @@ class HyperDriveRun(Run):
     def _sweep(self) -> Dict[str, Any]:
         return self._client.runs.sweep(self.id)
 
-    def _sorted(self, trials: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """Return the trials best first, in the order they were made where they tie; those without a value last."""
-        goal = self.hyperdrive_config.primary_metric_goal
-        sign = -1.0 if goal is PrimaryMetricGoal.MAXIMIZE else 1.0
-        return sorted(trials, key=lambda trial: (_value(trial) is None, sign * (_value(trial) or 0.0)))
+
+def best_first(trials: List[Dict[str, Any]], goal: str) -> List[Dict[str, Any]]:
+    """Return trials best first, in the order they were made where they tie; those without a value last."""
+    sign = -1.0 if goal == MAXIMIZE else 1.0
+    return sorted(trials, key=lambda trial: (_value(trial) is None, sign * (_value(trial) or 0.0)))
 
 
 def _value(trial: Dict[str, Any]) -> Optional[float]:

@@ -21,6 +21,7 @@ from typing import (
 from runyard.core.errors import NotFound
 from runyard.core.filters import quoted
 from runyard.core.names import check_run_id
+from runyard.core.sweeps import SWEEP_TYPE
 from runyard.sdk.edge import translates, translates_errors
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from runyard.sdk.workspace import Workspace
 
 SCRIPT_RUN = "azureml.scriptrun"
-SWEEP_RUN = "hyperdrive"
 R = TypeVar("R", bound="Run")
 Filter = Union[str, Mapping[str, Any], None]
 Factory = Callable[["Experiment", "records.Run"], "Run"]
@@ -252,7 +252,7 @@ def _typed(workspace: Workspace, record: records.Run) -> Run:
     factory = Run._types.get(record.type or "")
     if factory is not None:
         return factory(experiment, record)
-    if record.type == SWEEP_RUN:
+    if record.type == SWEEP_TYPE:
         from runyard.sdk.hyperdrive_run import HyperDriveRun  # it is a Run, so this module loads first
 
         return HyperDriveRun._known(experiment, record)

@@ -12,6 +12,7 @@ from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.settings import read_settings
 from runyard.core.specs import RunSpec
+from runyard.core.sweeps import SWEEP_TYPE
 from runyard.data.datastores import get_document
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.azure_only import report_azure_only
@@ -22,7 +23,7 @@ from runyard.sdk.environment_plan import plan_environment, variable_texts
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
-from runyard.sdk.run import SCRIPT_RUN, SWEEP_RUN, Run, ScriptRun
+from runyard.sdk.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.run_configuration import RunConfiguration
 from runyard.sdk.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
 from runyard.sdk.source import store_git_patch, store_source
@@ -136,7 +137,7 @@ def _plan_other(config: Any) -> Plan:
         source = config.estimator._for_sweep(config.hyperparameter_sampling.parameter_space)
     plan = plan_submission(source)
     spec = replace(plan.spec, sweep=plan_sweep(config))
-    return replace(plan, spec=spec, run_id=sweep_run_id(config), type=SWEEP_RUN, tags=sweep_tags(config, spec))
+    return replace(plan, spec=spec, run_id=sweep_run_id(config), type=SWEEP_TYPE, tags=sweep_tags(config, spec))
 
 
 def check_datastores(workspace: Workspace, spec: RunSpec) -> None:

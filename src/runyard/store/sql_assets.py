@@ -32,6 +32,17 @@ _VERSIONS = Statement(
     .where(asset_versions.c.asset_id == bindparam("row"))
     .order_by(asset_versions.c.version)
 )
+_ONE = Statement(
+    select(asset_versions.c.document).where(
+        asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version")
+    )
+)
+_LAST = Statement(
+    select(asset_versions.c.document)
+    .where(asset_versions.c.asset_id == bindparam("row"))
+    .order_by(asset_versions.c.version.desc())
+    .limit(1)
+)
 _NEWEST = (
     select(asset_versions.c.asset_id, func.max(asset_versions.c.version).label("version"))
     .join(assets, assets.c.id == asset_versions.c.asset_id)
@@ -61,9 +72,9 @@ class SqlAssets(SqlPart):
             workspace_id = get_workspace_id(session, workspace)
             session.run(_MAKE, workspace_id=workspace_id, kind=clean(kind), name=clean(name), last_version=0)
             row, last = self._find(session, workspace, kind, name, to_change=True)
-            newest = self._versions(session, row)[-1:]
-            if key and newest and newest[0].key == key:
-                return newest[0], False
+            newest = _version(session, row, None)
+            if key and newest is not None and newest.key == key:
+                return newest, False
             new = made_asset(workspace, kind, name, document, version=last + 1, key=key, now=self._clock())
             session.run(_COUNT_UP, row=row, new_version=new.version)
             session.run(_INSERT, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
@@ -74,10 +85,10 @@ class SqlAssets(SqlPart):
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         with self._database.reading() as session:
             row, _ = self._find(session, workspace, kind, name)
-            found = [asset for asset in self._versions(session, row) if version in (None, asset.version)]
-        if not found:
+            found = _version(session, row, version)
+        if found is None:
             raise no_asset(kind, name, version)
-        return found[-1]
+        return found
 
     def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
         with self._database.reading() as session:
@@ -86,15 +97,16 @@ class SqlAssets(SqlPart):
                 rows = session.all(_LATEST, workspace=workspace_id, asset_kind=clean(kind))
                 return [record_of(Asset, row[0]) for row in rows]
             found = session.one(_FIND, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
-            return [] if found is None else self._versions(session, found[0])
+            rows = [] if found is None else session.all(_VERSIONS, row=found[0])
+            return [record_of(Asset, row[0]) for row in rows]
 
     def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
         def change(session: Session) -> Asset:
             row, _ = self._find(session, workspace, kind, name, to_change=True)
-            old = [asset for asset in self._versions(session, row) if asset.version == version]
-            if not old:
+            old = _version(session, row, version)
+            if old is None:
                 raise no_asset(kind, name, version)
-            new = changed_asset(old[0], document, now=self._clock())
+            new = changed_asset(old, document, now=self._clock())
             session.run(_CHANGE, row=row, at_version=version, new_document=document_of(new))
             return new
 
@@ -119,5 +131,8 @@ class SqlAssets(SqlPart):
             raise no_asset(kind, name, None)
         return found[0], found[1]
 
-    def _versions(self, session: Session, row: int) -> list[Asset]:
-        return [record_of(Asset, found[0]) for found in session.all(_VERSIONS, row=row)]
+
+def _version(session: Session, row: int, version: int | None) -> Asset | None:
+    """Return that version of an asset, the newest by default."""
+    found = session.one(_LAST, row=row) if version is None else session.one(_ONE, row=row, at_version=version)
+    return None if found is None else record_of(Asset, found[0])
