@@ -89,7 +89,9 @@ def test_parameter_servers_are_stopped_when_all_workers_have_ended(site: Site) -
 import json, os, time
 task = json.loads(os.environ["TF_CONFIG"])["task"]
 print(task["type"], task["index"], flush=True)
-while task["type"] == "ps":
+if task["type"] == "ps":
+    open("ps-is-up", "w").close()
+while task["type"] == "ps" or not os.path.exists("ps-is-up"):
     time.sleep(0.1)
 """
     options = {"worker_count": 2, "parameter_server_count": 1}

@@ -123,20 +123,25 @@ class Ranks:
         """Signal each rank's group, and continue it if it is stopped.
 
         An uncollected leader keeps its group's id ours; members that outlived theirs are found in `left`. mpirun and
-        its daemons end with their ranks; they are signalled only while there is no rank yet.
+        its daemons end with their ranks; they are signalled only while there is no rank yet. A container's engine
+        passes every signal on, and complains in the program's log about one that comes after the end.
         """
         self.look()
         orphaned = set()
         starts_ranks = any(rank >= 0 for rank in self._started)
+        is_stopped = any(entry.state in "tT" for entry in left)
         for rank, known in self._started.items():
             if rank in self._exits:
                 orphaned.add(known["pid"])
             elif (rank >= 0 or not starts_ranks) and self._is_ours(known):
-                _signal_group(known["pid"], number)
+                _signal_group(known["pid"], number, wake=is_stopped or not self._is_contained(rank))
         for entry in left:
             if entry.group in orphaned:
                 send_signal(entry.pid, entry.start_ticks, number)
                 send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
+
+    def _is_contained(self, rank: int) -> bool:
+        return bool(self._planned.get(rank, {}).get("contained"))
 
     def _of(self, starter: str) -> List[Dict[str, Any]]:
         return [one for one in self._planned.values() if one.get("started_by", BY_REAPER) == starter]
@@ -217,8 +222,8 @@ class Ranks:
             return ""
 
 
-def _signal_group(leader: int, number: int) -> None:
-    for one in (number, signal.SIGCONT):
+def _signal_group(leader: int, number: int, *, wake: bool) -> None:
+    for one in (number, signal.SIGCONT) if wake else (number,):
         try:
             os.killpg(leader, one)
         except OSError:
