@@ -17,6 +17,7 @@ from runyard.compute.local import LocalBackend
 from runyard.compute.spares import SparePool, supervisor_variables
 from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, NodeSpec
+from runyard.testing.compute_backend import state_of
 from tests.compute.test_conformance import Bench, bench  # noqa: F401  # the fixture
 from tests.supervisor.supervised import wait_for
 
@@ -67,7 +68,7 @@ def test_a_spare_takes_the_job_and_another_is_started(bench: Bench) -> None:  # 
     handle = bench.backend.submit(bench.backend.plan(job))
     claim = wait_for(lambda: _read(bench.home / "runs" / job.run_id / "1/claim"))
     wait_for(lambda: bench.status(job.run_id) == "Completed")
-    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+    wait_for(lambda: state_of(bench, handle) is JobState.GONE)
 
     assert json.loads(claim)["pid"] == spare
     assert spare_of(bench.backend) != spare
@@ -90,7 +91,7 @@ def test_a_spare_that_died_is_replaced_and_its_job_started_anyway(
     os.kill(spare, signal.SIGSTOP)  # it is told, and never acts
     job = bench.job("print(1)")
     handle = bench.backend.submit(bench.backend.plan(job))
-    assert bench.backend.poll([handle]) == {handle: JobState.WAITING}
+    assert state_of(bench, handle) is JobState.WAITING
     os.kill(spare, signal.SIGKILL)
 
     def over() -> bool:
@@ -148,12 +149,12 @@ def test_an_orphaned_job_is_seen_and_adopted(bench: Bench, tmp_path: Path) -> No
     reaper = json.loads((folder / "claim").read_text())["pid"]
     _stop_below(reaper, except_pid=json.loads((folder / "ranks.json").read_text())[0]["pid"])
 
-    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.ORPHANED)
+    wait_for(lambda: state_of(bench, handle) is JobState.ORPHANED)
     bench.backend.adopt(handle)
-    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.ALIVE)
+    wait_for(lambda: state_of(bench, handle) is JobState.ALIVE)
     stop.touch()
     wait_for(lambda: bench.status(job.run_id) == "Completed")
-    wait_for(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+    wait_for(lambda: state_of(bench, handle) is JobState.GONE)
 
 
 def test_a_claim_of_an_ended_process_whose_pid_was_reused_is_not_alive(bench: Bench) -> None:  # noqa: F811
@@ -163,7 +164,7 @@ def test_a_claim_of_an_ended_process_whose_pid_was_reused_is_not_alive(bench: Be
     (folder / "job.json").write_text("{}")
     (folder / "claim").write_text(json.dumps({"pid": os.getpid(), "start_ticks": 1, "boot_id": "x"}))
 
-    assert bench.backend.poll([handle]) == {handle: JobState.ORPHANED}
+    assert state_of(bench, handle) is JobState.ORPHANED
 
 
 def _stop_below(reaper: int, *, except_pid: int) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from runyard.core.specs import JobSpec
 
@@ -16,6 +17,27 @@ class JobState(str, Enum):
     ORPHANED = "orphaned"  # processes of the job may live, no supervisor does: `adopt` it
     GONE = "gone"  # nothing of it lives; if the run has no end yet, it is lost
     UNKNOWN = "unknown"
+
+
+class Cause(str, Enum):
+    """Why nothing of a job lives any more, as the engine that had it says."""
+
+    UNKNOWN = ""
+    ENDED = "ended"  # by itself
+    NODE_LOST = "node lost"
+    PREEMPTED = "preempted"
+    TIME_LIMIT = "time limit"
+    CANCELED = "canceled"  # somebody told the engine to
+    REFUSED = "refused"  # the engine will never start it
+
+
+@dataclass(frozen=True)
+class JobReport:
+    """How a job stands."""
+
+    state: JobState
+    why: str = ""  # in the engine's own words: what a waiting job waits for, what became of one that is gone
+    cause: Cause = Cause.UNKNOWN  # of one that is gone
 
 
 @dataclass(frozen=True)
@@ -29,6 +51,8 @@ class JobRequest:
     argv: list[str]
     run_folder: str
     job: JobSpec
+    script: str = ""  # what the engine is given, where that is a text: an sbatch script
+    resources: dict[str, Any] = field(default_factory=dict)  # what the engine is asked for, in its own words
 
 
 @dataclass(frozen=True)
@@ -39,8 +63,25 @@ class JobHandle:
     attempt: int
 
 
+@dataclass(frozen=True)
+class EngineNode:
+    """A machine of a target, as its engine knows it."""
+
+    name: str
+    address: str = ""
+    state: str = ""  # the engine's word: idle, alive, down …
+    cpus: float = 0
+    gpus: float = 0
+    memory_bytes: int = 0
+    note: str = ""  # why it cannot be used
+
+
 class ComputeBackend(ABC):
-    """Starts supervisors on machines. Calls return at once and may be repeated; threads share one instance."""
+    """Starts supervisors on machines. Calls may be repeated; threads share one instance.
+
+    `poll`, `adopt` and `cancel` return at once: what takes long happens in a thread of the backend's own. `submit` and
+    `end` may take as long as the engine does, at most half a minute.
+    """
 
     @abstractmethod
     def plan(self, job: JobSpec) -> JobRequest:
@@ -55,7 +96,8 @@ class ComputeBackend(ABC):
         """Start it. Submitting the same attempt again never starts its code twice."""
 
     @abstractmethod
-    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobState]: ...
+    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
+        """Return how the jobs stand, from one question to the engine for all of them."""
 
     @abstractmethod
     def adopt(self, handle: JobHandle) -> None:
@@ -63,8 +105,31 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def cancel(self, handle: JobHandle) -> None:
-        """Tell the supervisor at once that the run's desired state changed; its next heartbeat tells it too."""
+        """Take a job that has not started out of the engine's queue. One that runs is told at once that the run's
+        desired state changed, where that is possible; its next word to the server tells it too.
+        """
+
+    def end(self, handle: JobHandle) -> None:  # noqa: B027  # most have nothing to give back
+        """Give back all that the engine holds for this attempt, and kill what is left of it there. Called when the run
+        has ended, or when the attempt must not go on.
+        """
 
     @abstractmethod
     def close(self) -> None:
         """Let go of spare processes. Started jobs go on."""
+
+
+class Attachable(ABC):
+    """A backend whose machines somebody else runs: it can say whether they are there."""
+
+    @abstractmethod
+    def check(self) -> str:
+        """Return one line about the engine that was found.
+
+        Raises:
+            UserError: it cannot be used, with what to do.
+        """
+
+    @abstractmethod
+    def list_nodes(self) -> list[EngineNode]:
+        """Ask the engine now. Raises SystemFailure when it does not answer."""

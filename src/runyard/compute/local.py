@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from runyard.compute.base import ComputeBackend, JobHandle, JobRequest, JobState
+from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
 from runyard.compute.spares import SparePool, node_variables, supervisor_command
 from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
 from runyard.core.compute import LOCAL
@@ -63,9 +63,9 @@ class LocalBackend(ComputeBackend):
             self._start(handle, request.argv[-2], folder)
         return handle
 
-    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobState]:
+    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
         self._spares.tend()
-        return {handle: self._state(handle) for handle in handles}
+        return {handle: JobReport(self._state(handle)) for handle in handles}
 
     def adopt(self, handle: JobHandle) -> None:
         folder = self._folder(handle)

@@ -64,6 +64,18 @@ class DistributionSpec:
 
 
 @dataclass(frozen=True)
+class ResourceSpec:
+    """What one node of a run shall have, on targets whose engine gives resources out; GPUs are `RunSpec.gpus`."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    cpus: Optional[float] = None  # None: as many as the node's processes
+    memory_bytes: Optional[int] = None
+    custom: Dict[str, float] = field(default_factory=dict)  # Ray's resources by name; Slurm's `--gres` by name
+    engine: Dict[str, Any] = field(default_factory=dict)  # Slurm: partition, account, qos, constraint, extra (a list)
+
+
+@dataclass(frozen=True)
 class DataReferenceSpec:
     """Data of a datastore that the run's processes find at a path, told by AZUREML_DATAREFERENCE_<name>."""
 
@@ -99,6 +111,8 @@ class RunSpec:
     share_gpus: bool = False  # take devices that other runs have as well
     sweep: Optional[SweepSpec] = None  # the run is a sweep: it makes runs of the rest instead of running it
     data_references: Dict[str, DataReferenceSpec] = field(default_factory=dict)  # by name
+    resources: ResourceSpec = field(default_factory=ResourceSpec)
+    max_attempts: int = 1  # more: a run whose node was lost, or that was preempted, is started again
 
 
 @dataclass(frozen=True)
@@ -131,10 +145,17 @@ class JobSpec:
     resource_group: str = ""
     node_rank: int = 0
     node_count: int = 1
-    nodes: List[NodeSpec] = field(default_factory=list)  # those whose part this supervisor runs
+    nodes: List[NodeSpec] = field(default_factory=list)  # those whose part this supervisor runs; the rest are peers'
     devices: List[str] = field(default_factory=list)  # GPUs that the engine set aside; the backend gives them to nodes
     submit_cwd: Optional[str] = None
     submitter: Dict[str, str] = field(default_factory=dict)  # the submitting process's variables (`local` only)
     interactive_pid: Optional[int] = None  # a run that we did not launch: watch this process instead of launching
     interactive_start_ticks: Optional[int] = None
     interactive_folders: Dict[str, str] = field(default_factory=dict)  # of that process: name → absolute path
+    places: List[int] = field(default_factory=list)  # of the target's places, those that the engine set aside
+    shared_folder: str = ""  # on a file system that all nodes see: the work folder lies there; "": they share none
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether other supervisors run the other nodes of this job."""
+        return self.node_count > max(1, len(self.nodes))

@@ -84,7 +84,8 @@ def _nothing_runs(yard: Yard, run: Run) -> bool:
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)
-    return yard.backend(run.workspace, run.spec.target).poll([handle]).get(handle) is JobState.GONE
+    report = yard.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
+    return report is not None and report.state is JobState.GONE
 
 
 def _end_sweep(yard: Yard, run: Run) -> Run:

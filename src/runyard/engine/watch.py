@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from enum import Enum
 
-from runyard.compute.base import JobHandle, JobState
+from runyard.compute.base import JobHandle, JobReport, JobState
 from runyard.core.compute import LOCAL
 from runyard.core.errors import Conflict
 from runyard.core.records import Run
@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 SILENT_AFTER_S = 30.0
 POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
 ADOPT_AGAIN_S = 5.0
+NOT_KNOWN = JobReport(JobState.UNKNOWN)
 GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hearing it
 
 
@@ -55,9 +56,9 @@ def look(yard: Yard) -> None:
             target = yard.targets.find(job.workspace, job.target)
             quiet[target.backend if target is not None else LOCAL].append(job)
     for backend, jobs in quiet.items():
-        states = _poll(yard, backend, jobs)
+        reports = _poll(yard, backend, jobs)
         for job in jobs:
-            verdict = judge(job, states.get(handle_of(job), JobState.UNKNOWN), now)
+            verdict = judge(job, reports.get(handle_of(job), NOT_KNOWN).state, now)
             try:
                 _act(yard, job, verdict, now)
             except Exception:
@@ -76,7 +77,7 @@ def hear(yard: Yard, run: Run, attempt: int) -> Run:
         return yard.store.get_run(run.id)
 
 
-def _poll(yard: Yard, backend: str, jobs: list[Job]) -> Mapping[JobHandle, JobState]:
+def _poll(yard: Yard, backend: str, jobs: list[Job]) -> Mapping[JobHandle, JobReport]:
     try:
         return yard.backends[backend].poll([handle_of(job) for job in jobs])
     except Exception:

@@ -68,9 +68,9 @@ class ComputeBackendSuite:
         _until(lambda: bench.status(job.run_id) == "Running")
 
         assert handle == JobHandle(job.run_id, job.attempt)
-        assert bench.backend.poll([handle]) == {handle: JobState.ALIVE}
+        assert state_of(bench, handle) is JobState.ALIVE
         stop.touch()
-        _until(lambda: bench.backend.poll([handle]) == {handle: JobState.GONE})
+        _until(lambda: state_of(bench, handle) is JobState.GONE)
         assert bench.status(job.run_id) == "Completed"
 
     def test_a_job_over_several_nodes_runs_once_on_each_and_ends_once(
@@ -84,7 +84,7 @@ open({str(tmp_path)!r} + "/" + name, "a").write("x")
         job = bench.job(script, distribution=DistributionSpec(kind="pytorch", node_count=2))
         handle = bench.backend.submit(bench.backend.plan(job))
         _until(lambda: bench.status(job.run_id) == "Completed")
-        _until(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+        _until(lambda: state_of(bench, handle) is JobState.GONE)
 
         assert {path.name: path.read_text() for path in tmp_path.glob("?-?-?")} == {"0-0-2": "x", "1-1-2": "x"}
 
@@ -94,7 +94,7 @@ open({str(tmp_path)!r} + "/" + name, "a").write("x")
         request = bench.backend.plan(job)
         handles = {bench.backend.submit(request) for _ in range(5)}
         _until(lambda: bench.status(job.run_id) == "Completed")
-        _until(lambda: bench.backend.poll(list(handles))[next(iter(handles))] is JobState.GONE)
+        _until(lambda: state_of(bench, next(iter(handles))) is JobState.GONE)
 
         assert len(handles) == 1
         assert started.read_text() == "x"
@@ -107,14 +107,14 @@ open({str(tmp_path)!r} + "/" + name, "a").write("x")
         bench.backend.cancel(handle)
         bench.backend.cancel(handle)
         _until(lambda: bench.status(job.run_id) == "Canceled")
-        _until(lambda: bench.backend.poll([handle])[handle] is JobState.GONE)
+        _until(lambda: state_of(bench, handle) is JobState.GONE)
         bench.backend.cancel(handle)
         bench.backend.adopt(handle)
 
     def test_a_job_that_nobody_submitted_is_gone(self, bench: ComputeBench) -> None:
         handle = JobHandle("nobody_1_00000000", 1)
 
-        assert bench.backend.poll([handle]) == {handle: JobState.GONE}
+        assert state_of(bench, handle) is JobState.GONE
         bench.backend.cancel(handle)
         bench.backend.adopt(handle)
         assert bench.backend.poll([]) == {}
@@ -129,6 +129,10 @@ open({str(tmp_path)!r} + "/" + name, "a").write("x")
         stop.touch()
 
         _until(lambda: bench.status(job.run_id) == "Completed")
+
+
+def state_of(bench: ComputeBench, handle: JobHandle) -> JobState:
+    return bench.backend.poll([handle])[handle].state
 
 
 def _until(what: Callable[[], bool], *, timeout_s: float = 30.0) -> None:

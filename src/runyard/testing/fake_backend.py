@@ -5,17 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from runyard.compute.base import ComputeBackend, JobHandle, JobRequest, JobState
+from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
 from runyard.core.specs import JobSpec
 
 
 class FakeBackend(ComputeBackend):
-    """Keeps what it was asked. `states` is what `poll` answers; `fault` is raised by submits while it is set."""
+    """Keeps what it was asked. `states` (or `reports`) is what `poll` answers; `fault` is raised by submits."""
 
     def __init__(self) -> None:
         self.submitted: list[JobRequest] = []
         self.canceled: list[JobHandle] = []
         self.adopted: list[JobHandle] = []
+        self.ended: list[JobHandle] = []
+        self.reports: dict[JobHandle, JobReport] = {}
         self.states: dict[JobHandle, JobState] = {}
         self.fault: Exception | None = None
         self.refusal: Exception | None = None
@@ -36,9 +38,10 @@ class FakeBackend(ComputeBackend):
             self.states.setdefault(handle, JobState.ALIVE)
         return handle
 
-    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobState]:
+    def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
         with self._lock:
-            return {handle: self.states.get(handle, JobState.GONE) for handle in handles}
+            found = {handle: JobReport(self.states.get(handle, JobState.GONE)) for handle in handles}
+            return {handle: self.reports.get(handle, found[handle]) for handle in handles}
 
     def adopt(self, handle: JobHandle) -> None:
         with self._lock:
@@ -48,6 +51,10 @@ class FakeBackend(ComputeBackend):
     def cancel(self, handle: JobHandle) -> None:
         with self._lock:
             self.canceled.append(handle)
+
+    def end(self, handle: JobHandle) -> None:
+        with self._lock:
+            self.ended.append(handle)
 
     def close(self) -> None:
         self.is_closed = True

@@ -1,0 +1,47 @@
+"""All that a node of a cluster needs to take its part in a run: one word that a backend gives it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any, Dict, Optional
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.plain import from_plain, to_plain
+from runyard.core.specs import JobSpec
+
+VARIABLE = "RUNYARD_TICKET"  # never in an argv: other users of a node see those
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """Everything else, the job included, comes from the server. `node_rank` None: the engine says it on the node."""
+
+    run_id: str
+    attempt: int
+    server: Dict[str, Any]  # client.address.Address as a dict, without a token
+    token: str = field(repr=False)  # the run's own
+    bundle: str  # SHA-256 of the archive with our code: `GET /nodes/bundle`
+    node_rank: Optional[int] = None
+    node_home: str = ""  # the folder on the node for run folders, environments, bundles; "": /var/tmp/runyard-<uid>
+    address: str = ""  # under which the other nodes reach this one; "": from where it reaches the server
+    shared_folder: str = ""  # on a file system that all nodes see; "": there is none
+
+
+def ticket_of(job: JobSpec, *, bundle: str, node_rank: Optional[int] = None, **options: str) -> Ticket:
+    """Return a node's ticket for the job. `options`: node_home, address, shared_folder."""
+    server = {**job.server, "token": ""}
+    return Ticket(job.run_id, job.attempt, server, job.token, bundle, node_rank, **options)
+
+
+def write_ticket(ticket: Ticket) -> str:
+    return base64.urlsafe_b64encode(json.dumps(to_plain(ticket), separators=(",", ":")).encode()).decode("ascii")
+
+
+def read_ticket(word: str) -> Ticket:
+    """Raises InvalidArgument."""
+    try:
+        return from_plain(Ticket, json.loads(base64.urlsafe_b64decode(word.encode("ascii"))))
+    except (ValueError, TypeError, KeyError) as error:
+        raise InvalidArgument(f"{VARIABLE} does not hold a ticket.", why=f"{error}.") from error
