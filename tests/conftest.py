@@ -17,7 +17,7 @@ import pytest
 # How long an example takes says nothing on a busy machine.
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
-pytest.register_assert_rewrite("runyard.testing")
+pytest.register_assert_rewrite("runyard.testing", "tests.cluster.scenarios")
 
 # Processes that tests start inherit it, ranks too; the server and supervisors do not, but know their home.
 COOKIE = "PYTEST_PROCESS_COOKIE"

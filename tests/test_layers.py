@@ -36,13 +36,19 @@ MAY_IMPORT: dict[str, set[str]] = {
 
 # One module beyond the table: who starts ranks must put in place what they import (docs/internals/run-folder.md).
 # The plan of a dry run is the target's request and the launcher's processes; launchers are pure.
+# Nodes of a cluster get what is injected into runs from the server.
 # The server's machine is the node of `local`: what is built there is listed and pruned through it.
 ALSO = {
     ("supervisor", "runyard.runtime.injection"),
+    ("engine", "runyard.runtime.bundle"),
     ("engine", "runyard.launchers"),
     ("engine", "runyard.launchers.base"),
     ("engine", "runyard.launchers.variables"),
+    ("server", "runyard.data.datastores"),
+    ("server", "runyard.data.folder"),
+    ("server", "runyard.data.paths"),
     ("server", "runyard.environments.pruning"),
+    ("server", "runyard.environments.uv_program"),
 }
 
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.

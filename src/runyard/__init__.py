@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from runyard.core.errors import RunyardError, SystemFailure, UserError
     from runyard.sdk.aml_compute import AmlCompute
+    from runyard.sdk.attached_compute import RayCompute, RemoteCompute, SlurmCompute
     from runyard.sdk.compute import ComputeTarget
     from runyard.sdk.compute_instance import ComputeInstance
     from runyard.sdk.conda_dependencies import CondaDependencies
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from runyard.sdk.environment import Environment
     from runyard.sdk.estimator import Estimator
     from runyard.sdk.experiment import Experiment
+    from runyard.sdk.resources import Resources
     from runyard.sdk.run import Run, ScriptRun, get_run
     from runyard.sdk.run_configuration import (
         DockerConfiguration,
@@ -44,11 +46,15 @@ _HOMES = {
     "Experiment": "runyard.sdk.experiment",
     "MpiConfiguration": "runyard.sdk.run_configuration",
     "PyTorchConfiguration": "runyard.sdk.run_configuration",
+    "RayCompute": "runyard.sdk.attached_compute",
+    "RemoteCompute": "runyard.sdk.attached_compute",
+    "Resources": "runyard.sdk.resources",
     "Run": "runyard.sdk.run",
     "RunConfiguration": "runyard.sdk.run_configuration",
     "RunyardError": "runyard.core.errors",
     "ScriptRun": "runyard.sdk.run",
     "ScriptRunConfig": "runyard.sdk.script_run_config",
+    "SlurmCompute": "runyard.sdk.attached_compute",
     "SystemFailure": "runyard.core.errors",
     "TensorflowConfiguration": "runyard.sdk.run_configuration",
     "UserError": "runyard.core.errors",
@@ -70,11 +76,15 @@ __all__ = [
     "Experiment",
     "MpiConfiguration",
     "PyTorchConfiguration",
+    "RayCompute",
+    "RemoteCompute",
+    "Resources",
     "Run",
     "RunConfiguration",
     "RunyardError",
     "ScriptRun",
     "ScriptRunConfig",
+    "SlurmCompute",
     "SystemFailure",
     "TensorflowConfiguration",
     "UserError",

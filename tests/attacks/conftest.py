@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,6 +21,7 @@ from runyard.core.folders import run_folder
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.settings import read_settings
+from runyard.core.users import ROLES
 from tests.attacks.wire import Wire
 from tests.conftest import stop_server
 
@@ -56,27 +59,49 @@ class Victim:
 
 @pytest.fixture(scope="module")
 def victim(session_folder: Path) -> Iterator[Victim]:
+    home = Path(tempfile.mkdtemp(prefix="v", dir=session_folder))
     with pytest.MonkeyPatch.context() as patch:
-        home = Path(tempfile.mkdtemp(prefix="v", dir=session_folder))
         patch.setenv("RUNYARD_HOME", str(home))
-        client = connect(read_settings())
-        client.workspaces.put("default")
-        url = urlsplit(client.address.web_url or "")
-        canary = Path(tempfile.mkdtemp(prefix="c", dir=session_folder)) / "canary"
-        canary.write_bytes(secrets.token_hex(32).encode())
-        first, second = own_run(client), own_run(client)
-        yield Victim(
-            home=home,
-            client=client,
-            wire=Wire(str(url.hostname), int(url.port or 0)),
-            unix=Wire("", 0, unix=client.address.path),
-            first=first,
-            second=second,
-            canary=canary,
-        )
-        for run in (first, second):
-            end_run(home, run)
-        stop_server(home)
+        with started(home, session_folder) as found:
+            yield found
+
+
+@contextmanager
+def started(home: Path, session_folder: Path) -> Iterator[Victim]:
+    client = connect(read_settings({**os.environ, "RUNYARD_HOME": str(home)}))
+    client.workspaces.put("default")
+    url = urlsplit(client.address.web_url or "")
+    canary = Path(tempfile.mkdtemp(prefix="c", dir=session_folder)) / "canary"
+    canary.write_bytes(secrets.token_hex(32).encode())
+    first, second = own_run(client), own_run(client)
+    yield Victim(
+        home=home,
+        client=client,
+        wire=Wire(str(url.hostname), int(url.port or 0)),
+        unix=Wire("", 0, unix=client.address.path),
+        first=first,
+        second=second,
+        canary=canary,
+    )
+    for run in (first, second):
+        end_run(home, run)
+    stop_server(home)
+
+
+@dataclass(frozen=True)
+class Team(Victim):
+    """The same with users, and a run that holds secrets in all its parts."""
+
+    tokens: Mapping[str, str]  # role → token of the user of that name
+
+
+@pytest.fixture(scope="session")
+def team(session_folder: Path) -> Iterator[Team]:
+    """One server for all files that use it: what a test changes there must be its own."""
+    home = Path(tempfile.mkdtemp(prefix="t", dir=session_folder))
+    with started(home, session_folder) as victim:
+        tokens = {role: victim.client.users.add(role, role=role).token for role in ROLES}
+        yield Team(**vars(victim), tokens=tokens)
 
 
 def end_run(home: Path, run: OwnedRun) -> None:

@@ -15,7 +15,7 @@ from tests.attacks.wire import Wire
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"]
 PUBLIC = {("GET", "/api/v1/health")}
-CLOSED = {400, 401, 403, 404, 405, 413, 421, 431, 501}
+CLOSED = {400, 401, 403, 404, 405, 413, 421, 429, 431, 501}
 
 
 def live_routes(victim: Victim) -> list[str]:

@@ -19,6 +19,17 @@ HERE = {
     "azureml.core.run": "Run get_run _OfflineRun",
     "azureml.core.script_run_config": "ScriptRunConfig",
     "azureml.core.script_run": "ScriptRun",
+    "azureml.core.model": "Model",
+    "azureml.core.keyvault": "Keyvault",
+    "azureml.core.dataset": "Dataset",
+    "azureml.data": "FileDataset OutputFileDatasetConfig TabularDataset DataType",
+    "azureml.data.dataset_factory": "FileDatasetFactory TabularDatasetFactory DataType",
+    "azureml.data.tabular_dataset": "TabularDataset",
+    "azureml.opendatasets": "MNIST Diabetes",
+    "azureml.data.dataset_consumption_config": "DatasetConsumptionConfig",
+    "azureml.data.file_dataset": "FileDataset",
+    "azureml.data.output_dataset_config": "OutputFileDatasetConfig",
+    "azureml.core.resource_configuration": "ResourceConfiguration",
     "azureml.core.runconfig": "RunConfiguration MpiConfiguration TensorflowConfiguration PyTorchConfiguration "
     "DockerConfiguration DataReferenceConfiguration CondaDependencies DEFAULT_CPU_IMAGE "
     "DEFAULT_GPU_IMAGE MPI_CPU_IMAGE "
@@ -45,6 +56,12 @@ HERE = {
     "azureml.train.hyperdrive.exceptions": "HyperDriveException HyperDriveServiceException HyperDriveConfigException "
     "HyperDriveScenarioNotSupportedException HyperDriveNotImplementedException HyperDriveRehydrateException",
     "azureml.telemetry": "set_diagnostics_collection",
+    "azureml.widgets": "RunDetails",
+    "azureml.train.widgets": "RunDetails",
+    "azureml.tensorboard": "Tensorboard",
+    "azureml.tensorboard.export": "export_to_tensorboard",
+    "azureml.contrib.tensorboard": "Tensorboard",
+    "azureml.contrib.tensorboard.export": "export_to_tensorboard",
     "azureml.mlflow": "",
     "azureml.train.hyperdrive": "HyperDriveConfig HyperDriveRunConfig RandomParameterSampling GridParameterSampling "
     "BayesianParameterSampling PrimaryMetricGoal HyperDriveRun BanditPolicy MedianStoppingPolicy NoTerminationPolicy "
@@ -58,23 +75,11 @@ HERE = {
     "azureml.train.hyperdrive.parameter_expressions": "choice uniform loguniform",
 }
 LATER = {
-    "azureml.core": "Dataset Model Webservice Image Keyvault",
-    "azureml.core.resource_configuration": "ResourceConfiguration",
-    "azureml.core.keyvault": "Keyvault",
-    "azureml.core.compute": "RemoteCompute DsvmCompute AksCompute",
-    "azureml.core.model": "Model InferenceConfig Dataset",
+    "azureml.core": "Webservice Image",
+    "azureml.core.compute": "DsvmCompute AksCompute",
+    "azureml.core.model": "InferenceConfig",
     "azureml.core.webservice": "Webservice AciWebservice AksWebservice LocalWebservice AksEndpoint",
     "azureml.core.image": "ContainerImage Image",
-    "azureml.core.dataset": "Dataset",
-    "azureml.data": "FileDataset TabularDataset OutputFileDatasetConfig DataType",
-    "azureml.data.dataset_factory": "FileDatasetFactory TabularDatasetFactory DataType",
-    "azureml.widgets": "RunDetails",
-    "azureml.train.widgets": "RunDetails",
-    "azureml.tensorboard": "Tensorboard",
-    "azureml.tensorboard.export": "export_to_tensorboard",
-    "azureml.contrib.tensorboard": "Tensorboard",
-    "azureml.contrib.tensorboard.export": "export_to_tensorboard",
-    "azureml.opendatasets": "MNIST Diabetes",
 }
 
 

@@ -37,8 +37,8 @@ def test_every_name_that_a_module_exports_has_a_state(module: str) -> None:
         ("Run", "log", "supported"),
         ("Run", "take_snapshot", "supported"),
         ("Run", "start", "without effect"),
-        ("Run", "register_model", "not yet"),
-        ("Run", "input_datasets", "not yet"),
+        ("Run", "register_model", "supported"),
+        ("Run", "input_datasets", "supported"),
         ("Experiment", "submit", "supported"),
         ("Environment", "from_docker_image", "supported"),
         ("RunConfiguration", "prepare_environment", "without effect"),
@@ -48,9 +48,9 @@ def test_every_name_that_a_module_exports_has_a_state(module: str) -> None:
         ("azureml.core", "Workspace", "supported"),
         ("azureml.core.authentication", "MsiAuthentication", "without effect"),
         ("azureml.train.dnn", "TensorFlow", "supported"),
-        ("azureml.core.dataset", "Dataset", "not yet"),
+        ("azureml.core.dataset", "Dataset", "supported"),
         ("Datastore", "upload_files", "supported"),
-        ("Datastore", "register_azure_blob_container", "not yet"),
+        ("Datastore", "register_azure_blob_container", "supported"),
     ],
 )
 def test_a_name_is_in_the_column_that_it_belongs_to(owner: str, name: str, expected: str) -> None:

@@ -102,7 +102,7 @@ def test_the_time_limit_cancels(project: Path) -> None:
 def test_detach_list_show_logs_and_cancel(project: Path) -> None:
     (project / "wait.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(60)\n")
 
-    submitted = submit(project, "--name", "waiting", "--tag", "team=a", "--detach", "wait.py")
+    submitted = submit(project, "--name", "waiting", "--tag", "team=a", "--max-attempts", "2", "--detach", "wait.py")
     run_id = submitted.stdout.strip()
     listed = runyard("runs", "list", "--experiment", "waiting", "--tag", "team=a")
     wait_for(lambda: runyard("runs", "logs", run_id).stdout == "ready\n")
@@ -112,6 +112,7 @@ def test_detach_list_show_logs_and_cancel(project: Path) -> None:
     assert submitted.returncode == 0 and run_id.startswith("waiting_")
     assert listed.stdout.splitlines()[1].split()[:2] == [run_id, "waiting"]
     assert canceled.returncode == 0 and "Canceled" in canceled.stderr
+    assert json.loads(runyard("runs", "show", run_id, "--json").stdout)["run"]["spec"]["max_attempts"] == 2
     assert again.returncode == 0 and "has ended already: Canceled" in again.stderr
     assert runyard("runs", "logs", "-f", run_id).returncode == 3
     run = show(run_id)["run"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_a_pool_is_made_shown_changed_and_deleted() -> None:
     ok("compute", "update", "cpu-cluster", "--max-nodes", "3", "--min-nodes", "1", "--idle", "10m")
 
     listed = ok("compute", "list")[0].splitlines()
-    assert listed[0].split() == ["TARGET", "TYPE", "NODES", "RUNNING", "WAITING"]
+    assert listed[0].split() == ["TARGET", "TYPE", "ENGINE", "NODES", "RUNNING", "WAITING"]
     assert listed[1].split() == ["local", "Local", "0", "0"]
     assert listed[2].split() == ["cpu-cluster", "AmlCompute", "1", "of", "3", "0", "0"]
     shown = ok("compute", "show", "cpu-cluster")[0]
@@ -58,13 +59,40 @@ def test_a_queue_says_what_each_run_waits_for(tmp_path: Path) -> None:
     shown = ok("compute", "show", "small")[0]
     assert f"node-0  {first}" in shown
     assert f"{second}  1      It waits for a free node of `small`: 1 of 1 taken by `{first}`. It is the next." in shown
-    assert "waits for   It waits for a free node of `small`" in ok("runs", "show", second)[0]
+    assert re.search(r"(?m)^waits for +It waits for a free node of `small`", ok("runs", "show", second)[0])
     refused = runyard("compute", "delete", "small", "--yes")
     assert refused.returncode == 1 and "is in use" in refused.stderr and "runyard runs cancel" in refused.stderr
 
     stop.touch()
     wait_for(lambda: not (show("small")["running"] or show("small")["waiting"]))
     ok("compute", "delete", "small", "--yes")
+
+
+def test_each_node_of_a_pool_is_tested_by_a_run_and_shown_with_what_it_has() -> None:
+    ok("compute", "create", "tested", "--max-nodes", "2")
+    shown, talk = ok("compute", "test", "tested")
+    lines = shown.splitlines()
+
+    assert lines[0].split()[:4] == ["NODE", "HOST", "PYTHON", "RUNYARD"]
+    assert [line.split()[0] for line in lines[1:3]] == ["0", "1"] and lines[1].split()[-1] == "ok"
+    assert lines[-1] == "All is well." and "on 2 nodes of tested." in talk
+    assert json.loads(ok("runs", "list", "--experiment", "compute-test", "--json")[0])[0]["status"] == "Completed"
+    alone = json.loads(ok("compute", "test", "local", "--json")[0])
+    assert (len(alone["nodes"]), alone["faults"]) == (1, [])
+    assert abs(alone["nodes"][0]["clock_offset_s"]) < 1
+    handed = ok("runs", "show", alone["run_id"], "--plan")[0]
+    assert "supervisor" in handed and "process 0 (worker)" in handed and "compute_test.py" in handed
+
+
+def test_names_of_the_alias_file_are_listed(shared_home: Path) -> None:
+    (shared_home / "aliases").write_text("old-cluster = local\n")
+    try:
+        assert re.search(r"(?m)^old-cluster +Local +alias of local", ok("compute", "list")[0])
+        (shared_home / "aliases").write_text("old-cluster\n")
+        broken = runyard("compute", "list")
+        assert broken.returncode == 1 and "Line 1 of" in broken.stderr
+    finally:
+        (shared_home / "aliases").unlink()
 
 
 def test_the_doctor_names_the_gpus(tmp_path: Path) -> None:
@@ -82,6 +110,10 @@ def test_the_doctor_names_the_gpus(tmp_path: Path) -> None:
     ("arguments", "code", "text"),
     [
         (["create", "x-pool"], 2, "--max-nodes"),
+        (["create", "x-pool", "--max-nodes", "0"], 2, "0 is not in the range"),
+        (["attach", "x-pool", "slurm", "--partition", "gpu"], 1, "runyard server start --host"),
+        (["attach", "x-pool", "ssh", "--address=-oProxyCommand=x"], 1, "such as `hostA`"),
+        (["attach", "x-pool", "ray", "--env", "TOKEN"], 2, "Write NAME=VALUE"),
         (["create", "local", "--max-nodes", "1"], 1, "cannot be called `local`"),
         (["create", "x-pool", "--max-nodes", "1", "--min-nodes", "2"], 1, "at least 2 and at most 1"),
         (["update", "x-pool"], 2, "Nothing is changed"),

@@ -29,6 +29,7 @@ def test_version() -> None:
         pytest.param(["submit", "--detatch", "x.py"], "--detach", id="misspelt option"),
         pytest.param(["submit", "--time-limit", "soon", "x.py"], "10m, 2h, 1d", id="no time"),
         pytest.param(["submit", "--time-limit", "0", "x.py"], "10m, 2h, 1d", id="no time at all"),
+        pytest.param(["submit", "--max-attempts", "0", "x.py"], "1<=x<=100", id="no attempt"),
         pytest.param(["submit", "--env-var", "NAME", "x.py"], "NAME=VALUE", id="no value"),
         pytest.param(["submit", "--env-var", "=x", "x.py"], "NAME=VALUE", id="no name"),
         pytest.param(["runs", "list", "--status", "Done"], "Completed", id="unknown status"),

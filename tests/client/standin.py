@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -47,14 +48,15 @@ class Peer:
 class Standin:
     """Gives each connection to the next handler; the last one serves all that follow."""
 
-    def __init__(self, handlers: list[Handler]) -> None:
+    def __init__(self, handlers: list[Handler], context: ssl.SSLContext | None = None) -> None:
         self.folder = tempfile.mkdtemp(prefix="ry-s-")
         self.path = os.path.join(self.folder, "s")
         self.connections = 0
         self.failures: list[BaseException] = []
         self._handlers = handlers
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self.path)
+        self._context = context
+        self._listener = socket.socket(socket.AF_INET if context else socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(("127.0.0.1", 0) if context else self.path)
         self._listener.listen(64)
         self._threads: list[threading.Thread] = []
         self._acceptor = threading.Thread(target=self._accept, daemon=True)
@@ -62,6 +64,8 @@ class Standin:
 
     @property
     def address(self) -> Address:
+        if self._context is not None:
+            return Address("tcp", host="127.0.0.1", port=self._listener.getsockname()[1], token=TOKEN, tls=True)
         return Address("unix", path=self.path, token=TOKEN)
 
     def close(self) -> None:
@@ -90,19 +94,24 @@ class Standin:
             thread.start()
 
     def _handle(self, handler: Handler, sock: socket.socket) -> None:
-        peer = Peer(sock)
+        try:
+            peer = Peer(self._context.wrap_socket(sock, server_side=True) if self._context else sock)
+        except OSError as error:
+            self.failures.append(error)
+            sock.close()
+            return
         try:
             handler(peer)
         except OSError as error:
             self.failures.append(error)
         finally:
             peer.file.close()
-            sock.close()
+            peer.sock.close()
 
 
 @contextmanager
-def standin(*handlers: Handler) -> Iterator[Standin]:
-    server = Standin(list(handlers))
+def standin(*handlers: Handler, context: ssl.SSLContext | None = None) -> Iterator[Standin]:
+    server = Standin(list(handlers), context)
     try:
         yield server
     finally:

@@ -473,5 +473,5 @@ def test_urls_become_addresses() -> None:
         "ftp://h:1",
         "http://h:1/x\r\ny:2",
     ):
-        with pytest.raises(InvalidArgument, match="RUNYARD_URL"):
+        with pytest.raises(InvalidArgument, match="is not the address"):
             parse_url(url, "t")

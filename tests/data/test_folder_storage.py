@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -9,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, SystemFailure
+from runyard.data.checked_copy import BLOCK, copy_checked
 from runyard.data.datastores import BUILT_IN, default_name, get_document, list_documents, open_storage
 from runyard.data.folder import STAGING, STALE_S, FolderStorage
 from runyard.data.paths import clean_data_path
 from runyard.data.transfer import download, upload
+from tests.e2e.conftest import wait_for
 
 
 @pytest.fixture
@@ -115,34 +118,60 @@ def test_a_file_and_a_folder_of_one_name_are_a_conflict(
     assert names(storage) == [there]
 
 
-def test_a_killed_upload_leaves_no_half_file(storage: FolderStorage, root: Path, tmp_path: Path) -> None:
-    """The upload is killed while it reads a pipe that nobody closes."""
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
+def test_a_killed_upload_leaves_no_half_file_and_goes_on_when_repeated(
+    storage: FolderStorage, root: Path, tmp_path: Path
+) -> None:
+    """The upload of the second file is killed while it reads a pipe that nobody closes."""
+    files = write(tmp_path / "in", {"first.bin": "whole"})
+    second = tmp_path / "in" / "second.bin"
+    os.mkfifo(second)
     code = (
-        "import sys, shutil; from runyard.data import folder\n"
-        "def slow(source, target):\n"
-        "    with open(source, 'rb') as read, open(target, 'wb') as out:\n"
-        "        while piece := read.read1(1024): out.write(piece); out.flush(); print('part', flush=True)\n"
-        "folder.shutil.copyfile = slow\n"
-        "folder.FolderStorage({'path': sys.argv[1]}).put_file(sys.argv[2], 'big.bin')\n"
+        "import sys; from runyard.data.folder import FolderStorage\n"
+        "for name in ('first.bin', 'second.bin'):\n"
+        "    FolderStorage({'path': sys.argv[1]}).put_file(sys.argv[2] + '/' + name, name)\n"
     )
-    with subprocess.Popen([sys.executable, "-c", code, str(root), str(pipe)], stdout=subprocess.PIPE) as process:
-        with open(pipe, "wb") as writer:
+    with subprocess.Popen([sys.executable, "-c", code, str(root), str(tmp_path / "in")]) as process:
+        with open(second, "wb") as writer:
             writer.write(b"x" * 1024)
             writer.flush()
-            assert process.stdout is not None and process.stdout.readline() == b"part\n"
+            wait_for(lambda: [part for part in (root / STAGING).glob("*") if part.stat().st_size == 1024])
             process.kill()
         process.wait(20)
 
-    assert names(storage) == [] and storage.find_file("big.bin") is None
+    assert names(storage) == ["first.bin"] and storage.find_file("second.bin") is None
     left = [*(root / STAGING).iterdir()]
-    assert len(left) == 1 and left[0].stat().st_size == 1024
+    assert len(left) == 1
+
+    second.unlink()
+    files += write(tmp_path / "in", {"second.bin": "now whole"})
+    done = upload(storage, files, overwrite=False)
+    assert (done.count, done.skipped, (root / "second.bin").read_text()) == (1, ["first.bin"], "now whole")
 
     os.utime(left[0], (0, left[0].stat().st_mtime - STALE_S - 60))
     (tmp_path / "small").write_text("1")
     storage.put_file(str(tmp_path / "small"), "small")
-    assert [entry.name for entry in root.iterdir()] == ["small"]
+    assert sorted(entry.name for entry in root.iterdir()) == ["first.bin", "second.bin", "small"]
+
+
+def test_a_copy_is_read_back_and_one_that_was_not_kept_is_an_error(tmp_path: Path) -> None:
+    content = os.urandom(BLOCK + 5)
+    (tmp_path / "source").write_bytes(content)
+
+    assert copy_checked(str(tmp_path / "source"), str(tmp_path / "copy")) == hashlib.sha256(content).hexdigest()
+    assert (tmp_path / "copy").read_bytes() == content
+    with pytest.raises(SystemFailure, match="is not what was read from it"):
+        copy_checked(str(tmp_path / "source"), "/dev/null")
+
+
+def test_many_files_are_moved_at_once_and_each_is_whole(storage: FolderStorage, root: Path, tmp_path: Path) -> None:
+    files = write(tmp_path / "in", {f"{number % 7}/{number}.txt": str(number) * 100 for number in range(300)})
+    said: list[str] = []
+    done = upload(storage, files, overwrite=True, say=said.append)
+    back = download(storage, storage.iter_files(), lambda name: str(tmp_path / "out" / name), overwrite=False)
+
+    assert (done.count, back.count, len(said), said[-1].endswith("(300 of 300).")) == (300, 300, 300, True)
+    assert all((tmp_path / "out" / name).read_bytes() == Path(path).read_bytes() for path, name in files)
+    assert not (root / STAGING).exists()
 
 
 def test_links_to_folders_are_followed_once(storage: FolderStorage, root: Path, tmp_path: Path) -> None:

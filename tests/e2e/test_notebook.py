@@ -197,3 +197,28 @@ async def _interrupt_while_shown(notebook: Notebook, run_id: str) -> None:
         await cell
     assert told.value.ename == "ExperimentExecutionException"
     assert shown(await notebook.run("run.get_status()"), "text/plain") == "'Running'"
+
+
+def test_a_card_follows_a_run_to_its_end_while_other_cells_go_on(workspace: Workspace, tmp_path: Path) -> None:
+    async def go() -> tuple[str, str]:
+        async with open_notebook(tmp_path) as notebook:
+            await notebook.run(
+                """
+                from azureml.widgets import RunDetails
+                run = Experiment(ws, "card").start_logging()
+                run.log_list("loss", [3.0, 2.0, 1.5])
+                run.flush()
+                """
+            )
+            cell = await notebook.run("RunDetails(run).show()")
+            first = str(cell.outputs[0].data["text/html"])
+            await notebook.run("run.log('loss', 1.25)\nrun.complete()")
+            await notebook.run(
+                "import threading\nfor one in threading.enumerate():\n    one.name == 'runyard-card' and one.join(30)"
+            )
+            return first, str(cell.outputs[0].data["text/html"])
+
+    first, last = asyncio.run(go())
+
+    assert "● Running" in first and ">1.5</td>" in first and "<polyline" in first
+    assert "● Completed" in last and ">1.25</td>" in last

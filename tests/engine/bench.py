@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from runyard.artifacts.memory import MemoryStore
+from runyard.compute.base import ComputeBackend
 from runyard.core import journal
 from runyard.core.frames import iter_frames, join_frames
 from runyard.core.gpus import Gpu
@@ -18,7 +20,9 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.ends import StateReport
 from runyard.engine.engine import Engine
+from runyard.engine.pool import Pool
 from runyard.engine.ship import ShipAnswer
+from runyard.runtime.bundle import Bundle
 from runyard.store import open_store
 from runyard.testing.fake_backend import FakeBackend
 
@@ -39,18 +43,29 @@ class HandClock:
 
 
 class Bench:
-    """One home. `restart` is a server that was killed and started again; the store stays."""
+    """One home. `restart` is a server that was killed and started again; the store stays.
 
-    def __init__(self, home: Path, *, local_runs: int = 0, gpus: int = 0, gpu_devices: str = "") -> None:
+    `cluster`: the name of a target besides `local`, whose nodes are other machines.
+    """
+
+    def __init__(
+        self, home: Path, *, local_runs: int = 0, gpus: int = 0, gpu_devices: str = "", cluster: str = ""
+    ) -> None:
         self.clock = HandClock()
         self.store = open_store("memory:")
         self.artifacts = MemoryStore()
         self.backend = FakeBackend()
+        self.cluster = FakeBackend()
+        self.is_team = bool(cluster)  # other machines reach this server
+        self.backends = {"local": self.backend, **({cluster: self.cluster} if cluster else {})}
         self.settings = Settings(home=home, local_runs=local_runs, gpu_devices=gpu_devices)
         self.gpus = [Gpu(index, f"GPU-{index}", "a GPU") for index in range(gpus)]
         self.changes: list[str] = []
         self.store.put_workspace(Workspace(id=make_uuid(), name="default", created_at=self.clock.now()))
         self.engine = self._engine()
+
+    def make_backend(self, kind: str, settings: Settings, options: Mapping[str, Any]) -> ComputeBackend:
+        raise AssertionError(f"this bench has no {kind}")
 
     def _engine(self) -> Engine:
         engine = Engine(
@@ -58,11 +73,15 @@ class Bench:
             store=self.store,
             artifacts=self.artifacts,
             address={"kind": "unix", "path": "/s", "token": ""},
-            backends={"local": self.backend},
+            node_address={"kind": "tcp", "host": "server", "port": 8787, "token": ""} if self.is_team else None,
+            backends=self.backends,
+            make_backend=self.make_backend,
             clock=self.clock,
+            pool=Pool(0),
             on_change=self.changes.append,
             find_gpus=lambda: self.gpus,
         )
+        engine.yard.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test
         engine.start(thread=False)
         return engine
 

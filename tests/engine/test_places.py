@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runyard.engine.alias_book import AliasBook
 from runyard.engine.board import Board
 from runyard.engine.job import Job, Stage
 from runyard.engine.places import Room
@@ -27,7 +29,8 @@ steps = st.lists(st.one_of(jobs, st.integers(0, 5)), max_size=30)
 
 
 def a_board() -> Board:
-    targets = Targets(Target(name, places=places, is_pool=places is not None) for name, places in TARGETS.items())
+    known = [Target(name, places=places, is_pool=places is not None) for name, places in TARGETS.items()]
+    targets = Targets(known, AliasBook(Path("/nowhere")))
     return Board(Room(targets, lambda: DEVICES))
 
 

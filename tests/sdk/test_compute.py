@@ -12,7 +12,6 @@ import pytest
 from azureml.core.compute import AmlCompute, BatchAiCompute, ComputeInstance, ComputeTarget, RemoteCompute
 from azureml.core.compute_target import ComputeTargetException
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
-from runyard.core.errors import NotYetSupported
 from runyard.sdk.run import Run
 from runyard.sdk.workspace import Workspace
 from tests.e2e.conftest import wait_for
@@ -216,11 +215,17 @@ def test_sizes_can_be_looked_up(workspace: Workspace) -> None:
     assert any(size["name"] == "Standard_NC6" and size["gpus"] == 1 for size in sizes)
 
 
-def test_other_machines_come_later_in_words() -> None:
-    with pytest.raises(NotYetSupported, match=r"RemoteCompute\.attach_configuration"):
-        RemoteCompute.attach_configuration(address="host", username="me")
-    with pytest.raises(NotYetSupported, match=r"ComputeTarget\.attach"):
-        ComputeTarget.attach(None, "boxes", None)
+def test_machines_that_could_not_reach_a_private_server_are_refused_with_the_command_that_helps(
+    workspace: Workspace,
+) -> None:
+    hosts = RemoteCompute.attach_configuration(address="hostA,hostB", username="me")
+
+    with pytest.raises(ComputeTargetException, match=r"(?s)cannot reach this server.*runyard server start --host"):
+        ComputeTarget.attach(workspace, "boxes", hosts)
+    with pytest.raises(UserErrorException, match="takes an attach configuration, found AmlComputeProvisioning"):
+        ComputeTarget.attach(workspace, "boxes", AmlCompute.provisioning_configuration(max_nodes=1))
+    with pytest.raises(UserErrorException, match="takes a provisioning configuration, found RemoteComputeAttach"):
+        ComputeTarget.create(workspace, "boxes", hosts)
 
 
 def test_runs_on_a_pool_take_their_nodes_and_the_next_one_waits(

@@ -153,9 +153,9 @@ def test_the_default_can_be_changed_and_changed_back(workspace: Workspace, data:
 
 def test_what_needs_azures_services_is_refused_with_a_way_out(workspace: Workspace) -> None:
     with pytest.raises(NotYetSupported, match="register_folder"):
-        Datastore.register_azure_blob_container(workspace=workspace, datastore_name="x", container_name="y")
-    with pytest.raises(NotYetSupported):
         Datastore.register_azure_file_share(workspace, "x", "y", "z")
+    with pytest.raises(UserErrorException, match="needs account_key or sas_token"):
+        Datastore.register_azure_blob_container(workspace, "x", container_name="y", account_name="z")
 
 
 def test_runs_get_data_by_mount_download_and_upload(workspace: Workspace, data: Path, submit: Submit) -> None:

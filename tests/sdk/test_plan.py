@@ -11,8 +11,11 @@ from typing import Any
 
 import pytest
 
+from runyard.client.address import Address
+from runyard.client.client import Client
+from runyard.client.transport import Transport
 from runyard.core.errors import InvalidArgument, RunyardError, SubmitRejected
-from runyard.core.specs import DistributionSpec
+from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.conda_dependencies import CondaDependencies
 from runyard.sdk.environment import Environment
@@ -347,10 +350,6 @@ def test_arguments_become_texts_as_str_gives_them() -> None:
     assert argument_texts(("a",)) == ["a"]
 
 
-class Dataset:
-    """Stands for a bare dataset."""
-
-
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -364,7 +363,6 @@ class Dataset:
         ([object], r"arguments\[0\] is a type"),
         (["a\0b"], "NUL"),
         (["\udc80"], "not valid text"),
-        ([Dataset()], "A dataset as an argument is not there yet"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
@@ -378,14 +376,18 @@ def test_a_command_must_be_text() -> None:
         command_text(3)  # type: ignore[arg-type]
 
 
-def test_the_submitters_variables_travel_but_not_those_that_are_no_text(
+def test_the_submitters_variables_travel_on_one_machine_but_not_those_that_are_no_text(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MY_SETTING", "kept")
     monkeypatch.setitem(os.environ, "ODD", os.fsdecode(b"\xff"))
-    found = submitter_variables()
+    here = Client(Transport(Address("unix", path="/s", token="t")))
+    elsewhere = Client(Transport(Address("tcp", host="team.example", port=8787, token="t", tls=True)))
+    found = submitter_variables(here, RunSpec())
 
-    assert found["MY_SETTING"] == "kept"
+    assert found is not None and found["MY_SETTING"] == "kept"
+    assert submitter_variables(elsewhere, RunSpec()) is None
+    assert submitter_variables(here, RunSpec(target="pool")) is None
     assert "ODD" not in found and "'ODD' is not valid UTF-8" in caplog.text
 
 

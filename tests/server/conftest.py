@@ -6,7 +6,7 @@ import asyncio
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +18,15 @@ import uvicorn
 from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
+from runyard.compute.base import ComputeBackend
 from runyard.core.names import make_uuid
 from runyard.core.plain import to_plain
 from runyard.core.records import NewRun
 from runyard.core.settings import Settings
 from runyard.core.specs import RunSpec
 from runyard.server.app import create_app
-from runyard.server.auth import Credentials, guard
+from runyard.server.auth import guard
+from runyard.server.credentials import Credentials
 from runyard.server.hosts import Names
 from runyard.server.services import Services, open_services
 from runyard.server.signin import Signin
@@ -74,14 +76,21 @@ def shared(session_folder: Path) -> Iterator[Served]:
 
 
 @contextmanager
-def serve(folder: Path, *, local_runs: int = 0) -> Iterator[Served]:
-    """Serve a home; may be entered again with the same folder, as a restarted server would."""
+def serve(
+    folder: Path, *, local_runs: int = 0, cluster: str = "", engines: Mapping[str, ComputeBackend] | None = None
+) -> Iterator[Served]:
+    """Serve a home; may be entered again with the same folder, as a restarted server would.
+
+    `cluster`: the name of a target besides `local`, whose nodes are other machines. `engines`: those that targets can
+    be attached to, by kind.
+    """
     address = Address("unix", path=str(folder / "s"), token=TOKEN, home=None)
     backend = FakeBackend()
     services = open_services(
         Settings(home=folder / "home", local_runs=local_runs),
         {**to_plain(address), "token": ""},
-        backends={"local": backend},
+        node_address={"kind": "tcp", "host": "server", "port": PORT, "token": ""} if cluster or engines else None,
+        backends={"local": backend, **({cluster: backend} if cluster else {}), **(engines or {})},
     )
     app = create_app(services)
     signin = Signin(token=TOKEN, server_id=services.server_id)
@@ -110,7 +119,15 @@ def running(app: Any, path: Path) -> Iterator[None]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(str(path))
         listening.listen(100)
-        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(
+            app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=1,  # whoever still waits for news
+        )
         server = Prompt(config)
         thread = threading.Thread(target=server.run, args=([listening],), name="server")
         thread.start()

@@ -18,9 +18,10 @@ from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.settings import Settings
 from runyard.server.app import create_app
-from runyard.server.auth import Credentials, guard
+from runyard.server.auth import guard
 from runyard.server.binding import UnixSocket, bind_loopback
-from runyard.server.hosts import Names
+from runyard.server.credentials import Credentials
+from runyard.server.hosts import AnyNames, Names
 from runyard.server.idle import Activity
 from runyard.server.loop import PrivateServer
 from runyard.server.protocol import LimitedProtocol
@@ -57,7 +58,7 @@ class Guarded:
 
 
 @contextmanager
-def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Guarded]:
+def serving(protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames | None = None) -> Iterator[Guarded]:
     folder = Path(tempfile.mkdtemp(prefix="ry-g-"))
     unix = UnixSocket(str(folder / "s"))
     tcp = bind_loopback(0, None)
@@ -74,7 +75,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol) -> Iterator[Guard
     app.include_router(router, prefix="/api/v1")
     credentials = Credentials(token=TOKEN, store=store, signin=signin)
     ready = threading.Event()
-    guarded = guard(app, names=Names(port), credentials=credentials, activity=activity)
+    guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity)
     server = PrivateServer(guarded, unix=unix, on_ready=ready.set, is_idle=lambda: False, protocol=protocol)
     thread = threading.Thread(target=server.run, args=([*unix.listeners, tcp],))
     thread.start()

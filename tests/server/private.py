@@ -28,11 +28,12 @@ def start(home: Path, **variables: str) -> Client:
     return Client(Transport(ensure(settings_of(home, **variables))))
 
 
-def python_prints(code: str, **variables: str) -> str:
+def python_prints(code: str, cwd: Path | None = None, **variables: str) -> str:
     """Return what a fresh Python process with these variables prints."""
     result = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **variables},
+        cwd=cwd,
         capture_output=True,
         text=True,
         timeout=60,

@@ -13,7 +13,8 @@ from starlette.routing import Mount
 from runyard.core.errors import NotAllowed
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
-from runyard.server.auth import Credentials, guard
+from runyard.server.auth import guard
+from runyard.server.credentials import Credentials
 from runyard.server.hosts import Names
 from runyard.server.idle import Activity
 from tests.server.guarded import BEARER, TOKEN, Guarded, serving

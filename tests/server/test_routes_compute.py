@@ -85,5 +85,5 @@ def test_a_runs_code_looks_at_targets_and_changes_none(served: Served) -> None:
         lambda: code.update("default", "pool", max_nodes=9),
         lambda: code.delete("default", "pool"),
     ):
-        with pytest.raises(NotAllowed, match="change asset"):
+        with pytest.raises(NotAllowed, match="change target"):
             act()

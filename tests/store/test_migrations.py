@@ -138,7 +138,8 @@ def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path
 def take_back_to(path: Path, revision: str) -> None:
     """Make of a new database what a program of that revision would have left."""
     connection = sqlite3.connect(path)
-    connection.execute("DROP TABLE run_events")
+    for table in ("run_events", "user_tokens", "users"):
+        connection.execute(f"DROP TABLE {table}")
     connection.execute("DROP INDEX ix_run_labels_kind_key_number_run_serial")
     for column in ("name", "target", "created_us"):
         connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")

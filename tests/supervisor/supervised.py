@@ -164,6 +164,16 @@ class Site:
     def start(self, script: str = "", **options: Any) -> Job:
         return self.prepare(script, **options).start()
 
+    def add_node(self, first: Job, rank: int, **changes: Any) -> Job:
+        """Write the job of another node of the same run, for a supervisor of its own."""
+        plain = json.loads((first.folder / "job.json").read_text())
+        cookie = os.urandom(16).hex()
+        folder = first.folder.with_name(f"{first.folder.name}-{rank}")
+        folder.mkdir(mode=0o700)
+        (folder / "job.json").write_text(json.dumps({**plain, "node_rank": rank, "cookie": cookie, **changes}))
+        self._jobs.append(Job(self, first.id, folder, cookie))
+        return self._jobs[-1]
+
 
 def kill_all(job: Job) -> None:
     """Kill reaper, supervisor and program at once."""

@@ -7,7 +7,6 @@ import json
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,18 +33,6 @@ while len(list(Path(".").glob("here_*"))) < 4:
     time.sleep(0.005)
 """
 WAIT = "while not Path('go').exists(): time.sleep(0.01)\n"
-
-
-@pytest.fixture
-def mpirun(site: Site) -> dict[str, str]:
-    """Return the submitter's variables with a stand-in for Open MPI on PATH."""
-    folder = site.home / "mpi" / "bin"
-    folder.mkdir(parents=True)
-    script = Path(__file__).with_name("standin_mpirun.py")
-    for name, text in (("mpirun", f"exec '{sys.executable}' '{script}' \"$@\""), ("prted", "exit 1")):
-        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
-        (folder / name).chmod(0o755)
-    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def start(site: Site, script: str, distribution: DistributionSpec, **options: Any) -> Job:

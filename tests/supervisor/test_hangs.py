@@ -85,6 +85,14 @@ def test_where_all_wait_at_one_place_a_rank_that_left_is_it() -> None:
     assert (found.first, found.why) == (1, "it has ended, without an error")
 
 
+def test_ranks_that_all_wait_may_wait_for_another_machine_s() -> None:
+    waiting = [view(0, REDUCE), view(1, GATHER)]
+
+    assert judge(waiting, ended=[2], code=Sources(), has_peers=True) is None
+    found = judge([*waiting, view(2, SLEEP)], ended=[], code=Sources(), has_peers=True)
+    assert found is not None and found.first == 2
+
+
 def test_nothing_is_said_while_a_rank_works_on() -> None:
     works = view(0, SLEEP, REDUCE, [Frame("train.py", 60, "compute")], cpu=100.0)
 

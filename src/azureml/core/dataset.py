@@ -1,9 +1,7 @@
-"""`azureml.core.dataset`: not there yet."""
+"""`azureml.core.dataset`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Dataset = placeholder("azureml.core.dataset.Dataset")
+from runyard.sdk.dataset import Dataset
 
 __all__ = ["Dataset"]

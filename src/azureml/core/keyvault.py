@@ -1,9 +1,7 @@
-"""`azureml.core.keyvault`: not there yet."""
+"""`azureml.core.keyvault`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Keyvault = placeholder("azureml.core.keyvault.Keyvault")
+from runyard.sdk.keyvault import Keyvault
 
 __all__ = ["Keyvault"]

@@ -1,11 +1,11 @@
-"""`azureml.core.model`: not there yet."""
+"""`azureml.core.model`; web services are not there yet."""
 
 from __future__ import annotations
 
 from azureml.core.dataset import Dataset
+from runyard.sdk.model import Model
 from runyard.sdk.not_yet import placeholder
 
 InferenceConfig = placeholder("azureml.core.model.InferenceConfig")
-Model = placeholder("azureml.core.model.Model")
 
 __all__ = ["Dataset", "InferenceConfig", "Model"]

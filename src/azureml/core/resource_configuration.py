@@ -1,9 +1,7 @@
-"""`azureml.core.resource_configuration`: not there yet."""
+"""`azureml.core.resource_configuration`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-ResourceConfiguration = placeholder("azureml.core.resource_configuration.ResourceConfiguration")
+from runyard.sdk.resource_configuration import ResourceConfiguration
 
 __all__ = ["ResourceConfiguration"]

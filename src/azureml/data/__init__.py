@@ -1,12 +1,9 @@
-"""`azureml.data`: not there yet."""
+"""`azureml.data`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-DataType = placeholder("azureml.data.DataType")
-FileDataset = placeholder("azureml.data.FileDataset")
-OutputFileDatasetConfig = placeholder("azureml.data.OutputFileDatasetConfig")
-TabularDataset = placeholder("azureml.data.TabularDataset")
+from runyard.sdk.dataset_output import OutputFileDatasetConfig
+from runyard.sdk.file_dataset import FileDataset
+from runyard.sdk.tabular_dataset import DataType, TabularDataset
 
 __all__ = ["DataType", "FileDataset", "OutputFileDatasetConfig", "TabularDataset"]

@@ -1,11 +1,8 @@
-"""`azureml.data.dataset_factory`: not there yet."""
+"""`azureml.data.dataset_factory`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-DataType = placeholder("azureml.data.dataset_factory.DataType")
-FileDatasetFactory = placeholder("azureml.data.dataset_factory.FileDatasetFactory")
-TabularDatasetFactory = placeholder("azureml.data.dataset_factory.TabularDatasetFactory")
+from runyard.sdk.dataset_factory import FileDatasetFactory, TabularDatasetFactory
+from runyard.sdk.tabular_dataset import DataType
 
 __all__ = ["DataType", "FileDatasetFactory", "TabularDatasetFactory"]

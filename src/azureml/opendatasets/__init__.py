@@ -1,10 +1,7 @@
-"""`azureml.opendatasets`: not there yet."""
+"""`azureml.opendatasets`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Diabetes = placeholder("azureml.opendatasets.Diabetes")
-MNIST = placeholder("azureml.opendatasets.MNIST")
+from runyard.sdk.opendatasets import MNIST, Diabetes
 
 __all__ = ["MNIST", "Diabetes"]

@@ -1,9 +1,7 @@
-"""`azureml.tensorboard`: not there yet."""
+"""`azureml.tensorboard`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-Tensorboard = placeholder("azureml.tensorboard.Tensorboard")
+from runyard.sdk.tensorboard import Tensorboard
 
 __all__ = ["Tensorboard"]

@@ -1,9 +1,7 @@
-"""`azureml.widgets`: not there yet."""
+"""`azureml.widgets`."""
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
-
-RunDetails = placeholder("azureml.widgets.RunDetails")
+from runyard.sdk.run_details_widget import RunDetails
 
 __all__ = ["RunDetails"]

@@ -23,6 +23,11 @@ COMMANDS = {
     "environments": ("runyard.cli.environments:environments", "List, show, build and prune environments."),
     "workspaces": ("runyard.cli.workspaces:workspaces", "List and delete workspaces."),
     "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
+    "users": ("runyard.cli.users:users", "Add, list and remove users of a team's server."),
+    "tensorboard": ("runyard.cli.tensorboard:tensorboard", "Show runs in TensorBoard, live ones followed."),
+    "secrets": ("runyard.cli.secrets:secrets", "Set, list and delete secrets of the workspace."),
+    "login": ("runyard.cli.login:login", "Use a team's server from now on."),
+    "logout": ("runyard.cli.login:logout", "Forget a team's server and the token for it."),
     "doctor": ("runyard.cli.doctor:doctor", "Say what is installed and running, and what is wrong."),
     "completion": ("runyard.cli.completion:completion", "Print the completion script of a shell."),
 }

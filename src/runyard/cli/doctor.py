@@ -22,9 +22,9 @@ from runyard.cli.text import plain
 from runyard.core.errors import RunyardError
 from runyard.core.gpus import list_gpus
 from runyard.core.runtime_folder import runtime_folder
-from runyard.core.settings import Settings, read_settings
+from runyard.core.settings import Settings
 from runyard.sdk.facade import REMEDY, refuse_shared_folder
-from runyard.sdk.server import find
+from runyard.sdk.server import Choice, choice, find
 from runyard.sdk.workspace_config import find_config, read_config
 
 LOW_DISK, NO_DISK = 5_000_000_000, 200_000_000
@@ -57,7 +57,8 @@ def examine() -> list[Finding]:
     found.append(_guarded("packages", _packages))
     found.append(_guarded("azureml", _facade))
     try:
-        settings = read_settings()
+        chosen = choice()
+        settings = chosen.settings
     except RunyardError as error:
         return [*found, Finding("settings", "wrong", _line(error.what, error.why), error.hint)]
     checks: list[tuple[str, Callable[[Settings], Finding]]] = [
@@ -67,8 +68,9 @@ def examine() -> list[Finding]:
         ("socket", _socket),
     ]
     # A team's server has its own home and disk.
-    for subject, check in [*([] if settings.url else checks), ("server", _server)]:
+    for subject, check in [] if settings.url else checks:
         found.append(_guarded(subject, lambda check=check: check(settings)))  # type: ignore[misc]  # bound at once
+    found.append(_guarded("server", lambda: _server(chosen)))
     return [*found, _guarded("workspace", _workspace), _guarded("git", _git)]
 
 
@@ -147,12 +149,14 @@ def _socket(settings: Settings) -> Finding:
     return Finding("socket", "ok", f"in {runtime_folder(settings.home)}")
 
 
-def _server(settings: Settings) -> Finding:
-    client = find()
+def _server(chosen: Choice) -> Finding:
+    settings, client = chosen.settings, find()
     if client is None:
         return Finding("server", "ok", "not running; the next `runyard submit` starts it")
     info = client.server.info()
     text = f"Runyard {info.version} at {info.url or settings.url}, pid {info.pid}, {info.runs_live} live runs"
+    if settings.url:
+        text += f" (used because {chosen.why})"
     if info.version != __version__:
         hint = (
             "Ask who runs it to upgrade." if settings.url else "runyard server stop; the next command starts a new one"

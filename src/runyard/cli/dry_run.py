@@ -29,11 +29,39 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         ]
     )
     _print_snapshot(plan["snapshot"])
-    for process in plan.get("processes", []):
-        _print_process(process)
+    _print_work(plan)
     click.echo("Nothing was stored or started.", err=True)
     if "processes" not in plan:
         click.echo("No server is running; `runyard server start` and this again show the processes too.", err=True)
+
+
+def print_handed(plan: Mapping[str, Any]) -> None:
+    """Print what a run's target was given."""
+    print_fields(
+        [
+            ("run", plan["run_id"]),
+            ("target", plan["target"]),
+            ("nodes", _nodes(plan)),
+            ("run folder", plan["run_folder"]),
+            ("command", shlex.join(plan["argv"])),
+        ]
+    )
+    _print_work(plan)
+
+
+def _print_work(plan: Mapping[str, Any]) -> None:
+    resources = plan.get("resources") or {}
+    if resources:
+        click.echo("\nasked for")
+        print_fields([(f"  {plain(name)}", plain(str(value))) for name, value in resources.items()])
+    if plan.get("script"):
+        click.echo(f"\nscript\n{_indented(plan['script'])}")
+    for process in plan.get("processes", []):
+        _print_process(process)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {plain(line)}".rstrip() for line in text.splitlines())
 
 
 def _print_snapshot(found: Mapping[str, Any]) -> None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import sys
 import time
 
+import click
+
 from runyard.cli.finding import no_such_file
 from runyard.cli.text import LogPrinter
 from runyard.core.errors import NotFound
 from runyard.core.records import Run
 from runyard.sdk.pace import Pace
 from runyard.sdk.server import Client
-from runyard.sdk.streaming import BUILD_WAIT_S, is_build_log, next_log, pick_log
+from runyard.sdk.streaming import BUILD_WAIT_S, STARTED_AGAIN, is_build_log, next_log, pick_log
 
 WAIT_S = 5.0
 PART_BYTES = 1 << 20
@@ -77,6 +79,10 @@ class _Log:
             part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
         except NotFound:
             return False
+        if part.size < self._offset:  # the next attempt's log has taken the name over
+            self._offset = 0
+            click.echo(STARTED_AGAIN, err=True)
+            return True
         (self._talk if is_talk else self._printer).write(part.data)
         self._offset += len(part.data)
         return bool(part.data)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 
@@ -11,6 +12,7 @@ from runyard.cli.tables import duration, moment, number, print_fields, size
 from runyard.cli.text import plain
 from runyard.core.records import MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
+from runyard.sdk.run_details import attempts_of
 
 
 def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile], *, page: str) -> None:
@@ -23,6 +25,7 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
             ("created", moment(run.created_at)),
             ("started", moment(run.started_at)),
             ("ended", moment(run.ended_at)),
+            ("submitted by", run.submitted_by),
             ("duration", duration(run)),
             ("target", run.spec.target),
             ("nodes", str(run.spec.distribution.node_count) if run.spec.distribution.node_count > 1 else ""),
@@ -34,6 +37,7 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
             ("page", page),
         ]
     )
+    _print_section("attempts", [(str(one["attempt"]), _attempt_text(one)) for one in attempts_of(run)])
     _print_section("metrics", [(metric.name, _metric_text(metric)) for metric in metrics])
     _print_section("files", [(file.name, size(file.size)) for file in files])
     _print_section("warnings", [(str(item.get("source", "")), str(item.get("message", ""))) for item in run.warnings])
@@ -69,6 +73,13 @@ def _environment_text(run: Run) -> str:
     if spec.kind == "system" and spec.version is None:
         return ""
     return f"{spec.name}, version {spec.version}" if spec.version else spec.name
+
+
+def _attempt_text(one: Mapping[str, Any]) -> str:
+    """Return how an attempt went: `NodeLost on n7: …`, `Running`."""
+    where = f" on {one['host']}" if one.get("host") else ""
+    why = f": {one['why']}" if one.get("why") else ""
+    return f"{one['status']}{where}{why}"
 
 
 def _metric_text(metric: MetricInfo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from runyard.cli.dry_run import print_handed
 from runyard.cli.exits import exit_code_of
 from runyard.cli.finding import get_run, newest
 from runyard.cli.following import find_main_log, follow, print_log, wait
@@ -131,9 +132,11 @@ def list_runs(
     if as_json:
         print_json([_with_columns(run, titles, row) for run, row in zip(found, cells, strict=True)])
     elif found:
+        by = ["BY"] if len({run.submitted_by for run in found}) > 1 else []  # one person's list needs no names
         facts = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
-        rows = [(*fact, *map(shown, row)) for fact, row in zip(facts, cells, strict=True)]
-        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *titles), rows)
+        names = [[run.submitted_by] if by else [] for run in found]
+        rows = [(*fact, *who, *map(shown, row)) for fact, who, row in zip(facts, names, cells, strict=True)]
+        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *titles), rows)
     else:
         asked = " that fit" if experiment or status or tag or where else " yet"
         click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
@@ -141,12 +144,16 @@ def list_runs(
 
 @runs.command()
 @RUN
+@click.option("--plan", "with_plan", is_flag=True, help="What its target was given: the batch script, the resources.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(run_id: str, as_json: bool) -> None:
-    """Show a run: status, metrics, files, and why it failed."""
+def show(run_id: str, with_plan: bool, as_json: bool) -> None:
+    """Show a run: status, what it waits for, metrics, files, and why it failed."""
     workspace = Workspace.from_config()
     client = workspace._client
     run = get_run(workspace, run_id)
+    if with_plan:
+        plan = client.runs.plan_of(run.id)
+        return print_json(plan) if as_json else print_handed(plan)
     metrics, files = client.runs.metrics(run.id), client.runs.files(run.id)
     if as_json:
         print_json({"run": run, "metrics": metrics, "files": files})

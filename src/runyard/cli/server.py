@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import os
-import time
-
 import click
 
 from runyard.cli.exits import NOT_RUNNING
 from runyard.cli.lazy import LazyGroup
+from runyard.cli.server_change import refuse_a_teams_server, wait_until_gone
 from runyard.cli.tables import print_fields, print_json, seconds, size
-from runyard.cli.text import plain
-from runyard.core.errors import SystemFailure, UserError
 from runyard.core.folders import server_folder
 from runyard.core.plain import to_plain
-from runyard.core.settings import read_settings
 from runyard.sdk.portal import portal_url
-from runyard.sdk.server import connect, find
+from runyard.sdk.server import ServerInfo, choice, connect, find
 
-STOP_PATIENCE_S = 20.0
+COMMANDS = {
+    "start": ("runyard.cli.server_start:start", "Start the server; with --host it is a team's."),
+    "settings": ("runyard.cli.server_settings:show", "Show the settings of this home's server."),
+    "set": ("runyard.cli.server_settings:set_setting", "Change a setting of this home's server."),
+}
 
 
-@click.group(cls=LazyGroup)
+@click.group(cls=LazyGroup, lazy=COMMANDS)
 def server() -> None:
-    """Start, stop and look at your private server. You need none of it: the first call starts the server."""
-
-
-@server.command()
-def start() -> None:
-    """Start the server unless it is running."""
-    running = find()
-    info = (running or connect()).server.info()
-    click.echo(f"The server {'was running already' if running else 'is running'} (pid {info.pid}).", err=True)
-    click.echo(plain(info.url))
+    """Start, stop and look at your server. Alone you need none of it: the first call starts a private server."""
 
 
 @server.command()
 def stop() -> None:
     """Stop the server. Live runs go on, and the next call starts it again."""
-    _refuse_a_teams_server()
+    refuse_a_teams_server("stop")
     running = find()
     if running is None:
         click.echo("No server is running.", err=True)
         return
     info = running.server.info()
     running.server.stop()
-    _wait_until_gone(info.pid)
+    wait_until_gone(info.pid)
     live = f" {info.runs_live} live run(s) go on." if info.runs_live else ""
     click.echo(f"The server has stopped (pid {info.pid}).{live}", err=True)
 
@@ -56,7 +46,8 @@ def stop() -> None:
 def status(ctx: click.Context, as_json: bool) -> None:
     """Say whether the server is running. Starts nothing; exit code 3 when it is not."""
     running = find()
-    settings = read_settings()
+    chosen = choice()
+    settings = chosen.settings
     if running is None:
         if as_json:
             print_json({"running": False, "home": str(settings.home)})
@@ -68,11 +59,17 @@ def status(ctx: click.Context, as_json: bool) -> None:
     if as_json:
         print_json({"running": True, **to_plain(info)})
         return
+    me = running.users.me()
     print_fields(
         [
             ("status", "running"),
+            ("you are", f"{me.name} ({me.role})" if me.name else ""),
             ("address", info.url),
+            *(("listens on", address.partition("#")[0]) for address in info.listens_on),
+            ("fingerprint", _fingerprint(info)),
             ("page", portal_url(running, "/")),
+            ("used because", chosen.why),
+            ("database", info.database),
             ("pid", info.pid),
             ("version", info.version),
             ("started", info.started_at),
@@ -99,32 +96,6 @@ def collect(as_json: bool) -> None:
     )
 
 
-def _refuse_a_teams_server() -> None:
-    url = read_settings().url
-    if url:
-        raise UserError(
-            f"`runyard server stop` does not stop a team's server ({url}).",
-            why="RUNYARD_URL is set, so your calls go to that server and not to a private one.",
-            hint="Unset RUNYARD_URL to stop your private server.",
-        )
-
-
-def _wait_until_gone(pid: int) -> None:
-    deadline = time.monotonic() + STOP_PATIENCE_S
-    while _is_alive(pid):
-        if time.monotonic() > deadline:
-            raise SystemFailure(
-                f"The server (pid {pid}) was asked to stop and is still there after {STOP_PATIENCE_S:.0f} s.",
-                hint=f"Wait, or end it with `kill {pid}`: runs go on and nothing is lost.",
-            )
-        time.sleep(0.02)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+def _fingerprint(info: ServerInfo) -> str:
+    """Return the SHA-256 of a certificate that no authority vouches for."""
+    return "".join(address.partition("#sha256=")[2] for address in info.listens_on)

@@ -23,6 +23,8 @@ from runyard.core.specs import DEFAULT_TIME_LIMIT_S
 from runyard.sdk.dry_run import plan_run
 from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
+from runyard.sdk.resources import read_resources
+from runyard.sdk.run_configuration import PyTorchConfiguration
 from runyard.sdk.script_run_config import ScriptRunConfig
 from runyard.sdk.server import find
 from runyard.sdk.workspace import Workspace
@@ -47,7 +49,24 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
 @click.option("--env-var", "-e", "variables", callback=_pairs, metavar="K=V", multiple=True, help="Set a variable.")
 @click.option("--tag", "-t", "tags", callback=_pairs, metavar="K=V", multiple=True, help="Tag the run.")
 @click.option("--time-limit", type=Seconds(), metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d.")
+@click.option(
+    "--max-attempts",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Start it again, so often at most, when its machine is lost or it is preempted.",
+)
 @click.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
+@click.option("--nodes", type=click.IntRange(1), metavar="N", default=1, help="Run it on N nodes, once on each.")
+@click.option(
+    "--resource",
+    "-r",
+    "resources",
+    callback=_pairs,
+    metavar="K=V",
+    multiple=True,
+    help="What a node shall have, on clusters: cpus=8, memory=16GB, gpus=2, partition=gpu.",
+)
 @click.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
 @click.option(
     "--environment",
@@ -68,7 +87,10 @@ def submit(
     variables: dict[str, str],
     tags: dict[str, str],
     time_limit: int | None,
+    max_attempts: int,
     target: str,
+    nodes: int,
+    resources: dict[str, str],
     python: str | None,
     named: str | None,
     detach: bool,
@@ -94,6 +116,9 @@ def submit(
         compute_target=target,
         environment=_environment(python, named),
         max_run_duration_seconds=time_limit or DEFAULT_TIME_LIMIT_S,
+        distributed_job_config=PyTorchConfiguration(node_count=nodes) if nodes > 1 else None,
+        max_attempts=max_attempts,
+        resources=read_resources(resources),
     )
     config.run_config.environment_variables.update(variables)
     experiment_name = name or _experiment_name(inner_script)

@@ -5,7 +5,7 @@ Named tuples: of six dataclasses alone, the import would take 3 ms longer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type, TypeVar, Union
 
 from runyard.client.transport import Response
@@ -29,6 +29,9 @@ class ServerInfo:
     started_at: str = ""
     runs_live: int = 0
     idle_stop_s: float = 0.0
+    listens_on: List[str] = field(default_factory=list)
+    database: str = "SQLite"
+    team: bool = False  # others use it too
 
 
 class Collection(NamedTuple):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from runyard.client.compute import ComputeCalls
     from runyard.client.content import ContentCalls
     from runyard.client.environments import EnvironmentCalls
+    from runyard.client.users import UserCalls
 
 
 class Client:
@@ -31,6 +32,7 @@ class Client:
         self._compute: Optional[ComputeCalls] = None
         self._content: Optional[ContentCalls] = None
         self._environments: Optional[EnvironmentCalls] = None
+        self._users: Optional[UserCalls] = None
 
     @property
     def address(self) -> Address:
@@ -62,3 +64,12 @@ class Client:
 
             self._environments = EnvironmentCalls(self.transport)
         return self._environments
+
+    @property
+    def users(self) -> UserCalls:
+        if self._users is None:
+            # Only admins ask, and `runyard login`.
+            from runyard.client.users import UserCalls
+
+            self._users = UserCalls(self.transport)
+        return self._users

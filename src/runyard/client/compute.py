@@ -10,6 +10,8 @@ from runyard.client.transport import Transport
 from runyard.core.compute import ComputeSpec, ComputeTarget
 from runyard.core.plain import to_plain
 
+ATTACH_S = 120.0  # the server looks at the engine of an attached target first
+
 
 class ComputeCalls:
     def __init__(self, transport: Transport) -> None:
@@ -27,13 +29,14 @@ class ComputeCalls:
         return read_record(ComputeTarget, self._transport.request("GET", _path(workspace, name)))
 
     def create(self, workspace: str, name: str, spec: ComputeSpec) -> ComputeTarget:
-        """Make a target, or return the same one.
+        """Make or attach a target, or return the same one.
 
         Raises:
             Conflict: there is another of that name.
         """
         path = _path(workspace, name)
-        return read_record(ComputeTarget, self._transport.request("PUT", path, json=to_plain(spec)))
+        answer = self._transport.request("PUT", path, json=to_plain(spec), timeout_s=ATTACH_S)
+        return read_record(ComputeTarget, answer)
 
     def update(self, workspace: str, name: str, **changes: Any) -> ComputeTarget:
         """Change fields of its ComputeSpec; those that are None stay."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import sys
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ _LOCK_PATIENCE_S = 90.0
 _LEAVE_PATIENCE_S = 20.0
 _POLL_S = 0.005
 _START_AGAIN_S = 30.0
+_TEAM_PAUSE_S = 0.25
 
 # Servers that this process has spoken to: one handshake is enough.
 _known: Dict[str, Client] = {}
@@ -205,14 +207,31 @@ def _connect_to(url: str, token: Optional[str]) -> Client:
         raise NotAuthenticated(
             f"RUNYARD_URL is {url}, but RUNYARD_TOKEN is not set.",
             why="A server answers only to who has its token.",
-            hint="export RUNYARD_TOKEN=… (on the server's machine it is in `<home>/server/token`)",
+            hint=f"runyard login {url.partition('#')[0]}, or export RUNYARD_TOKEN=…",
         )
     client = _known.get(url + "\n" + token)
     if client is None:
-        client = Client(Transport(parse_url(url, token)))
-        client.server.info()
+        first = Client(Transport(parse_url(url, token)))
+        first.server.info()
+        first.transport.close()
+        client = Client(Transport(first.address, revive=_Await()))
         _known[url + "\n" + token] = client
     return client
+
+
+class _Await:
+    """Rides over a restart of a team's server that answered before; the transport gives up after half a minute."""
+
+    def __init__(self) -> None:
+        self._asked_at = 0.0
+
+    def __call__(self, address: Address) -> Address:
+        now = time.monotonic()
+        if now - self._asked_at > _LEAVE_PATIENCE_S:
+            print(f"runyard: waiting for the server at {address} to answer again…", file=sys.stderr)
+        self._asked_at = now
+        time.sleep(_TEAM_PAUSE_S)
+        return address
 
 
 def _check_owner(home: Path) -> None:

@@ -32,6 +32,7 @@ _KEPT_VARIABLES = frozenset(
         "XDG_CACHE_HOME",
     }
     | {"LD_LIBRARY_PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"SSH_AUTH_SOCK"}  # for targets over SSH that were attached without a key
     | {"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"}
 )
 _PATIENCE_S = 60.0
@@ -75,6 +76,7 @@ def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str
         RUNYARD_IDLE_STOP=repr(settings.idle_stop_s),
         RUNYARD_PORT=str(settings.port),
         RUNYARD_LOCAL_RUNS=str(settings.local_runs),
+        RUNYARD_AMLCOMPUTE_ENGINE=settings.amlcompute_engine,
         RUNYARD_GPU_DEVICES=settings.gpu_devices,
         RUNYARD_GRACE=repr(settings.grace_s),
         RUNYARD_KEEP_RUN_FOLDERS="1" if settings.keep_run_folders else "",
@@ -95,7 +97,17 @@ def check_installed() -> None:
     # Only who is about to start a server comes here.
     from importlib.util import find_spec
 
-    names = ("runyard.server", "fastapi", "uvicorn", "httptools", "sqlalchemy", "alembic", "numpy", "zstandard")
+    names = (
+        "runyard.server",
+        "cryptography",
+        "fastapi",
+        "uvicorn",
+        "httptools",
+        "sqlalchemy",
+        "alembic",
+        "numpy",
+        "zstandard",
+    )
     missing = [name for name in names if find_spec(name) is None]
     if sys.version_info < (3, 10):
         missing.append("Python 3.10 or newer")

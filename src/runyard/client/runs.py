@@ -60,6 +60,10 @@ class RunCalls(FileCalls):
         body = {"run": to_plain(new), "submitter": dict(submitter or {})}
         return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
 
+    def plan_of(self, run_id: str) -> Dict[str, Any]:
+        """Return what the run's target was given: argv, script, resources, processes."""
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), dict)
+
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
 
@@ -120,9 +124,13 @@ class RunCalls(FileCalls):
             lambda: self.get(run_id), lambda: self._transport.request("DELETE", _path(run_id), timeout_s=600.0)
         ) or [run_id]
 
-    def add_writer(self, run_id: str, *, pid: int, start_ticks: int) -> AddedWriter:
-        """Let a process that the run is not log on it; the same process again gets the same folder."""
-        body = {"pid": pid, "start_ticks": start_ticks}
+    def add_writer(self, run_id: str, *, pid: int, start_ticks: int, host: str = "") -> AddedWriter:
+        """Let a process that the run is not log on it; the same process again gets the same folder.
+
+        Args:
+            host: a word for a machine that is not the server's: then the folder and its watcher are the caller's.
+        """
+        body = {"pid": pid, "start_ticks": start_ticks, **({"host": host} if host else {})}
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/writers", json=body), added_writer)
 
     def metrics(self, run_id: str, *, name: Optional[str] = None, system: bool = False) -> List[MetricInfo]:
@@ -163,8 +171,10 @@ class RunCalls(FileCalls):
             body += pack_frame(head, data)
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/ship", body=body), ship_answer)
 
-    def heartbeat(self, run_id: str, attempt: int) -> RunWish:
-        answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json={"attempt": attempt})
+    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> RunWish:
+        """`engine_gone`: the process of the target's engine that started the run's supervisor is."""
+        body = {"attempt": attempt, **({"engine_gone": True} if engine_gone else {})}
+        answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json=body)
         return read_answer(answer, run_wish)
 
     def state(

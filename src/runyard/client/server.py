@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import time
+from typing import Optional, Tuple
 
 from runyard.client.answers import Collection, ServerInfo, collection, read_answer, read_record
 from runyard.client.transport import Transport
@@ -15,6 +16,17 @@ class ServerCalls:
     def info(self, *, timeout_s: Optional[float] = None, retry: bool = True) -> ServerInfo:
         answer = self._transport.request("GET", "/server", timeout_s=timeout_s, retry=retry)
         return read_record(ServerInfo, answer)
+
+    def clock_offset(self, *, tries: int = 3) -> Tuple[float, float]:
+        """Return how far the server's clock is ahead of this one, and the time of an answer, both in seconds."""
+        found = []
+        for _ in range(tries):
+            before = time.time_ns()
+            there = int(self._transport.request("GET", "/server").json()["time_ns"])
+            after = time.time_ns()
+            found.append(((after - before) / 1e9, (there - (before + after) / 2) / 1e9))
+        answer_s, offset_s = min(found)
+        return offset_s, answer_s
 
     def stop(self) -> None:
         """Ask the private server to leave. Live runs go on; a later call starts it again."""

@@ -191,6 +191,7 @@ def open_wire(address: Address, *, timeout_s: float) -> Wire:
 
     Raises:
         ServerUnreachable: nobody listens there.
+        NotTrusted: the certificate is not the server's.
     """
     try:
         if address.kind == "unix":
@@ -198,9 +199,24 @@ def open_wire(address: Address, *, timeout_s: float) -> Wire:
         else:
             sock = socket.create_connection((str(address.host).strip("[]"), int(address.port or 0)), timeout_s)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return _wire_on(sock, address, timeout_s)
+    except RunyardError:
+        raise
     except OSError as error:
         raise _unreachable(address, error) from error
-    return Wire(sock, timeout_s=timeout_s)
+
+
+def _wire_on(sock: socket.socket, address: Address, timeout_s: float) -> Wire:
+    if not address.tls:
+        return Wire(sock, timeout_s=timeout_s)
+    # Most processes speak over a unix socket and need no `ssl`.
+    from runyard.client.tls import TlsWire
+
+    try:
+        return TlsWire(sock, address, timeout_s=timeout_s)
+    except BaseException:
+        sock.close()
+        raise
 
 
 def _connect_unix(path: str, timeout_s: float) -> socket.socket:
@@ -281,5 +297,11 @@ def _unreachable(address: Address, error: Optional[BaseException]) -> ServerUnre
     return ServerUnreachable(
         f"The server at {address} does not answer.",
         why=f"{reason}.",
-        hint="`runyard server status` says more." if address.home else "Check RUNYARD_URL and that the server is up.",
+        hint="`runyard server status` says more." if address.home else _where_else(address),
     )
+
+
+def _where_else(address: Address) -> str:
+    hint = "Check the address (RUNYARD_URL, `runyard login`) and that the server is up."
+    plain_tcp = address.kind == "tcp" and not address.tls
+    return f"{hint} A team's server mostly speaks TLS: https://{address.authority}." if plain_tcp else hint

@@ -74,6 +74,7 @@ class EngineNode:
     gpus: float = 0
     memory_bytes: int = 0
     note: str = ""  # why it cannot be used
+    host_key: str = ""  # fingerprints of the keys that it must show, over SSH
 
 
 class ComputeBackend(ABC):
@@ -133,3 +134,23 @@ class Attachable(ABC):
     @abstractmethod
     def list_nodes(self) -> list[EngineNode]:
         """Ask the engine now. Raises SystemFailure when it does not answer."""
+
+
+class HasPlaces(ABC):
+    """A backend whose machines' places the engine gives out: `JobSpec.places`."""
+
+    @abstractmethod
+    def closed_places(self) -> frozenset[int]:
+        """Return, at once, those that no run should be given now: their machine does not answer."""
+
+
+class ReachesBack(ABC):
+    """A backend that can have each of its machines try to reach the server, before a run needs it."""
+
+    @abstractmethod
+    def check_reach(self, server: Mapping[str, Any]) -> None:
+        """`server`: `client.address.Address` as a dict, as nodes get it.
+
+        Raises:
+            UserError: one of them does not, with what to do.
+        """

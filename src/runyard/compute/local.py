@@ -11,13 +11,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
-from runyard.compute.spares import SparePool, node_variables, supervisor_command
+from runyard.compute.spares import SparePool, supervisor_command
 from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
 from runyard.core.compute import LOCAL
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import run_folder
+from runyard.core.node_variables import node_variables
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -30,7 +32,7 @@ UNCLAIMED_S = 3.0  # a told spare claims within milliseconds; after this long an
 class LocalBackend(ComputeBackend):
     """Job folders are below `settings.home`; what became of a job is read from its folder's locks alone."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, options: Mapping[str, Any] | None = None) -> None:
         self._home = settings.home
         self._spares = SparePool(settings)
         self._node_variables = node_variables(os.environ)

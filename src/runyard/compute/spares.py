@@ -10,6 +10,7 @@ import threading
 from collections.abc import Mapping
 
 import runyard
+from runyard.core.node_variables import node_variables
 from runyard.core.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -17,11 +18,7 @@ logger = logging.getLogger(__name__)
 REFILL_AFTER_S = 0.3  # the run that took the last spare has its first moments for itself
 READY = b"ready\n"
 
-# What supervisors may know of who started the server. Nothing that changes how a program is loaded or a shell starts;
-# a run's own variables travel in its job.
-KEPT = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}
-)
+# Our settings that supervisors of this machine go by as well.
 OURS = (
     "RUNYARD_KEEP_RUN_FOLDERS",
     "RUNYARD_LOG_LEVEL",
@@ -144,11 +141,6 @@ class Spare:
 def supervisor_command() -> list[str]:
     """Return the start of every supervisor's argv. `-I`: no PYTHON… variable, user site or current folder gets in."""
     return [sys.executable, "-I", os.path.join(os.path.dirname(runyard.__file__), "supervisor", "__main__.py")]
-
-
-def node_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what every process of this machine may know, whoever submitted it."""
-    return {name: value for name, value in environ.items() if name in KEPT or name.startswith("LC_")}
 
 
 def supervisor_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:

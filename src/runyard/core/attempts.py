@@ -7,9 +7,9 @@ import zlib
 FIRST_WRITER = 1 << 20
 
 
-def writer_attempt(pid: int, start_ticks: int) -> int:
+def writer_attempt(pid: int, start_ticks: int, host: str = "") -> int:
     """Return the attempt number under which that process writes: the same for the same process."""
-    return FIRST_WRITER + zlib.crc32(f"{pid} {start_ticks}".encode()) % (1 << 30)
+    return FIRST_WRITER + zlib.crc32(f"{pid} {start_ticks} {host}".rstrip().encode()) % (1 << 30)
 
 
 def is_writer(attempt: int) -> bool:

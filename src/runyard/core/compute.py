@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
+from runyard.core.compute_options import RAY, SLURM, SSH, check_options, host_of_place
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_asset_name
 
@@ -15,14 +16,20 @@ PER_RUN = "amlcompute"  # a pool for one run: as many nodes as it asks for
 CONTAINER_INSTANCE = "containerinstance"  # the same in 2018
 RESERVED = (PER_RUN, LOCAL, CONTAINER_INSTANCE)  # there without being made
 POOL, INSTANCE, BATCH_AI = "AmlCompute", "ComputeInstance", "BatchAI"  # Azure's words; the last is the pool of 2018
-TYPES = (POOL, INSTANCE, BATCH_AI)
+RAY_TYPE, SLURM_TYPE, REMOTE = "Ray", "Slurm", "VirtualMachine"  # attached; the last is Azure's word for ssh
+KIND_OF_TYPE = {RAY_TYPE: RAY, SLURM_TYPE: SLURM, REMOTE: SSH}  # whose machines somebody else runs
+TYPES = (POOL, INSTANCE, BATCH_AI, *KIND_OF_TYPE)
 DEFAULT_IDLE_SECONDS = 1800
 MOST_NODES, MOST_IDLE_SECONDS = 1000, 10 * 365 * 86400
 
 
 @dataclass(frozen=True)
 class ComputeSpec:
-    """What was asked for. A pool has `max_nodes` nodes; `min_nodes` of them are always there."""
+    """What was asked for. A pool has `max_nodes` nodes; `min_nodes` of them are always there.
+
+    An attached target says in `options` (core.compute_options) how its engine is reached. `engine` puts a pool on one:
+    `slurm:gpu`, `ray:host:6379` or the name of an attached target.
+    """
 
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 
@@ -37,15 +44,29 @@ class ComputeSpec:
     tags: Dict[str, str] = field(default_factory=dict)
     is_stopped: bool = False  # no run starts on it
     azure: Dict[str, Any] = field(default_factory=dict)  # words that only Azure's services act on, as given
+    engine: str = ""  # of a pool; empty: what the server's settings say, else its own machine
+    backend: str = ""  # the kind of the engine, filled in by the server; empty: its own machine
+    options: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_attached(self) -> bool:
+        return self.type in KIND_OF_TYPE
 
 
 @dataclass(frozen=True)
 class ComputeNode:
-    """One node that is there now. `run_id` None: it is idle."""
+    """One node that is there now. `run_id` None: it is idle, or its engine alone knows what is on it."""
 
     name: str
     run_id: Optional[str] = None
     gpus: List[str] = field(default_factory=list)
+    address: str = ""
+    state: str = ""  # the engine's word: idle, alive, down …
+    cpus: float = 0
+    gpu_count: float = 0
+    memory_bytes: int = 0
+    note: str = ""  # why it cannot be used
+    host_key: str = ""  # fingerprints of the keys that it must show, over SSH
 
 
 @dataclass(frozen=True)
@@ -71,6 +92,8 @@ class ComputeTarget:
     nodes_since: Optional[datetime] = None  # when the number of nodes changed last, as far as it is known
     running: List[ComputeRun] = field(default_factory=list)
     waiting: List[ComputeRun] = field(default_factory=list)
+    alias_of: str = ""  # the name is one of the server's alias file; this is what it stands for
+    note: str = ""  # what is wrong with its engine at the moment
 
 
 def check_compute_name(name: str) -> str:
@@ -89,9 +112,17 @@ def check_compute_name(name: str) -> str:
 
 
 def check_compute(spec: ComputeSpec) -> ComputeSpec:
-    """Return `spec`; raise InvalidArgument for numbers that no pool can have."""
+    """Return `spec`, of an attached target with checked options; raise InvalidArgument for what no target can be."""
     if spec.type not in TYPES:
         raise InvalidArgument(f"There is no compute type {spec.type!r}.", hint=f"Known: {', '.join(TYPES)}.")
+    if spec.is_attached:
+        return _check_attached(spec)
+    if spec.max_nodes < 1:
+        raise InvalidArgument(
+            f"A pool cannot have {spec.max_nodes} nodes at most.",
+            why="No run could ever start on it.",
+            hint="max_nodes=1 makes a pool for one node at a time; `runyard compute stop` lets no more runs start.",
+        )
     if spec.min_nodes < 0 or spec.max_nodes < spec.min_nodes:
         raise InvalidArgument(
             f"A pool cannot have at least {spec.min_nodes} and at most {spec.max_nodes} nodes.",
@@ -105,3 +136,15 @@ def check_compute(spec: ComputeSpec) -> ComputeSpec:
             f"idle_seconds_before_scaledown is {spec.idle_seconds}; it must be from 0 to {MOST_IDLE_SECONDS}."
         )
     return spec
+
+
+def _check_attached(spec: ComputeSpec) -> ComputeSpec:
+    kind = KIND_OF_TYPE[spec.type]
+    options = check_options(kind, spec.options)
+    if kind == SSH and not options.get("hosts"):
+        raise InvalidArgument(
+            "No host is named.",
+            hint="RemoteCompute.attach_configuration(address='hostA', username='me'), or `--address hostA`.",
+        )
+    places = len(host_of_place(options["hosts"])) if kind == SSH else 0  # 0: the engine has its own queue
+    return replace(spec, options=options, min_nodes=0, max_nodes=places, idle_seconds=0, engine="")

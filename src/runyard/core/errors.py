@@ -9,6 +9,7 @@ RunyardError
 │   ├── MissingContent        the server lacks blobs that a snapshot or file names
 │   ├── NotAllowed            the token may not do this
 │   ├── NotAuthenticated
+│   ├── NotTrusted            the server's certificate is not the one that is trusted
 │   ├── SubmitRejected        found before anything ran: script, target, environment
 │   ├── SnapshotRejected      the source folder cannot be stored as it is
 │   ├── NotYetSupported       (also NotImplementedError) comes with a later release
@@ -85,6 +86,10 @@ class NotAllowed(UserError):
 
 class NotAuthenticated(UserError):
     code = "NotAuthenticated"
+
+
+class NotTrusted(UserError):
+    code = "NotTrusted"
 
 
 class SubmitRejected(UserError):

@@ -42,6 +42,18 @@ class Phase:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """An attempt of a run that was given up, so that another can follow. `ended_at`: nothing of it lives since then."""
+
+    number: int
+    given_up_at: datetime
+    ended_at: Optional[datetime] = None
+    code: str = ""  # NodeLost, Preempted
+    why: str = ""
+    host: str = ""  # where it ran
+
+
+@dataclass(frozen=True)
 class Run:
     id: str
     number: int  # 1, 2, 3… within its experiment
@@ -72,6 +84,22 @@ class Run:
     submitted_by: str = ""
     environment: Dict[str, Any] = field(default_factory=dict)  # what was really used: interpreter, python, packages
     timeline: List[Phase] = field(default_factory=list)
+    attempts: List[Attempt] = field(default_factory=list)  # those that were given up, oldest first
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the present attempt was given up: it must end, and then the next may start."""
+        return bool(self.attempts) and self.attempts[-1].number == self.attempt
+
+    @property
+    def is_between_attempts(self) -> bool:
+        """Whether the present attempt was given up and nothing of it lives any more."""
+        return self.is_fenced and self.attempts[-1].ended_at is not None
+
+    @property
+    def due_attempt(self) -> int:
+        """The attempt that supervisors are told of: one that was given up hears of its successor, and stops."""
+        return self.attempt + 1 if self.is_fenced else self.attempt
 
 
 @dataclass(frozen=True)

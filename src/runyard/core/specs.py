@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Dict, List, Optional
 
+from runyard.core.datasets import DatasetInputSpec, DatasetOutputSpec
 from runyard.core.sweeps import SweepSpec
 
 DEFAULT_TIME_LIMIT_S = 2592000
@@ -111,6 +112,8 @@ class RunSpec:
     share_gpus: bool = False  # take devices that other runs have as well
     sweep: Optional[SweepSpec] = None  # the run is a sweep: it makes runs of the rest instead of running it
     data_references: Dict[str, DataReferenceSpec] = field(default_factory=dict)  # by name
+    datasets: Dict[str, DatasetInputSpec] = field(default_factory=dict)  # by the name that the script knows
+    outputs: Dict[str, DatasetOutputSpec] = field(default_factory=dict)
     resources: ResourceSpec = field(default_factory=ResourceSpec)
     max_attempts: int = 1  # more: a run whose node was lost, or that was preempted, is started again
 
@@ -154,6 +157,8 @@ class JobSpec:
     interactive_folders: Dict[str, str] = field(default_factory=dict)  # of that process: name → absolute path
     places: List[int] = field(default_factory=list)  # of the target's places, those that the engine set aside
     shared_folder: str = ""  # on a file system that all nodes see: the work folder lies there; "": they share none
+    bundle: str = ""  # SHA-256 of the archive of our code that nodes of a cluster fetch
+    incarnation: str = ""  # of the process that joined for this node, on a cluster
 
     @property
     def is_gang(self) -> bool:

@@ -39,7 +39,8 @@ LIVE: FrozenSet[RunStatus] = frozenset(
     {_S.PREPARING, _S.PROVISIONING, _S.STARTING, _S.RUNNING, _S.FINALIZING, _S.CANCEL_REQUESTED, _S.NOT_RESPONDING}
 )
 
-# A restarted supervisor may report late, so phases may be skipped but never walked backwards.
+# A restarted supervisor may report late, so phases may be skipped but never walked backwards. Only a next attempt leads
+# from a live status to Queued (RunStore.fence_attempt, start_attempt).
 _FORWARD = [_S.NOT_STARTED, _S.QUEUED, _S.PREPARING, _S.PROVISIONING, _S.STARTING, _S.RUNNING, _S.FINALIZING]
 
 TRANSITIONS: Dict[RunStatus, FrozenSet[RunStatus]] = {

@@ -29,10 +29,10 @@ class Ticket:
     shared_folder: str = ""  # on a file system that all nodes see; "": there is none
 
 
-def ticket_of(job: JobSpec, *, bundle: str, node_rank: Optional[int] = None, **options: str) -> Ticket:
+def ticket_of(job: JobSpec, *, node_rank: Optional[int] = None, **options: str) -> Ticket:
     """Return a node's ticket for the job. `options`: node_home, address, shared_folder."""
     server = {**job.server, "token": ""}
-    return Ticket(job.run_id, job.attempt, server, job.token, bundle, node_rank, **options)
+    return Ticket(job.run_id, job.attempt, server, job.token, job.bundle, node_rank, **options)
 
 
 def write_ticket(ticket: Ticket) -> str:

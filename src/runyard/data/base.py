@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Iterator, NamedTuple, Optional
+from typing import ClassVar, Iterator, NamedTuple, Optional, Protocol, Sequence, Tuple
 
 
 class StoredFile(NamedTuple):
     name: str  # a clean path on the datastore
     size: int
+
+
+class Remote(Protocol):
+    """The files of a datastore behind the server."""
+
+    def list(self, path: str) -> Sequence[Tuple[str, int]]: ...
+
+    def put(self, source: str, name: str) -> None: ...
+
+    def fetch(self, name: str, target: str) -> None: ...
 
 
 class Storage(ABC):
@@ -17,6 +27,8 @@ class Storage(ABC):
     Made from the datastore's document. One instance may be used by several threads. A file appears whole or not at all,
     however the process that writes it ends.
     """
+
+    at_once: ClassVar[int] = 1  # how many files are best moved at the same time
 
     @abstractmethod
     def iter_files(self, path: str = "") -> Iterator[StoredFile]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Dict, Mapping, Sequence
+from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
 from runyard.core.errors import NotFound
 from runyard.core.folders import datastores_folder
 from runyard.core.plugins import load_plugin
 from runyard.core.records import Asset
-from runyard.data.base import Storage
+from runyard.data.base import Remote, Storage
+from runyard.data.served import ServedStorage
 
 KIND = "datastore"  # of the assets that hold a datastore's document
 DEFAULT = "workspaceblobstore"
 BUILT_IN = (DEFAULT, "workspacefilestore")
+SERVED = "served"
+OBJECTS = ("s3", "azure", "gcs")  # data/object_storage.py
 STORAGES = {"folder": "runyard.data.folder:FolderStorage"}
 
 Document = Dict[str, Any]  # {"type": name of its storage, …; "default_at": when it was made the workspace's default}
@@ -23,13 +26,18 @@ def folder_document(path: str) -> Document:
     return {"type": "folder", "path": path}
 
 
-def list_documents(assets: Sequence[Asset], *, home: Path, workspace: str) -> Dict[str, Document]:
-    """Return all datastores of a workspace by name. `home` is the server's."""
-    folder = datastores_folder(home, workspace)
-    found = {name: {**folder_document(str(folder / name)), "make": True} for name in BUILT_IN}
+def list_documents(assets: Sequence[Asset], *, home: Optional[Path], workspace: str) -> Dict[str, Document]:
+    """Return all datastores of a workspace by name. `home` is the server's; None: it is on another machine."""
+    found = {name: _built_in(name, home, workspace) for name in BUILT_IN}
     for asset in assets:
         found[asset.name] = {**found.get(asset.name, {}), **asset.document}
     return found
+
+
+def _built_in(name: str, home: Optional[Path], workspace: str) -> Document:
+    if home is None:
+        return {"type": SERVED}
+    return {**folder_document(str(datastores_folder(home, workspace) / name)), "make": True}
 
 
 def get_document(documents: Mapping[str, Document], name: str) -> Document:
@@ -49,7 +57,32 @@ def default_name(documents: Mapping[str, Document]) -> str:
     return max(chosen)[1] if chosen else DEFAULT
 
 
-def open_storage(document: Document) -> Storage:
-    """Raises NotFound: nobody provides storages of that type."""
-    storage: Storage = load_plugin("data", str(document.get("type", "")), STORAGES)(document)
+def _not_here() -> Remote:
+    raise NotFound("The datastore's files lie on the server's machine, and nothing reaches them from here.")
+
+
+def _no_secrets(name: str) -> str:
+    raise NotFound(f"The datastore's keys are the secret `{name}`, which nothing reaches from here.")
+
+
+def open_storage(
+    document: Document, remote: Callable[[], Remote] = _not_here, read_secret: Callable[[str], str] = _no_secrets
+) -> Storage:
+    """Open a datastore.
+
+    Args:
+        remote: gives its files where they lie on the server's machine.
+        read_secret: gives the value of the secret that holds its keys.
+
+    Raises:
+        NotFound: nobody provides storages of that type.
+    """
+    kind = str(document.get("type", ""))
+    if kind == SERVED:
+        return ServedStorage(remote())
+    if kind in OBJECTS:
+        from runyard.data.object_storage import ObjectStorage  # few workspaces have one
+
+        return ObjectStorage(document, read_secret)
+    storage: Storage = load_plugin("data", kind, STORAGES)(document)
     return storage

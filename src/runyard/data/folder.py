@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from typing import Any, Iterator, Mapping, Optional
 
 from runyard.core.errors import Conflict, NotFound, SystemFailure
 from runyard.data.base import Storage, StoredFile
+from runyard.data.checked_copy import copy_checked
 from runyard.data.paths import below
 from runyard.data.walk import iter_files
 
@@ -18,6 +18,8 @@ STALE_S = 86400.0  # what a killed process left there is swept up after a day
 
 
 class FolderStorage(Storage):
+    at_once = 4  # hashing and copying go on beside each other, and shared file systems answer late
+
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._root = str(document["path"])
         self._make = bool(document.get("make"))
@@ -42,9 +44,10 @@ class FolderStorage(Storage):
     def put_file(self, source: str, name: str) -> None:
         self._check_root()
         target = below(self._root, name)
-        part = self._new_part()
+        part = os.path.join(self._root, STAGING, f"{os.urandom(8).hex()}.part")
         try:
-            shutil.copyfile(source, part)
+            _begin(part)
+            copy_checked(source, part)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.replace(part, target)
         except OSError as error:
@@ -58,7 +61,7 @@ class FolderStorage(Storage):
         beside = f"{target}.{os.urandom(4).hex()}.part"
         os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
         try:
-            shutil.copyfile(below(self._root, name), beside)
+            copy_checked(below(self._root, name), beside)
             os.replace(beside, target)
         finally:
             if os.path.lexists(beside):
@@ -80,18 +83,15 @@ class FolderStorage(Storage):
             )
         os.makedirs(self._root, mode=0o700, exist_ok=True)
 
-    def _new_part(self) -> str:
-        staging = os.path.join(self._root, STAGING)
-        os.makedirs(staging, mode=0o700, exist_ok=True)
-        return os.path.join(staging, f"{os.urandom(8).hex()}.part")
-
     def _sweep(self, part: str) -> None:
         """Remove our own unfinished file, those that dead processes left, and the staging folder with the last."""
         staging = os.path.dirname(part)
         try:
             if os.path.lexists(part):
                 os.unlink(part)
-            for entry in os.scandir(staging):
+            with os.scandir(staging) as entries:
+                left = list(entries)
+            for entry in left:
                 if time.time() - entry.stat().st_mtime > STALE_S:
                     os.unlink(entry.path)
             os.rmdir(staging)
@@ -108,3 +108,13 @@ class FolderStorage(Storage):
         return SystemFailure(
             f"The file `{name}` could not be written to the datastore's folder {self._root}.", why=str(error)
         )
+
+
+def _begin(part: str) -> None:
+    while True:
+        os.makedirs(os.path.dirname(part), mode=0o700, exist_ok=True)
+        try:
+            with open(part, "xb"):
+                return
+        except FileNotFoundError:  # an upload that just ended took the staging folder away
+            continue

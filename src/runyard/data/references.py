@@ -38,6 +38,11 @@ def bring(name: str, reference: DataReferenceSpec, storage: Storage, node: Node)
     place = place_on(node, name, reference)
     if reference.mode == "upload":
         return _make_room(place)
+    if reference.mode == "mount":
+        node.warn(
+            f"Data reference `{name}`: the datastore `{reference.datastore}` is not on this machine, so the run works "
+            "on a copy; what it writes there stays on the node. as_upload() brings it back."
+        )
     return _download(name, reference, storage, place, node)
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import filecmp
 import os
+import threading
 from dataclasses import dataclass, field
-from typing import Callable, Dict, Iterable, List, Tuple
+from typing import Callable, Dict, Iterable, List, Sequence, Tuple, TypeVar
 
 from runyard.core.errors import InvalidArgument
 from runyard.data.base import Storage, StoredFile
 
 Say = Callable[[str], None]
+T = TypeVar("T")
 
 
 def _silent(_: str) -> None:
@@ -23,9 +25,19 @@ class Transferred:
     size_bytes: int = 0
     skipped: List[str] = field(default_factory=list)  # there already, and not to be overwritten
 
-    def add(self, size_bytes: int) -> None:
-        self.count += 1
-        self.size_bytes += size_bytes
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def add(self, size_bytes: int, say: Say, text: str, total: int) -> None:
+        with self._lock:
+            self.count += 1
+            self.size_bytes += size_bytes
+            say(f"{text} ({self.count} of {total}).")
+
+    def skip(self, name: str, say: Say, text: str) -> None:
+        with self._lock:
+            self.skipped.append(name)
+            say(text)
 
 
 def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: bool, say: Say = _silent) -> Transferred:
@@ -37,14 +49,16 @@ def upload(storage: Storage, files: Iterable[Tuple[str, str]], *, overwrite: boo
     wanted = list(files)
     _refuse_doubles(wanted)
     done = Transferred()
-    for source, name in wanted:
+
+    def move(pair: Tuple[str, str]) -> None:
+        source, name = pair
         if not overwrite and storage.find_file(name) is not None:
-            done.skipped.append(name)
-            say(f"{name} is there already and stays as it is.")
-            continue
+            done.skip(name, say, f"{name} is there already and stays as it is.")
+            return
         storage.put_file(source, name)
-        done.add(os.path.getsize(source))
-        say(f"Uploaded {name} ({done.count} of {len(wanted)}).")
+        done.add(os.path.getsize(source), say, f"Uploaded {name}", len(wanted))
+
+    for_all(move, wanted, storage.at_once)
     return done
 
 
@@ -54,16 +68,30 @@ def download(
     """Write files to where `place(name)` says."""
     wanted = list(files)
     done = Transferred()
-    for file in wanted:
+
+    def move(file: StoredFile) -> None:
         target = place(file.name)
         if not overwrite and os.path.lexists(target):
-            done.skipped.append(file.name)
-            say(f"{target} is there already and stays as it is.")
-            continue
+            done.skip(file.name, say, f"{target} is there already and stays as it is.")
+            return
         storage.fetch_file(file.name, target)
-        done.add(file.size)
-        say(f"Downloaded {file.name} ({done.count} of {len(wanted)}).")
+        done.add(file.size, say, f"Downloaded {file.name}", len(wanted))
+
+    for_all(move, wanted, storage.at_once)
     return done
+
+
+def for_all(move: Callable[[T], None], items: Sequence[T], at_once: int) -> None:
+    """Move one after another, or several at once where that is quicker; the first error is raised."""
+    if at_once <= 1 or len(items) <= 1:
+        for item in items:
+            move(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # folders need none
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="runyard-data") as pool:
+        for _ in pool.map(move, items):
+            pass
 
 
 def is_stored(storage: Storage, source: str, name: str) -> bool:

@@ -23,13 +23,14 @@ def _iter_below(folder: str, prefix: str, seen: Set[Tuple[int, int]]) -> Iterato
     if (status.st_dev, status.st_ino) in seen:
         return
     seen.add((status.st_dev, status.st_ino))
-    for name in sorted(os.listdir(folder)):
-        path = os.path.join(folder, name)
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
         try:
-            found = os.stat(path)
+            about = entry.stat()
         except FileNotFoundError:  # a link to nowhere, or removed meanwhile
             continue
-        if stat.S_ISDIR(found.st_mode):
-            yield from _iter_below(path, f"{prefix}{name}/", seen)
-        elif stat.S_ISREG(found.st_mode):
-            yield FoundFile(prefix + name, path, found.st_size)
+        if stat.S_ISDIR(about.st_mode):
+            yield from _iter_below(entry.path, f"{prefix}{entry.name}/", seen)
+        elif stat.S_ISREG(about.st_mode):
+            yield FoundFile(prefix + entry.name, entry.path, about.st_size)

@@ -20,10 +20,10 @@ class Board:
         self._jobs: dict[str, Job] = {}
 
     def add(self, job: Job) -> Job:
-        """Put a job on the board unless it is there; one that runs already gets places of its target's."""
+        """Put a job on the board unless it is there; one that runs already has places of its target's, or gets some."""
         with self._lock:
             if job.stage is not Stage.WAITING and job.launched:
-                job = replace(job, slots=self._free_slots(job))
+                job = job if self._are_free(job) else replace(job, slots=self._free_slots(job))
             return self._jobs.setdefault(job.run_id, job)
 
     def find(self, run_id: str) -> Job | None:
@@ -38,13 +38,17 @@ class Board:
             changed = self._jobs[run_id] = replace(job, **changes)  # type: ignore[arg-type]  # fields of Job by name
             return changed
 
-    def hear(self, run_id: str, attempt: int, now: float) -> Job | None:
-        """Note a word from a job's supervisor and return the job as it was before."""
+    def hear(self, run_id: str, attempt: int, now: float, *, proves_life: bool = True) -> Job | None:
+        """Note a word from a job's supervisor and return the job as it was before.
+
+        `proves_life`: what the target said about a job that is gone was wrong, or is over.
+        """
         with self._lock:
             job = self._jobs.get(run_id)
             if job is None or job.attempt != attempt:
                 return None
-            self._jobs[run_id] = replace(job, heard=now, silent=False, gone=0)
+            gone = 0 if proves_life else job.gone
+            self._jobs[run_id] = replace(job, heard=now, spoke=True, silent=False, gone=gone)
             return job
 
     def renew(self, now: float) -> None:
@@ -127,6 +131,11 @@ class Board:
 
     def _books(self) -> Books:
         return Books(self._room, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
+
+    def _are_free(self, job: Job) -> bool:
+        """Whether the job says which places it has, and no other has them."""
+        held = {slot for other in self._jobs.values() if self._key(other) == self._key(job) for slot in other.slots}
+        return bool(job.slots) and not held & set(job.slots)
 
     def _free_slots(self, job: Job) -> tuple[int, ...]:
         target = self._room.targets.find(job.workspace, job.target)

@@ -1,124 +1,115 @@
-"""Compute targets of a workspace: make, change, delete, and how each stands now."""
+"""Compute targets of a workspace: make, attach, change, delete, look at."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from datetime import datetime
 from typing import Any
 
-from runyard.compute.virtual_nodes import node_name
-from runyard.core.compute import (
-    ASSET_KIND,
-    LOCAL,
-    ComputeNode,
-    ComputeRun,
-    ComputeSpec,
-    ComputeTarget,
-    check_compute,
-    check_compute_name,
-)
+from runyard.core.compute import ASSET_KIND, LOCAL, ComputeSpec, ComputeTarget, check_compute, check_compute_name
+from runyard.core.engine_names import check_target_name
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.plain import to_plain
 from runyard.core.records import Asset
-from runyard.engine.job import Job, Stage
-from runyard.engine.targets import Key, spec_of, target_of
-from runyard.engine.waits import explain
+from runyard.engine.attaching import attach, check_no_pools, leave, look_at_engine, with_changes
+from runyard.engine.compute_view import describe, describe_engine, describe_local
+from runyard.engine.pool_engine import with_engine
+from runyard.engine.reachable import require_reachable
+from runyard.engine.targets import Target, spec_of, target_of
 from runyard.engine.yard import Yard
 
 logger = logging.getLogger(__name__)
 
-MOST_EXPLAINED = 100  # of a queue; each costs a look at all in front of it
-
 
 def create_target(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> tuple[ComputeTarget, bool]:
-    """Make a target; the flag says whether it is new. The same one again is the one that is there.
+    """Make or attach a target; the flag says whether it is new. The same one again is the one that is there.
 
     Raises:
         InvalidArgument: no target can be like this.
         Conflict: there is another one of that name.
+        UserError, SystemFailure: the engine of an attached one cannot be used.
     """
     check_compute_name(name)
-    check_compute(spec)
+    spec = check_compute(spec)
     yard.store.get_workspace(workspace)
     known = _find(yard, workspace, name)
     if known is not None:
-        _check_same(known, spec)
+        _check_same(yard, known, spec)
         return describe(yard, known), False
-    asset, is_new = yard.store.put_asset(workspace, ASSET_KIND, name, to_plain(spec))
+    if name in yard.targets.aliases.get():
+        return _meant(yard, workspace, name, spec), False
+    spec = with_engine(yard, workspace, spec)
+    kept = _on_engine(yard, Target(name, workspace, spec.backend, spec.options), spec) if spec.backend else spec
+    asset, is_new = yard.store.put_asset(workspace, ASSET_KIND, name, to_plain(kept))
     yard.targets.put(target_of(asset))
-    logger.info("compute target %s of workspace %s: made, %d nodes at most", name, workspace, spec.max_nodes)
+    logger.info("compute target %s of workspace %s: made, %s", name, workspace, spec.backend or "on this machine")
     return describe(yard, asset), is_new
 
 
 def update_target(yard: Yard, workspace: str, name: str, changes: Mapping[str, Any]) -> ComputeTarget:
     """Change what is named in `changes`, fields of ComputeSpec; who waits may start by it.
 
+    Options of an attached target are changed one by one; None takes one away.
+
     Raises:
         NotFound: there is no such target.
         InvalidArgument: no target can be like this.
+        Conflict: runs live on the engine that it would leave.
     """
     asset = _get(yard, workspace, name)
-    spec = check_compute(replace(spec_of(asset), **changes))
+    before = spec_of(asset)
+    spec = with_changes(yard, asset, changes) if before.is_attached else _changed_pool(before, changes)
     changed = yard.store.update_asset(workspace, ASSET_KIND, name, version=asset.version, document=to_plain(spec))
     yard.targets.put(target_of(changed))
+    if spec.options != before.options:
+        leave(yard, asset, staying=spec.options)
     yard.wake.set()
     return describe(yard, changed)
 
 
 def delete_target(yard: Yard, workspace: str, name: str) -> None:
-    """Delete a target; twice is fine.
+    """Delete or detach a target; twice is fine.
 
     Raises:
-        Conflict: runs wait for it or are on it.
+        Conflict: runs wait for it or are on it, or pools are.
     """
     check_compute_name(name)
-    used = yard.board.on_target((workspace, name))
-    if used:
-        runs = ", ".join(f"`{job.run_id}`" for job in used[:3])
-        raise Conflict(
-            f"Compute target `{name}` is in use.",
-            why=f"{len(used)} unfinished {'run names' if len(used) == 1 else 'runs name'} it: {runs}.",
-            hint=f"Wait for them, or cancel: `runyard runs cancel {used[0].run_id}`.",
-        )
+    asset = _find(yard, workspace, name)
+    _check_unused(yard, workspace, name)
     yard.store.delete_asset(workspace, ASSET_KIND, name)
     yard.targets.remove(workspace, name)
     yard.idle.forget((workspace, name))
+    if asset is not None and spec_of(asset).is_attached:
+        leave(yard, asset)
 
 
 def get_target(yard: Yard, workspace: str, name: str) -> ComputeTarget:
-    """Return a target with what is on it; `local` is there in every workspace."""
-    return describe_local(yard, workspace) if name == LOCAL else describe(yard, _get(yard, workspace, name))
+    """Return a target with what is on it; `local` is there in every workspace, aliases and engines by their names."""
+    if name == LOCAL:
+        return describe_local(yard, workspace)
+    asset = _find(yard, workspace, name)
+    if asset is not None:
+        return describe(yard, asset)
+    meant = yard.targets.aliases.get().get(name)
+    if meant is not None:
+        return replace(get_target(yard, workspace, meant), name=name, alias_of=meant)
+    target = yard.targets.find(workspace, check_target_name(name))
+    if target is None or target.is_local:
+        return describe(yard, _get(yard, workspace, name))
+    return describe_engine(yard, workspace, target)
 
 
 def list_targets(yard: Yard, workspace: str) -> list[ComputeTarget]:
-    """Return those that were made in the workspace, by name."""
+    """Return those that were made in the workspace and those that the alias file names, by name."""
     yard.store.get_workspace(workspace)
-    return [describe(yard, asset) for asset in yard.store.list_assets(workspace, ASSET_KIND)]
-
-
-def describe(yard: Yard, asset: Asset) -> ComputeTarget:
-    key, spec = (asset.workspace, asset.name), spec_of(asset)
-    jobs = yard.board.on_target(key)
-    return ComputeTarget(
-        workspace=asset.workspace,
-        name=asset.name,
-        spec=spec,
-        created_at=asset.created_at,
-        updated_at=asset.updated_at,
-        nodes=_nodes(yard, key, spec, jobs),
-        nodes_since=_last_change(yard, key, asset),
-        running=_running(jobs),
-        waiting=_waiting(yard, jobs),
-    )
-
-
-def describe_local(yard: Yard, workspace: str) -> ComputeTarget:
-    """Return the server's machine as a target. `max_nodes` 0: as many runs as come."""
-    jobs = yard.board.on_target(("", LOCAL))
-    spec = ComputeSpec(type="Local", max_nodes=yard.settings.local_runs, description="the server's machine")
-    return ComputeTarget(workspace, LOCAL, spec, running=_running(jobs), waiting=_waiting(yard, jobs))
+    assets = yard.store.list_assets(workspace, ASSET_KIND)
+    for asset in assets:
+        _ask_engine(yard, target_of(asset))
+    made = {asset.name: describe(yard, asset) for asset in assets}
+    aliases = {name: _find_meant(yard, workspace, name) for name in yard.targets.aliases.get() if name not in made}
+    found = {**made, **{name: target for name, target in aliases.items() if target is not None}}
+    return [found[name] for name in sorted(found)]
 
 
 def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -129,42 +120,68 @@ def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _nodes(yard: Yard, key: Key, spec: ComputeSpec, jobs: list[Job]) -> list[ComputeNode]:
-    """Return the nodes that are there: with a run, left not long ago, or kept in any case."""
-    holders = {slot: job for job in jobs if job.stage is not Stage.WAITING for slot in job.slots}
-    warm = yard.idle.still_there(key, idle_seconds=spec.idle_seconds, now=yard.clock.now())
-    there = set(holders) | {slot for slot in warm if slot < spec.max_nodes}
-    spare = (slot for slot in range(spec.max_nodes) if slot not in there)
-    there.update(slot for slot, _ in zip(spare, range(spec.min_nodes - len(there)), strict=False))
-    return [_node(slot, holders.get(slot)) for slot in sorted(there)]
+def _on_engine(yard: Yard, target: Target, spec: ComputeSpec) -> ComputeSpec:
+    """Return the spec as it is stored, when the engine can be used and its machines reach this server."""
+    require_reachable(yard, target.backend)
+    if spec.is_attached:
+        return attach(yard, target, spec)
+    look_at_engine(yard, target)
+    return spec
 
 
-def _node(slot: int, job: Job | None) -> ComputeNode:
-    return ComputeNode(node_name(slot), job.run_id if job is not None else None)
+def _changed_pool(before: ComputeSpec, changes: Mapping[str, Any]) -> ComputeSpec:
+    if "options" in changes:
+        raise InvalidArgument("A pool has no options.", hint="Name what an attached target has.")
+    return check_compute(replace(before, **changes))
 
 
-def _last_change(yard: Yard, key: Key, asset: Asset) -> datetime:
-    released = yard.idle.last_release(key)
-    return asset.updated_at if released is None else max(released, asset.updated_at)
+def _check_unused(yard: Yard, workspace: str, name: str) -> None:
+    used = yard.board.on_target((workspace, name))
+    if used:
+        runs = ", ".join(f"`{job.run_id}`" for job in used[:3])
+        raise Conflict(
+            f"Compute target `{name}` is in use.",
+            why=f"{len(used)} unfinished {'run names' if len(used) == 1 else 'runs name'} it: {runs}.",
+            hint=f"Wait for them, or cancel: `runyard runs cancel {used[0].run_id}`.",
+        )
+    check_no_pools(yard, workspace, name)
 
 
-def _running(jobs: list[Job]) -> list[ComputeRun]:
-    return [ComputeRun(job.run_id, job.nodes, list(job.devices)) for job in jobs if job.stage is not Stage.WAITING]
+def _ask_engine(yard: Yard, target: Target) -> None:
+    if not target.is_local:
+        yard.engine_nodes.ask(yard.backends.key_of(target))
 
 
-def _waiting(yard: Yard, jobs: list[Job]) -> list[ComputeRun]:
-    waiting = [job for job in jobs if job.stage is Stage.WAITING]
-    explained = [explain(yard, job) for job in waiting[:MOST_EXPLAINED]]
-    texts = explained + [""] * (len(waiting) - len(explained))
-    return [ComputeRun(job.run_id, job.nodes, waits_for=text) for job, text in zip(waiting, texts, strict=True)]
+def _meant(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> ComputeTarget:
+    """Return what a name in old code stands for here: it finds its pool there, and makes none."""
+    if spec.is_attached:
+        raise Conflict(
+            f"`{name}` is an alias of this server, for `{yard.targets.aliases.get()[name]}`.",
+            hint="Attach it under another name, or take the line out of the alias file.",
+        )
+    return get_target(yard, workspace, name)
 
 
-def _check_same(known: Asset, spec: ComputeSpec) -> None:
-    if spec_of(known) == spec:
+def _find_meant(yard: Yard, workspace: str, name: str) -> ComputeTarget | None:
+    try:
+        return get_target(yard, workspace, name)
+    except NotFound:
+        return None  # a target of another workspace
+
+
+def _check_same(yard: Yard, known: Asset, spec: ComputeSpec) -> None:
+    there = spec_of(known)
+    if there.is_attached and there.type == spec.type:
+        is_same = yard.secrets.is_same(there.options, spec.options)
+    else:
+        # The engine was chosen when the pool was made; what is configured now concerns new ones.
+        engine = spec.engine or there.engine
+        is_same = replace(spec, backend=there.backend, options=there.options, engine=engine) == there
+    if is_same:
         return
     raise Conflict(
         f"There is a compute target `{known.name}` already, with other settings.",
-        why=f"It is of type {spec_of(known).type} with at most {spec_of(known).max_nodes} nodes.",
+        why=f"It is of type {there.type}{'' if there.is_attached else f' with at most {there.max_nodes} nodes'}.",
         hint=f"Use it: ComputeTarget(ws, '{known.name}'); change it: `runyard compute update {known.name}`.",
     )
 

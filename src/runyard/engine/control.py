@@ -11,6 +11,7 @@ from runyard.compute.base import JobHandle, JobState
 from runyard.core.errors import Conflict, InvalidTransition
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
+from runyard.engine.attempts import never_ran
 from runyard.engine.handover import end_unstarted
 from runyard.engine.job import Stage
 from runyard.engine.texts import storable_value
@@ -71,16 +72,23 @@ def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None
         run = _show_wish(yard, run)
     _tell(yard, run)
     yard.on_change(run_id)
+    yard.gangs.touch(run_id)
     return run
 
 
 def _nothing_runs(yard: Yard, run: Run) -> bool:
-    """Whether the run was never handed over, so that no process can exist."""
+    """Whether the run was never handed over, so that no process can exist; or no node elsewhere has joined, and none
+    that comes later may.
+    """
     if run.status not in BEFORE_START:
         return False
-    if run.attempt == 0:
+    if run.attempt == 0 or run.is_between_attempts:
         return True
+    if run.is_fenced:
+        return False
     job = yard.board.find(run.id)
+    if job is not None and not yard.is_local(run):
+        return never_ran(yard, job)
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)

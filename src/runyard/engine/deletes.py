@@ -66,7 +66,8 @@ def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
         _check_all_ended(yard, name, experiment)
     deleted = [run_id for one in experiments for run_id in delete_experiment(yard, shipping, name, one)]
     yard.store.delete_workspace(name)
-    yard.targets.remove_workspace(name)
+    for target in yard.targets.remove_workspace(name):
+        yard.secrets.forget(target.options)
     return deleted
 
 

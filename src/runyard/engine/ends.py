@@ -12,6 +12,7 @@ from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, Mi
 from runyard.core.plain import to_plain
 from runyard.core.records import Mark, Run
 from runyard.core.statuses import RunStatus
+from runyard.engine.reported_losses import is_taken_as_loss, take_loss
 from runyard.engine.streams import close_streams, stream_size
 from runyard.engine.texts import storable_value
 from runyard.engine.watch import hear
@@ -62,6 +63,9 @@ def report(yard: Yard, run_id: str, said: StateReport) -> Run:
         run = hear(yard, run, said.attempt)
         if said.status.is_terminal:
             _check_complete(yard, run, said)
+        if is_taken_as_loss(yard, run, said.status, said.error):
+            return take_loss(yard, run, said.status, said.error)
+        if said.status.is_terminal:
             close_streams(yard, run)
         run = _move(yard, run, said)
     if run.status.is_terminal:

@@ -15,15 +15,22 @@ from runyard.core.frames import Frame
 from runyard.core.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.settings import Settings
+from runyard.core.specs import JobSpec
 from runyard.engine import control, deletes, ends, schedule, sweeps, watch
-from runyard.engine.backends import Backends, open_backends
+from runyard.engine.alias_book import AliasBook
+from runyard.engine.backends import Backends, Given, Make, load_backend, open_backends
 from runyard.engine.board import Board
 from runyard.engine.clock import Clock, SystemClock
+from runyard.engine.compute_secrets import ComputeSecrets
 from runyard.engine.ends import StateReport
+from runyard.engine.engine_nodes import EngineNodes
+from runyard.engine.gang_board import GangBoard
 from runyard.engine.gpus import Gpus
 from runyard.engine.loop import Loop
+from runyard.engine.nodes import Join, join
 from runyard.engine.places import Room
-from runyard.engine.plan import RunPlan, plan_run
+from runyard.engine.plan import RunPlan, plan_of, plan_run
+from runyard.engine.pool import Pool
 from runyard.engine.ship import ShipAnswer, Shipping
 from runyard.engine.spool import Spool
 from runyard.engine.submit import Submitted, Watched, submit, watch_run
@@ -32,9 +39,12 @@ from runyard.engine.targets import Targets, builtin_targets
 from runyard.engine.waits import explain_run
 from runyard.engine.writers import Writer, add_writer
 from runyard.engine.yard import Yard, nobody, nothing
+from runyard.runtime.bundle import Bundle, Bundles
 from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
+
+_STOP_S = 2.0  # what hangs longer is taken up by the next server
 
 
 class Engine:
@@ -47,27 +57,39 @@ class Engine:
         store: RunStore,
         artifacts: ArtifactStore,
         address: Mapping[str, Any],
-        backends: Backends | None = None,
+        node_address: Mapping[str, Any] | None = None,
+        backends: Given | None = None,
+        make_backend: Make = load_backend,
         clock: Clock | None = None,
+        pool: Pool | None = None,
         on_change: Callable[[str], None] = nobody,
+        on_node: Callable[[str], None] = nobody,
         hold_snapshot: Callable[[str], None] = nobody,
         on_delete: Callable[[], None] = nothing,
         find_gpus: Callable[[], Sequence[Gpu]] = list_gpus,
     ) -> None:
         opened = backends if backends is not None else open_backends(settings)
-        targets = Targets(builtin_targets(opened, local_runs=settings.local_runs))
+        targets = Targets(builtin_targets(opened, local_runs=settings.local_runs), AliasBook(settings.home))
+        secrets = ComputeSecrets(server_folder(settings.home) / "compute")
+        engines = Backends(settings, opened, secrets, make=make_backend)
         gpus = Gpus(settings.gpu_devices, find_gpus)
         self.yard = Yard(
             settings=settings,
             store=store,
             artifacts=artifacts,
-            backends=opened,
+            backends=engines,
+            engine_nodes=EngineNodes(engines),
+            secrets=secrets,
             targets=targets,
             gpus=gpus,
-            board=Board(Room(targets, gpus.devices)),
+            bundles=Bundles(settings.home),
+            board=Board(Room(targets, gpus.devices, closed=engines.closed_places)),
             address=address,
+            node_address=node_address,
             spool=Spool(server_folder(settings.home) / "spool"),
             clock=clock or SystemClock(),
+            pool=pool or Pool(),
+            gangs=GangBoard(on_node),
             on_change=on_change,
             hold_snapshot=hold_snapshot,
             on_delete=on_delete,
@@ -78,6 +100,7 @@ class Engine:
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
         self.yard.targets.load(self.yard.store)
+        self.yard.secrets.sweep(target.options for target in self.yard.targets.list_all())
         sweeps.recover_sweeps(self.yard)
         schedule.recover(self.yard)
         deletes.finish_deletes(self.yard, self._shipping)
@@ -87,8 +110,8 @@ class Engine:
     def stop(self) -> None:
         """Stop deciding. Started runs go on; spare processes of the targets are let go."""
         self.loop.stop()
-        for backend in self.yard.backends.values():
-            backend.close()
+        self.yard.pool.close(wait_s=_STOP_S)
+        self.yard.backends.close()
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
         if new.spec.sweep is not None:
@@ -97,6 +120,9 @@ class Engine:
 
     def plan(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
         return plan_run(self.yard, new, submitter=submitter)
+
+    def plan_of(self, run: Run) -> RunPlan:
+        return plan_of(self.yard, run)
 
     def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
         return watch_run(self.yard, new, watched)
@@ -122,8 +148,8 @@ class Engine:
     def show_sweep(self, run_id: str) -> dict[str, Any]:
         return show_sweep(self.yard, run_id)
 
-    def heartbeat(self, run_id: str, attempt: int) -> Run:
-        """Note that the run's supervisor lives.
+    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> Run:
+        """Note that the run's supervisor lives; `engine_gone`: its engine's process beside it does not.
 
         Raises:
             Conflict: the run is at another attempt.
@@ -133,7 +159,16 @@ class Engine:
             return replace(run, desired=None, desired_error=None)
         if run.attempt != attempt:
             raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
+        if engine_gone:
+            watch.hear_of_engine(self.yard, run)
         return watch.hear(self.yard, run, attempt)
+
+    def bundle(self) -> Bundle:
+        """Return the archive of our code that nodes of a cluster fetch."""
+        return self.yard.bundles.get()
+
+    def join(self, run_id: str, rank: int, said: Join) -> JobSpec:
+        return join(self.yard, run_id, rank, said)
 
     def report(self, run_id: str, said: StateReport) -> Run:
         return ends.report(self.yard, run_id, said)

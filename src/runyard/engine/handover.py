@@ -6,6 +6,8 @@ import hashlib
 import logging
 from collections.abc import Mapping
 
+from runyard.compute.base import JobHandle
+from runyard.core.compute import LOCAL
 from runyard.core.errors import InvalidTransition, UserError
 from runyard.core.plain import from_plain
 from runyard.core.records import NewRun, Run
@@ -13,6 +15,7 @@ from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.gpu_wish import with_device_order
 from runyard.engine.job import Stage
+from runyard.engine.reachable import address_for
 from runyard.engine.spool import Spooled
 from runyard.engine.tokens import hash_token, mint_run_token
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
@@ -20,26 +23,38 @@ from runyard.engine.yard import BEFORE_START, Yard, is_launched
 logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
+_STORE_RETRY_S = 2.0
 
 
 def hand_over(yard: Yard, run_id: str) -> str | None:
     """Start the run's attempt on its target and return the run's new token; None when there was nothing to start.
 
-    A target that refuses for good ends the run; one that cannot now (disk full) is asked again later.
+    A target that refuses for good ends the run; one that cannot now (disk full) is asked again later. Another machine's
+    engine may hang, so it is told by a thread, and nobody waits for that.
     """
     with yard.locks(run_id):
         run = yard.store.find_run(run_id)
-        if run is None or run.status.is_terminal:
+        if run is None:
             yard.board.remove(run_id)
             yard.spool.remove(run_id)
             return None
-        if run.desired is not None and run.attempt == 0:
+        if run.status.is_terminal:
+            yard.ended(run)
+            return None
+        if run.desired is not None and (run.attempt == 0 or run.is_between_attempts):
             end_unstarted(yard, run)
+            return None
+        if run.is_fenced and not run.is_between_attempts:
+            yard.board.update(run_id, stage=Stage.FENCED)
             return None
         if run.attempt and run.status is not RunStatus.QUEUED:
             _note_handed(yard, run)
             return None
-        return _start(yard, run)
+        token, run = _begin_attempt(yard, run)
+        if yard.is_local(run):
+            return token if _deliver(yard, run, token) else None
+    yard.pool.do(run.spec.target, lambda: _deliver_elsewhere(yard, run, token))
+    return token
 
 
 def mint_token(yard: Yard, run: Run) -> str:
@@ -68,7 +83,7 @@ def draft_job(yard: Yard, new: NewRun, submitter: Mapping[str, str]) -> JobSpec:
         workspace=new.workspace,
         spec=new.spec,
         snapshot_root=new.snapshot_root,
-        server={**yard.address, "token": ""},
+        server={**address_for(yard, new.workspace, new.spec.target), "token": ""},
         token="",
         cookie="",
         home=str(yard.settings.home),
@@ -90,7 +105,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         workspace=run.workspace,
         spec=with_device_order(spec, spooled.submitter) if devices else spec,
         snapshot_root=run.snapshot_root,
-        server={**yard.address, "token": token},
+        server={**address_for(yard, run.workspace, run.spec.target), "token": token},
         token=token,
         cookie=_cookie(yard, run.id, run.attempt),
         home=str(yard.settings.home),
@@ -100,6 +115,8 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         resource_group=workspace.resource_group,
         node_count=run.spec.distribution.node_count,
         devices=devices,
+        places=list(held.slots) if held is not None else [],
+        bundle=_bundle_for(yard, run),
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
@@ -107,30 +124,100 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
     )
 
 
-def _start(yard: Yard, run: Run) -> str | None:
+def try_again_soon(yard: Yard, run_id: str) -> None:
+    """Let a run wait that could not be handed over since the store failed: it is committed, so it is not lost."""
+    logger.exception("run %s: not started, will be tried again", run_id)
+    retry_at = yard.clock.monotonic() + _STORE_RETRY_S
+    yard.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
+    yard.wake.set()
+
+
+def keeps_spool(yard: Yard, run: Run) -> bool:
+    """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
+    return not yard.is_local(run) or run.spec.max_attempts > 1
+
+
+def _begin_attempt(yard: Yard, run: Run) -> tuple[str, Run]:
+    """Count the attempt up, unless it is one that a killed server had begun, and give it a token."""
     token = mint_run_token()
-    spooled = yard.spool.read(run.id) or Spooled()
-    if run.attempt == 0:
+    if run.attempt == 0 or run.is_between_attempts:
         run = yard.store.start_attempt(run.id, token_hash=hash_token(token))
     else:
         yard.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
     yard.board.update(run.id, attempt=run.attempt)
     if not is_launched(run):
         yard.store.set_status(run.id, RunStatus.RUNNING, attempt=run.attempt)
+    return token, run
+
+
+def _deliver(yard: Yard, run: Run, token: str) -> bool:
+    """Submit, and note what came of it; the caller holds the run's lock. False: the run was refused."""
     try:
-        backend = yard.backend(run.workspace, run.spec.target)
-        backend.submit(backend.plan(job_of(yard, run, token, spooled)))
+        _submit(yard, run, token)
     except UserError as error:
         _refused(yard, run, error)
-        return None
+        return False
     except Exception as error:
         # A compute target is somebody else's code: whatever it raises must not lose the run.
         _postpone(yard, run, error)
-        return token
-    yard.spool.remove(run.id)
+        return True
+    _delivered(yard, run)
+    return True
+
+
+def _deliver_elsewhere(yard: Yard, run: Run, token: str) -> None:
+    """Submit without any lock, since the engine may hang; then note what came of it, if the run still waits for it."""
+    fault: Exception | None = None
+    try:
+        _submit(yard, run, token)
+    except Exception as error:
+        # As above.
+        fault = error
+    try:
+        with yard.locks(run.id):
+            now = yard.store.get_run(run.id)
+            if now.status.is_terminal or now.attempt != run.attempt or now.is_fenced:
+                _give_late_back(yard, run, now)
+            elif isinstance(fault, UserError):
+                _refused(yard, run, fault)
+            elif fault is not None:
+                _postpone(yard, run, fault)
+            else:
+                _delivered(yard, run)
+        if fault is None and now.desired is not None:  # it came when the engine did not know the job yet
+            yard.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+    except Exception:
+        # The run is committed: it waits, and the same attempt is handed over again.
+        try_again_soon(yard, run.id)
+
+
+def _give_late_back(yard: Yard, run: Run, now: Run) -> None:
+    """Give back a job that an engine took after nobody wanted it any more."""
+    if now.status.is_terminal:
+        yard.give_back(run, done=lambda: yard.spool.remove(run.id))
+    else:
+        yard.give_back(run)
+
+
+def _submit(yard: Yard, run: Run, token: str) -> None:
+    spooled = yard.spool.read(run.id) or Spooled()
+    backend = yard.backend(run.workspace, run.spec.target)
+    backend.submit(backend.plan(job_of(yard, run, token, spooled)))
+
+
+def _delivered(yard: Yard, run: Run) -> None:
+    if keeps_spool(yard, run):
+        held = yard.board.find(run.id)
+        yard.spool.note_handed(run.id, run.attempt, held.slots if held is not None else ())
+    else:
+        yard.spool.remove(run.id)
     _note_handed(yard, run)
     logger.info("run %s: attempt %d handed to %s", run.id, run.attempt, run.spec.target)
-    return token
+
+
+def _bundle_for(yard: Yard, run: Run) -> str:
+    target = yard.targets.find(run.workspace, run.spec.target)
+    return "" if target is None or target.backend == LOCAL else yard.bundles.get().key
 
 
 def _cookie(yard: Yard, run_id: str, attempt: int) -> str:

@@ -10,6 +10,7 @@ class Stage(Enum):
     WAITING = "waiting"  # not handed to its target yet
     HANDING = "handing"
     HANDED = "handed"
+    FENCED = "fenced"  # its attempt was given up and may still live
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,13 @@ class Job:
     stage: Stage = Stage.WAITING
     attempt: int = 0
     heard: float = 0.0  # monotonic time of the last word from its supervisor
+    spoke: bool = False  # its supervisor was heard by this server
     silent: bool = False  # shown as NotResponding
     gone: int = 0  # polls in a row that found nothing of it
+    engine_gone: bool = False  # its supervisor says that the engine's own process beside it is
+    told_end: bool = False  # node 0 of an attempt that was given up told its end; other nodes may not have yet
+    doubted_at: float = 0.0  # since when its engine is asked why it was killed
+    why: str = ""  # what it waits for in the queue of its engine, in that engine's words
     adopted_at: float = 0.0
     retry_at: float = 0.0
     faults: int = 0

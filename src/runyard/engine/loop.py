@@ -45,10 +45,12 @@ class Loop:
         if self._last_tick is not None and now - self._last_tick > PAUSED_AFTER_S:
             logger.warning("the server was paused for %.0f s; all leases begin anew", now - self._last_tick)
             self._yard.board.renew(now)
+            self._yard.gangs.renew(now)
         self._last_tick = now
         advance_sweeps(self._yard)
         start_waiting(self._yard)
         look(self._yard)
+        self._yard.returns.begin_due(self._yard.pool, self._yard.clock.monotonic)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -73,6 +75,6 @@ class Loop:
 
     def _has_work(self) -> bool:
         """Whether anything can happen without an event: a job to poll, or one to try again."""
-        if self._yard.sweeps:
+        if self._yard.sweeps or len(self._yard.returns):
             return True
         return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._yard.board.jobs())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -27,6 +28,7 @@ class Room:
 
     targets: Targets
     devices: Callable[[], Sequence[str]]  # the machine's GPUs that runs may have
+    closed: Callable[[Target], AbstractSet[int]] = lambda target: frozenset()  # places whose machine does not answer
 
 
 class Books:
@@ -70,6 +72,7 @@ class Books:
             return Lack.TARGET, None
         lender = self._find_lender(job)
         wanted, taken = target.places_of(job.nodes), self._taken[target.key] - set(lender.slots if lender else ())
+        taken = taken | self._room.closed(target)
         if len(taken) + wanted > _room_of(target):
             return Lack.PLACES, None
         devices = self._find_devices(job, lender)

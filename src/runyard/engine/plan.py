@@ -3,29 +3,39 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import runyard
 from runyard.compute.base import JobRequest
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import cache_folder
-from runyard.core.records import NewRun
-from runyard.core.specs import NodeSpec, RunSpec
-from runyard.engine.handover import draft_job
+from runyard.core.records import NewRun, Run
+from runyard.core.specs import JobSpec, NodeSpec, RunSpec
+from runyard.core.tickets import VARIABLE
+from runyard.engine.handover import draft_job, job_of
 from runyard.engine.needs import would_get
-from runyard.engine.redaction import redact, redact_arguments, redact_command, redact_variables
+from runyard.engine.redaction import HIDDEN, redact, redact_arguments, redact_command, redact_variables
+from runyard.engine.spool import Spooled
 from runyard.engine.submit import check
-from runyard.engine.yard import Yard
+from runyard.engine.yard import Yard, is_launched
 from runyard.launchers import get_launcher
 from runyard.launchers.base import Placement, Process, nodes_of
 from runyard.launchers.variables import base_variables
 
+_TICKET = re.compile(rf"({VARIABLE}=)\S+")  # never in a script; a backend that is not ours could
+
 
 @dataclass(frozen=True)
 class RunPlan:
-    """As it may be shown: secrets are hidden. `argv` is the supervisor's, once per node."""
+    """As it may be shown: secrets are hidden. `argv` is the supervisor's, once per node.
+
+    Of a target on somebody else's machines, `script` and `resources` are what its engine is given; the processes are
+    laid out on its nodes.
+    """
 
     run_id: str
     target: str
@@ -35,6 +45,8 @@ class RunPlan:
     run_folder: str
     spec: RunSpec
     processes: list[Process]
+    script: str = ""
+    resources: dict[str, Any] = field(default_factory=dict)
 
 
 def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
@@ -47,7 +59,23 @@ def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = N
     if not (prepared.spec.script or prepared.spec.command):
         raise SubmitRejected(f"Run `{new.id}` names neither a script nor a command.", why="There is nothing to run.")
     job = replace(draft_job(yard, prepared, submitter or {}), devices=would_get(yard, prepared, submitter or {}))
-    request = yard.backend(prepared.workspace, prepared.spec.target).plan(job)
+    return _plan(yard, job)
+
+
+def plan_of(yard: Yard, run: Run) -> RunPlan:
+    """Return what the run's present attempt was handed over as: a plan follows from the run and its target alone.
+
+    Raises:
+        SubmitRejected: its target is gone, or nothing was to be started for it.
+    """
+    if not is_launched(run):
+        raise SubmitRejected(f"Run `{run.id}` was not started by this server.", why="There is nothing to hand over.")
+    return _plan(yard, job_of(yard, run, "", Spooled()))
+
+
+def _plan(yard: Yard, job: JobSpec) -> RunPlan:
+    target = yard.targets.get(job.workspace, job.spec.target)
+    request = yard.backends.of(target).plan(job)
     return RunPlan(
         run_id=request.run_id,
         target=request.target,
@@ -55,8 +83,10 @@ def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = N
         nodes=request.job.nodes,
         argv=redact_arguments(request.argv),
         run_folder=request.run_folder,
-        spec=redact(prepared.spec),
-        processes=[_shown(process) for process in _processes(request)],
+        spec=redact(job.spec),
+        processes=[_shown(process) for process in _processes(request)] if target.is_local else [],
+        script=_TICKET.sub(rf"\1{HIDDEN}", request.script),
+        resources=request.resources,
     )
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.handover import hand_over
-from runyard.engine.job import Stage
+from runyard.engine.handover import hand_over, keeps_spool, try_again_soon
+from runyard.engine.job import Job, Stage
 from runyard.engine.needs import handed_job, waiting_job
 from runyard.engine.waits import explain
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
-
-logger = logging.getLogger(__name__)
 
 
 def launch_now(yard: Yard, run: Run) -> None:
@@ -41,15 +38,43 @@ def recover(yard: Yard) -> None:
     now = yard.clock.monotonic()
     spooled = set(yard.spool.list_runs())
     for run in yard.store.list_unfinished():
-        waits = run.status in BEFORE_START and (run.id in spooled or (is_launched(run) and run.attempt == 0))
-        if waits:
-            spooled.discard(run.id)
-        if waits or run.attempt:
-            silent = run.status is RunStatus.NOT_RESPONDING
-            job = waiting_job(yard, run) if waits else handed_job(yard, run)
-            yard.board.add(replace(job, heard=now, silent=silent))
+        job = _recovered(yard, run, is_spooled=run.id in spooled)
+        if job is not None:
+            yard.board.add(replace(job, heard=now, silent=run.status is RunStatus.NOT_RESPONDING))
+            if job.stage is Stage.WAITING or keeps_spool(yard, run):
+                spooled.discard(run.id)
+            if job.stage is Stage.FENCED:
+                yard.give_back(run)
     for run_id in spooled - set(yard.sweeps):  # a sweep's is read for each of its children
+        _drop_spooled(yard, run_id)
+
+
+def _recovered(yard: Yard, run: Run, *, is_spooled: bool) -> Job | None:
+    """Return where a killed server was with a run; None for one that nobody has in hand."""
+    if run.is_fenced and not run.is_between_attempts:
+        return replace(handed_job(yard, run), stage=Stage.FENCED)
+    if run.is_between_attempts or _waits(yard, run, is_spooled=is_spooled):
+        return waiting_job(yard, run)
+    return handed_job(yard, run) if run.attempt else None
+
+
+def _waits(yard: Yard, run: Run, *, is_spooled: bool) -> bool:
+    """Whether it is not certain that the run's target has its attempt."""
+    if run.status not in BEFORE_START:
+        return False
+    if run.attempt == 0:
+        return is_spooled or is_launched(run)
+    spooled = yard.spool.read(run.id) if is_spooled else None
+    return spooled is not None and spooled.handed != run.attempt
+
+
+def _drop_spooled(yard: Yard, run_id: str) -> None:
+    """Remove what is left of a run that ended; its engine may not have been told."""
+    run = yard.store.find_run(run_id)
+    if run is None or not run.status.is_terminal:
         yard.spool.remove(run_id)
+    else:
+        yard.give_back(run, done=lambda: yard.spool.remove(run_id))
 
 
 def _hand_over(yard: Yard, run_id: str) -> None:
@@ -57,12 +82,4 @@ def _hand_over(yard: Yard, run_id: str) -> None:
         hand_over(yard, run_id)
     except Exception:
         # The store may be full or locked: the run is committed, so it waits and is tried again.
-        logger.exception("run %s: not started, will be tried again", run_id)
-        yard.board.update(
-            run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=_soon(yard)
-        )
-        yard.wake.set()
-
-
-def _soon(yard: Yard) -> float:
-    return yard.clock.monotonic() + 2.0
+        try_again_soon(yard, run_id)

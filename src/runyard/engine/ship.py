@@ -70,7 +70,7 @@ class Shipping:
                     marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
         if logs:
             self._yard.on_change(run_id)
-        return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.attempt)
+        return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
 
     def forget(self, run_id: str) -> None:
         """Let go of what is remembered about a deleted run. The caller holds its shipping lock."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ class Spooled:
     interactive_start_ticks: int | None = None
     interactive_folders: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] | None = None  # the whole one, where the stored one has secrets left out
+    handed: int | None = None  # the attempt that its target has taken, where the file stays for further ones
+    slots: tuple[int, ...] = ()  # and the places that it has there
 
 
 class Spool:
-    """One 0600 file a run below `<home>/server/spool`, written before the run is committed, removed once submitted."""
+    """One 0600 file a run below `<home>/server/spool`, written before the run is committed. Removed once submitted,
+    or, where further attempts may follow or nodes of a cluster ask for their job, when the run has ended.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,6 +40,8 @@ class Spool:
                 "interactive_start_ticks": spooled.interactive_start_ticks,
                 "interactive_folders": dict(spooled.interactive_folders),
                 "spec": spooled.spec,
+                "handed": spooled.handed,
+                "slots": spooled.slots,
             }
         ).encode()
         path = self._path(run_id)
@@ -56,9 +62,16 @@ class Spool:
             loaded = json.loads(self._path(run_id).read_bytes())
             watched = loaded["interactive_pid"], loaded["interactive_start_ticks"]
             folders = loaded.get("interactive_folders") or {}
-            return Spooled(loaded["submitter"], *watched, interactive_folders=folders, spec=loaded.get("spec"))
+            spec, handed, slots = loaded.get("spec"), loaded.get("handed"), tuple(loaded.get("slots") or ())
+            return Spooled(loaded["submitter"], *watched, folders, spec=spec, handed=handed, slots=slots)
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    def note_handed(self, run_id: str, attempt: int, slots: tuple[int, ...] = ()) -> None:
+        """Remember that the target has this attempt, at these places."""
+        known = self.read(run_id)
+        if known is not None:
+            self.write(run_id, replace(known, handed=attempt, slots=slots))
 
     def remove(self, run_id: str) -> None:
         try:

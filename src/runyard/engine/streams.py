@@ -37,7 +37,7 @@ def register_stream(yard: Yard, run: Run, attempt: int, name: str) -> None:
     """Make the stream a file of the run; a newer attempt's log takes the name over."""
     key = stream_key(run.id, attempt, name)
     found = yard.store.find_file(run.id, name)
-    if found is not None and (found.kind != "stream" or found.chunks == [key] or attempt != run.attempt):
+    if found is not None and (found.kind != "stream" or found.chunks == [key] or attempt != run.due_attempt):
         return
     try:
         yard.store.put_file(run.id, RunFile(name=name, size=0, kind="stream", chunks=[key], complete=False))

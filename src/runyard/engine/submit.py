@@ -15,11 +15,13 @@ from runyard.engine.handover import draft_job, hand_over, mint_token
 from runyard.engine.needs import find_wish, waiting_job
 from runyard.engine.parameters import parse_parameters
 from runyard.engine.redaction import redact
+from runyard.engine.run_target import with_target
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
 from runyard.engine.yard import BEFORE_START, Yard
 
 MAX_KEY = 200
+MAX_ATTEMPTS = 100
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Watched:
     pid: int
     start_ticks: int
     folders: Mapping[str, str] = field(default_factory=dict)  # shipped while they grow: name → absolute path
+    host: str = ""  # a word for another machine; "": the server's own
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
     accepted, spooled = accept(yard, prepared, submitter or {})
-    wish = find_wish(yard, prepared.spec, submitter or {})
+    wish = find_wish(yard, prepared.workspace, prepared.spec, submitter or {})
     parameters = {**parse_parameters(accepted.spec.arguments), **new.parameters}
     run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
     if is_new and wish.warning:
@@ -72,7 +75,8 @@ def accept(yard: Yard, prepared: NewRun, submitter: Mapping[str, str]) -> tuple[
     yard.backend(prepared.workspace, prepared.spec.target).plan(draft_job(yard, prepared, submitter))
     shown = redact(prepared.spec)
     whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    return replace(prepared, spec=shown), Spooled(submitter=dict(submitter), spec=whole)
+    is_here = yard.targets.get(prepared.workspace, prepared.spec.target).is_local
+    return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
 
 
 def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submitted:
@@ -106,7 +110,8 @@ def check(yard: Yard, new: NewRun) -> NewRun:
     if new.status is not RunStatus.NOT_STARTED:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
     yard.store.get_workspace(new.workspace)
-    _check_target(yard, new)
+    new = with_target(yard, new)
+    _check_nodes(yard, new)
     _check_script(new)
     _check_limits(new)
     _check_parent(yard, new)
@@ -120,7 +125,7 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
     return dict(folders)
 
 
-def _check_target(yard: Yard, new: NewRun) -> None:
+def _check_nodes(yard: Yard, new: NewRun) -> None:
     target = yard.targets.get(new.workspace, new.spec.target)
     nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
     if nodes < 1 or processes < 1:
@@ -158,6 +163,12 @@ def _check_limits(new: NewRun) -> None:
             f"Run `{new.id}` has a time limit of {spec.time_limit_s:g} s and a grace of {spec.grace_s:g} s.",
             why="It would be stopped before it starts.",
             hint="Leave max_run_duration_seconds out for no limit, or give more than 0.",
+        )
+    if not 1 <= spec.max_attempts <= MAX_ATTEMPTS:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {spec.max_attempts} attempts.",
+            why="A run is started once at least, and further times only when its machine is lost or it is preempted.",
+            hint=f"Set max_attempts to a number from 1 to {MAX_ATTEMPTS}.",
         )
 
 

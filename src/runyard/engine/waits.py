@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.attempts import MARGIN_S
 from runyard.engine.gpu_wish import VARIABLE
 from runyard.engine.job import Job, Stage
 from runyard.engine.places import Lack
@@ -12,15 +15,39 @@ from runyard.engine.yard import BEFORE_START, Yard
 
 def explain_run(yard: Yard, run: Run) -> str:
     """Return what a queued run waits for; empty when it does not wait."""
+    if run.status is RunStatus.PREPARING:
+        return _missing_nodes(yard, run)
+    if run.status is RunStatus.NOT_RESPONDING:
+        return _silent_nodes(yard, run)
     if run.status not in BEFORE_START:
         return ""
     job = yard.board.find(run.id)
     return explain(yard, job) if job is not None else run.waits_for
 
 
+def _missing_nodes(yard: Yard, run: Run) -> str:
+    """Return which nodes of a job the others wait for, since they start together."""
+    count = run.spec.distribution.node_count
+    missing = yard.gangs.waiting_for(run.id, count) if count > 1 else []
+    if not missing:
+        return ""
+    names = [f"node {rank}" + (f" ({host})" if host else "") for rank, host in missing[:3]]
+    rest = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+    return f"It waits for {', '.join(names)}{rest} of {count} nodes: they start together when all are prepared."
+
+
+def _silent_nodes(yard: Yard, run: Run) -> str:
+    """Return which of several nodes is not heard any more."""
+    silent = yard.gangs.silent_nodes(run.id, yard.clock.monotonic())
+    names = [f"node {rank}" + (f" ({host})" if host else "") for rank, host, _ in silent[:3]]
+    rest = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
+    longest = max((seconds for _, _, seconds in silent), default=0.0)
+    return f"Nothing was heard of {', '.join(names)}{rest} for {longest:.0f} s." if names else ""
+
+
 def explain(yard: Yard, job: Job) -> str:
     if job.stage is not Stage.WAITING:
-        return f"It was handed to `{job.target}`; its supervisor is starting."
+        return _at_target(job)
     if job.fault:
         return f"It could not be handed to `{job.target}` ({job.fault}) and is tried again."
     target = yard.targets.find(job.workspace, job.target)
@@ -33,6 +60,19 @@ def explain(yard: Yard, job: Job) -> str:
     reason = _gpus_taken(yard, job) if for_gpus else _places_taken(yard, target, job)
     front = yard.board.in_front_of(job, wants_gpus=for_gpus)
     return f"{reason} In front of it: {_names(front)}." if front else f"{reason} It is the next."
+
+
+def _at_target(job: Job) -> str:
+    if job.stage is Stage.FENCED:
+        return (
+            f"Attempt {job.attempt} was given up. The next one starts when nothing of it can live any more: with its "
+            f"own word, or {LEASE_S + MARGIN_S:.0f} s after its last one when `{job.target}` calls it gone."
+        )
+    if job.why:
+        return f"It is in the queue of `{job.target}`: {job.why}"
+    if job.stage is Stage.HANDING:
+        return f"It is being handed to `{job.target}`."
+    return f"It was handed to `{job.target}`; its supervisor is starting."
 
 
 def _cannot_hold(target: Target, job: Job) -> str:
@@ -50,7 +90,9 @@ def _places_taken(yard: Yard, target: Target, job: Job) -> str:
     nodes = "a free node of" if job.nodes == 1 else f"{job.nodes} free nodes of"
     what = nodes if target.is_pool else "a free place on"
     limit = "" if target.places is None else f" of {target.places}"
-    return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}."
+    closed = len(yard.backends.closed_places(target))
+    away = f" {closed} cannot be used now, since their machine does not answer." if closed else ""
+    return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}.{away}"
 
 
 def _gpus_taken(yard: Yard, job: Job) -> str:

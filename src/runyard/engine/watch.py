@@ -12,16 +12,19 @@ from collections.abc import Mapping
 from enum import Enum
 
 from runyard.compute.base import JobHandle, JobReport, JobState
-from runyard.core.compute import LOCAL
 from runyard.core.errors import Conflict
+from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
+from runyard.engine.attempts import go_on_when_all_told
+from runyard.engine.backends import InstanceKey
 from runyard.engine.job import Job, Stage
+from runyard.engine.lost import lose
 from runyard.engine.yard import BEFORE_START, Yard, handle_of
 
 logger = logging.getLogger(__name__)
 
-SILENT_AFTER_S = 30.0
+SILENT_AFTER_S = LEASE_S
 POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
 ADOPT_AGAIN_S = 5.0
 NOT_KNOWN = JobReport(JobState.UNKNOWN)
@@ -50,17 +53,20 @@ def judge(job: Job, state: JobState, now: float) -> Verdict:
 def look(yard: Yard) -> None:
     """Poll the targets about every job that was not heard for a moment, and act."""
     now = yard.clock.monotonic()
-    quiet: dict[str, list[Job]] = defaultdict(list)
+    quiet: dict[InstanceKey, list[Job]] = defaultdict(list)
     for job in yard.board.jobs():
-        if job.stage is Stage.HANDED and now - job.heard >= POLL_AFTER_S:
-            target = yard.targets.find(job.workspace, job.target)
-            quiet[target.backend if target is not None else LOCAL].append(job)
+        if _is_asked_for(yard, job, now):
+            quiet[yard.backends.key_of(yard.targets.find(job.workspace, job.target))].append(job)
+        if job.stage is Stage.HANDED and not job.silent and yard.gangs.silent_nodes(job.run_id, now):
+            _show_silence(yard, job)
     for backend, jobs in quiet.items():
         reports = _poll(yard, backend, jobs)
         for job in jobs:
-            verdict = judge(job, reports.get(handle_of(job), NOT_KNOWN).state, now)
+            report = reports.get(handle_of(job), NOT_KNOWN)
+            verdict = judge(job, report.state, now)
             try:
-                _act(yard, job, verdict, now)
+                _note_wait(yard, job, report)
+                _act(yard, job, verdict, report, now)
             except Exception:
                 # One job that cannot be looked after must not hide the others; it is looked at again in a second.
                 logger.exception("run %s: could not act on `%s`", job.run_id, verdict.value)
@@ -68,22 +74,49 @@ def look(yard: Yard) -> None:
 
 def hear(yard: Yard, run: Run, attempt: int) -> Run:
     """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
-    yard.board.hear(run.id, attempt, yard.clock.monotonic())
+    # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
+    yard.board.hear(run.id, attempt, yard.clock.monotonic(), proves_life=yard.is_local(run))
     if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
         return run
+    if yard.gangs.silent_nodes(run.id, yard.clock.monotonic()):
+        return run  # another node of it still is
     try:
         return yard.store.set_status(run.id, _before_silence(run), attempt=attempt, expected=[RunStatus.NOT_RESPONDING])
     except Conflict:
         return yard.store.get_run(run.id)
 
 
-def _poll(yard: Yard, backend: str, jobs: list[Job]) -> Mapping[JobHandle, JobReport]:
+def hear_of_engine(yard: Yard, run: Run) -> None:
+    """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
+    job = yard.board.find(run.id)
+    if job is not None and job.attempt == run.attempt and not job.engine_gone:
+        logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
+        yard.board.update(run.id, engine_gone=True)
+        yard.wake.set()
+
+
+def _is_asked_for(yard: Yard, job: Job, now: float) -> bool:
+    if job.stage is Stage.FENCED:
+        return True
+    heard = min(job.heard, yard.gangs.first_heard(job.run_id, now))  # one node that talks says nothing about the others
+    return job.stage is Stage.HANDED and (job.engine_gone or now - heard >= POLL_AFTER_S)
+
+
+def _poll(yard: Yard, backend: InstanceKey, jobs: list[Job]) -> Mapping[JobHandle, JobReport]:
     try:
-        return yard.backends[backend].poll([handle_of(job) for job in jobs])
+        return yard.backends.get(backend).poll([handle_of(job) for job in jobs])
     except Exception:
         # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
-        logger.exception("backend %s could not be polled", backend)
+        logger.exception("backend %s could not be polled", backend[0])
         return {}
+
+
+def _note_wait(yard: Yard, job: Job, report: JobReport) -> None:
+    """Keep what the engine says that a job in its queue waits for."""
+    why = report.why if report.state is JobState.WAITING else ""
+    if report.state is not JobState.UNKNOWN and why != job.why:
+        yard.board.update(job.run_id, why=why)
+        yard.on_change(job.run_id)
 
 
 def _before_silence(run: Run) -> RunStatus:
@@ -95,7 +128,9 @@ def _before_silence(run: Run) -> RunStatus:
     return RunStatus.PREPARING
 
 
-def _act(yard: Yard, job: Job, verdict: Verdict, now: float) -> None:
+def _act(yard: Yard, job: Job, verdict: Verdict, report: JobReport, now: float) -> None:
+    if job.told_end and go_on_when_all_told(yard, job):
+        return
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
         yard.board.update(job.run_id, adopted_at=now, gone=0)
@@ -103,9 +138,11 @@ def _act(yard: Yard, job: Job, verdict: Verdict, now: float) -> None:
     elif verdict is Verdict.GONE:
         yard.board.update(job.run_id, gone=job.gone + 1)
     elif verdict is Verdict.LOST:
-        _lose(yard, job)
-    elif verdict is Verdict.SILENT:
+        lose(yard, job, report, now)
+    elif verdict is Verdict.SILENT and job.stage is Stage.HANDED:
         _show_silence(yard, job)
+    elif job.gone and report.state is not JobState.UNKNOWN:
+        yard.board.update(job.run_id, gone=0)
 
 
 def _show_silence(yard: Yard, job: Job) -> None:
@@ -114,7 +151,7 @@ def _show_silence(yard: Yard, job: Job) -> None:
         yard.ended(run)
         return
     current = yard.board.find(job.run_id)
-    if current is None or current.heard != job.heard:
+    if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
         return
     try:
         yard.store.set_status(job.run_id, RunStatus.NOT_RESPONDING, attempt=job.attempt, expected=[run.status])
@@ -123,31 +160,3 @@ def _show_silence(yard: Yard, job: Job) -> None:
     yard.board.update(job.run_id, silent=True)
     logger.warning("run %s: silent for %.0f s", job.run_id, SILENT_AFTER_S)
     yard.on_change(job.run_id)
-
-
-def _lose(yard: Yard, job: Job) -> None:
-    """End a run of which nothing lives any more, unless its end arrived meanwhile."""
-    with yard.locks(job.run_id):
-        run = yard.store.get_run(job.run_id)
-        if run.status.is_terminal or run.attempt != job.attempt:
-            yard.ended(run)
-            return
-        if run.desired == "cancel":
-            ended = yard.store.set_status(run.id, RunStatus.CANCELED, attempt=job.attempt, expected=[run.status])
-        else:
-            ended = yard.store.set_status(
-                run.id, RunStatus.FAILED, attempt=job.attempt, expected=[run.status], error=_lost_error(run)
-            )
-    logger.warning("run %s: nothing of it lives any more, %s", run.id, ended.status)
-    yard.ended(ended)
-
-
-def _lost_error(run: Run) -> dict[str, object]:
-    started = run.status not in BEFORE_START
-    message = (
-        f"Run `{run.id}` was lost on `{run.spec.target}`: its processes and its supervisor are gone without an end."
-        if started
-        else f"Run `{run.id}` never started on `{run.spec.target}`: its supervisor is gone."
-    )
-    why = "The machine was restarted, or somebody killed them all."
-    return {"code": "NodeLost", "message": f"{message}\n{why}", "details": {"hint": "Submit it again."}}

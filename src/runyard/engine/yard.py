@@ -15,11 +15,17 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.backends import Backends
 from runyard.engine.board import Board
 from runyard.engine.clock import Clock, SystemClock
+from runyard.engine.compute_secrets import ComputeSecrets
+from runyard.engine.engine_nodes import EngineNodes
+from runyard.engine.gang_board import GangBoard
 from runyard.engine.gpus import Gpus
 from runyard.engine.idle_nodes import IdleNodes
 from runyard.engine.job import Job
+from runyard.engine.pool import Pool
+from runyard.engine.returns import Return, Returns
 from runyard.engine.spool import Spool
 from runyard.engine.targets import Targets
+from runyard.runtime.bundle import Bundles
 from runyard.store.base import RunStore
 
 _STRIPES = 64
@@ -50,11 +56,16 @@ class Yard:
     store: RunStore
     artifacts: ArtifactStore
     backends: Backends
+    secrets: ComputeSecrets
+    engine_nodes: EngineNodes
     address: Mapping[str, Any]
     spool: Spool
     targets: Targets
     gpus: Gpus
     board: Board
+    bundles: Bundles  # our code, for nodes of a cluster
+    node_address: Mapping[str, Any] | None = None  # how other machines reach this server; None: they cannot
+    gangs: GangBoard = field(default_factory=GangBoard)
     idle: IdleNodes = field(default_factory=IdleNodes)
     locks: RunLocks = field(default_factory=RunLocks)
     shipping: RunLocks = field(default_factory=RunLocks)
@@ -64,22 +75,40 @@ class Yard:
     on_delete: Callable[[], None] = nothing  # a run is about to be deleted
     sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it
     wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
+    pool: Pool = field(default_factory=Pool)  # for calls to engines that may hang
+    returns: Returns = field(default_factory=Returns)
 
     def backend(self, workspace: str, target: str) -> ComputeBackend:
         """Return who starts runs on that target.
 
         Raises:
             SubmitRejected: the workspace has no target of that name.
+            UserError: the target's engine cannot be set up here.
         """
-        return self.backends[self.targets.get(workspace, target).backend]
+        return self.backends.of(self.targets.get(workspace, target))
+
+    def is_local(self, run: Run) -> bool:
+        """Whether the run's processes are on this machine."""
+        target = self.targets.find(run.workspace, run.spec.target)
+        return target is None or target.is_local
 
     def ended(self, run: Run) -> None:
         """Take a finished run off the board; whoever waited behind it may start."""
         job = self.board.remove(run.id)
         if job is not None:
             self.idle.note_release(job, self.clock.now())
-        self.spool.remove(run.id)
+        self.give_back(run, done=lambda: self.spool.remove(run.id))
         self.on_change(run.id)
+        self.gangs.forget(run.id)
+        self.wake.set()
+
+    def give_back(self, run: Run, *, done: Callable[[], None] = nothing) -> None:
+        """Have the engine let go of the run's present attempt soon, then `done`; at once where there is no engine."""
+        if run.attempt == 0 or self.is_local(run):
+            return done()
+        workspace, target = run.workspace, run.spec.target
+        handle = JobHandle(run.id, run.attempt)
+        self.returns.add(Return(handle, target, lambda: self.backend(workspace, target), done))
         self.wake.set()
 
 

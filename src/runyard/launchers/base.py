@@ -68,6 +68,7 @@ class Placement:
     run_folder: str = ""
     injection: str = ""  # the folder that goes first on PYTHONPATH
     shared_folder: str = ""  # that all nodes see: the first node's work folder
+    interface: str = ""  # of this machine, that has the node's address; "": not known
     cores: int = 0  # of this machine, for all processes of the job on it; 0: not known
     mpi: MpiInstallation = field(default_factory=MpiInstallation)
 

@@ -23,6 +23,7 @@ from runyard.launchers.processes import (
 
 AGENT = "runyard-launch-agent"  # a program in AGENT_FOLDER below the run folder, which is on mpirun's PATH
 AGENT_FOLDER = "agent"
+RANK_PROGRAM = "runyard-rank"  # beside it: the rank shim for this node's run folder
 
 
 class MpiLauncher(Launcher):
@@ -50,12 +51,14 @@ def _mpirun(job: JobSpec, placement: Placement) -> Process:
     hosts = [node.address for node in nodes] if len(nodes) > 1 else ["localhost"]
     argv = [placement.mpi.mpirun, "--host", ",".join(f"{host}:{per_node}" for host in hosts)]
     argv += ["-n", str(per_node * len(nodes)), "--map-by", "slot", "--bind-to", "none"]
-    argv += [placement.interpreter, "-I", "-S", os.path.join(placement.injection, "runyard", "runtime", "rank_shim.py")]
+    shim = os.path.join(placement.injection, "runyard", "runtime", "rank_shim.py")
+    own = [placement.interpreter, "-I", "-S", shim, "--folder", placement.run_folder]
     return Process(
         rank=MPIRUN,
-        argv=[*argv, "--folder", placement.run_folder],
+        # Other machines have other folders: there each rank begins in one that all have, and with a word on the PATH.
+        argv=[*argv, RANK_PROGRAM] if job.is_gang else [*argv, *own],
         variables=_helper_variables(job, placement),
-        cwd=placement.work_folder,
+        cwd="/" if job.is_gang else placement.work_folder,
         log="system_logs/mpirun.log",
         role="mpirun",
         counts=False,
@@ -88,6 +91,7 @@ def _rank(job: JobSpec, placement: Placement, local_rank: int) -> Process:
     variables = {
         **rank_variables(placement, rank=rank),
         **_mpi_variables(job, placement),
+        **_interface(placement),
         "RANK": str(rank),
         "WORLD_SIZE": str(per_node * len(placement.nodes)),
         "LOCAL_RANK": str(local_rank),
@@ -152,6 +156,20 @@ def _virtual_defaults(placement: Placement) -> Dict[str, str]:
         defaults.update(OMPI_MCA_pml="ob1", OMPI_MCA_btl="self,tcp", OMPI_MCA_btl_tcp_if_include="lo")
         defaults["PMIX_MCA_gds"] = "hash"
     return defaults
+
+
+def _interface(placement: Placement) -> Dict[str, str]:
+    """Keep a rank's TCP on the interface by which nodes know each other: others, as docker0, look alike everywhere.
+
+    Not for mpirun: it would pass the name on to machines whose interfaces have other names.
+    """
+    if (
+        is_virtual(placement)
+        or not placement.interface
+        or any("btl_tcp_if" in name for name in placement.base_variables)
+    ):
+        return {}
+    return {"OMPI_MCA_btl_tcp_if_include": placement.interface}
 
 
 def _start_variables(placement: Placement) -> Dict[str, str]:

@@ -80,9 +80,13 @@ def master_variables(placement: Placement) -> Dict[str, str]:
     return {
         "MASTER_ADDR": address,
         "MASTER_PORT": port,
-        "AZ_BATCH_MASTER_NODE": f"{address}:{port}",
+        "AZ_BATCH_MASTER_NODE": host_and_port(address, port),
         "AZ_BATCHAI_MPI_MASTER_NODE": address,
     }
+
+
+def host_and_port(address: str, port: object) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def ports_of(placement: Placement, node: NodeSpec) -> List[int]:
@@ -98,6 +102,9 @@ def _defaults(placement: Placement, *, processes: int) -> Dict[str, str]:
     found: Dict[str, str] = {}
     if is_virtual(placement):
         found.update(GLOO_SOCKET_IFNAME="lo", NCCL_SOCKET_IFNAME="lo")
+    elif placement.interface:
+        # Gloo would look up the machine's own name, which on many is an address that no other machine reaches.
+        found.update(GLOO_SOCKET_IFNAME=placement.interface)
     if placement.cores and processes > 1:
         # Each process would otherwise start a thread per core, which on a full machine is ten times as slow.
         found["OMP_NUM_THREADS"] = str(max(1, placement.cores // processes))

@@ -53,12 +53,19 @@ def _torch_variables(job: JobSpec, placement: Placement, rank: int, local_rank: 
     found = {
         "WORLD_SIZE": str(distribution.options.get("world_size") or started),
         "RANK": str(rank),
-        "AZ_BATCHAI_PYTORCH_INIT_METHOD": f"file://{placement.shared_folder or placement.work_folder}/{INIT_FILE}",
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD": _init_method(job, placement),
         "AZ_BATCHAI_TASK_INDEX": str(rank),
     }
     if not distribution.options.get("per_node"):
         found.update(LOCAL_RANK=str(local_rank), LOCAL_WORLD_SIZE=str(per_node))
     return found
+
+
+def _init_method(job: JobSpec, placement: Placement) -> str:
+    if job.is_gang and not placement.shared_folder:  # no file that all nodes see
+        master = master_variables(placement)
+        return f"tcp://{master['AZ_BATCH_MASTER_NODE']}"
+    return f"file://{placement.shared_folder or placement.work_folder}/{INIT_FILE}"
 
 
 def _on_this_machine(job: JobSpec) -> int:

@@ -14,7 +14,15 @@ from typing import Dict, List
 
 from runyard.core.specs import JobSpec
 from runyard.launchers.base import Launcher, Placement, Process
-from runyard.launchers.processes import gpu_variables, job_variables, no_gpu, ports_of, process_argv, rank_variables
+from runyard.launchers.processes import (
+    gpu_variables,
+    host_and_port,
+    job_variables,
+    no_gpu,
+    ports_of,
+    process_argv,
+    rank_variables,
+)
 
 WORKER, SERVER = "worker", "ps"
 
@@ -58,7 +66,7 @@ def deal_tasks(job: JobSpec) -> List[Task]:
 def _process(job: JobSpec, placement: Placement, task: Task, tasks: List[Task]) -> Process:
     variables = {
         **rank_variables(placement, rank=task.rank, role=task.role),
-        **job_variables(placement, processes=len(tasks)),
+        **job_variables(placement, processes=_on_this_machine(job, tasks)),
         **_gpus_of(placement, task, tasks),
         "TF_CONFIG": json.dumps(_tf_config(placement, task, tasks)),
         "AZ_BATCHAI_TASK_TYPE": task.role,
@@ -77,11 +85,16 @@ def _process(job: JobSpec, placement: Placement, task: Task, tasks: List[Task]) 
     )
 
 
+def _on_this_machine(job: JobSpec, tasks: List[Task]) -> int:
+    here = {node.rank for node in job.nodes} if job.is_gang else {task.node_rank for task in tasks}
+    return sum(task.node_rank in here for task in tasks)
+
+
 def _tf_config(placement: Placement, task: Task, tasks: List[Task]) -> Dict[str, object]:
     cluster: Dict[str, List[str]] = {}
     for one in tasks:
         node = placement.nodes[one.node_rank]
-        cluster.setdefault(one.role, []).append(f"{node.address}:{ports_of(placement, node)[one.place]}")
+        cluster.setdefault(one.role, []).append(host_and_port(node.address, ports_of(placement, node)[one.place]))
     return {"cluster": cluster, "task": {"type": task.role, "index": task.index}, "environment": "cloud"}
 
 

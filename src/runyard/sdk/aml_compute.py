@@ -12,15 +12,13 @@ from runyard.sdk.compute_configuration import (
     BatchAiComputeProvisioningConfiguration,
     number,
 )
-from runyard.sdk.compute_status import AmlComputeStatus, ScaleSettings, scale_settings
+from runyard.sdk.compute_status import AmlComputeStatus, ScaleSettings, node_dicts, scale_settings
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.notices import note_without_effect
 from runyard.sdk.vm_sizes import VM_SIZES
 
 if TYPE_CHECKING:
     from runyard.sdk.workspace import Workspace
-
-ADDRESS = "127.0.0.1"
 
 
 @translates_errors
@@ -108,17 +106,7 @@ class AmlCompute(ComputeTarget):
     def list_nodes(self) -> List[Dict[str, Any]]:
         """Return the nodes that are there, each with its run."""
         self.refresh_state()
-        return [
-            {
-                "nodeId": node.name,
-                "port": None,
-                "publicIpAddress": ADDRESS,
-                "privateIpAddress": ADDRESS,
-                "nodeState": "running" if node.run_id else "idle",
-                "runId": node.run_id,
-            }
-            for node in self._record.nodes
-        ]
+        return node_dicts(self._record)
 
     @staticmethod
     def supported_vmsizes(workspace: Workspace, location: Optional[str] = None) -> List[Dict[str, Any]]:

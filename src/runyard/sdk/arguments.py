@@ -6,9 +6,6 @@ import os
 from typing import Any, List, Sequence, Union
 
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.not_yet import refuse
-
-_DATA = ("Dataset", "DatasetConsumptionConfig", "OutputFileDatasetConfig")
 
 
 def argument_texts(arguments: Any) -> List[str]:
@@ -47,8 +44,6 @@ def _text(index: int, value: Any, *, what: str = "arguments") -> str:
         return _checked(f"{what}[{index}]", str(os.fspath(value)))
     if getattr(value, "shape", None) == () and hasattr(value, "item"):  # numpy's numbers
         return str(value.item())
-    if any(cls.__name__ in _DATA for cls in type(value).__mro__):
-        refuse("A dataset as an argument", hint="Pass the path of the data as text.")
     raise UserErrorException(
         f"{what}[{index}] is a {type(value).__name__} ({value!r:.100}); an argument is one text or number.\n"
         + _advice(value)

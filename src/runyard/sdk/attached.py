@@ -1,6 +1,6 @@
 """Write about a run that this process is not: `run.log(...)` on a handle, also after the run's end.
 
-The server makes a journal folder on this machine and a watcher that ships it, so what was logged survives this process.
+A journal folder on this machine has a watcher that ships it, so what was logged survives this process.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from runyard.core.errors import NotAllowed
 from runyard.core.process_stat import start_ticks
 from runyard.runtime.current import find_context, get_writer
 from runyard.sdk.edge import azure_error
+from runyard.sdk.own_watcher import find_host, start_watcher
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -28,13 +29,17 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     if context is not None and context.run_id == run_id:
         return context.writer(translate=azure_error)
     try:
-        added = client.runs.add_writer(run_id, **this_process())
+        host = find_host(client)
+        added = client.runs.add_writer(run_id, **this_process(), host=host)
     except NotAllowed:
         if context is None:
             raise
         client.runs.update(run_id)  # refused unless it is below this run or its parent: their records travel with ours
         return context.writer().for_run(run_id)
-    return get_writer(added.folder, run_id, attempt=added.attempt, translate=azure_error)
+    folder = added.folder
+    if host:
+        folder = start_watcher(client, client.runs.get(run_id), token=added.token, attempt=added.attempt)
+    return get_writer(folder, run_id, attempt=added.attempt, translate=azure_error)
 
 
 def this_process() -> Dict[str, int]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, NoReturn, Optional, Sequence, Type, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Type, Union
 
 from runyard.core import errors
-from runyard.core.compute import INSTANCE, LOCAL, POOL, check_compute_name
-from runyard.core.names import check_asset_name
+from runyard.core.compute import BATCH_AI, INSTANCE, LOCAL, RAY_TYPE, REMOTE, SLURM_TYPE, check_compute_name
+from runyard.core.engine_names import check_target_name
 from runyard.core.statuses import RunStatus
 from runyard.sdk.edge import azure_error, translates, translates_errors
 from runyard.sdk.exceptions import ComputeTargetException, UserErrorException
-from runyard.sdk.not_yet import refuse
 
 if TYPE_CHECKING:
     from runyard.core import compute as records
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from runyard.sdk.workspace import Workspace
 
 SUCCEEDED, DELETING = "Succeeded", "Deleting"
+_A_POOL = "AmlCompute.provisioning_configuration(max_nodes=4)"
+_A_HOST = "RemoteCompute.attach_configuration(address='hostA', username='me')"
 
 
 @translates_errors
@@ -36,7 +37,7 @@ class ComputeTarget:
     @translates
     def __new__(cls, workspace: Workspace, name: str) -> ComputeTarget:
         with compute_errors():
-            record = workspace._client.compute.get(workspace.name, _not_local(check_asset_name(name)))
+            record = workspace._client.compute.get(workspace.name, _not_local(check_target_name(name)))
         return cls._known(workspace, record)
 
     def __deepcopy__(self, memo: Any) -> ComputeTarget:
@@ -62,23 +63,18 @@ class ComputeTarget:
             UserErrorException: a name that is taken for good (`local`, `amlcompute`, `containerinstance`).
             ComputeTargetException: there is another target of that name.
         """
-        check_compute_name(name)
-        make_spec = getattr(provisioning_configuration, "_spec", None)
-        if make_spec is None:
-            raise UserErrorException(
-                f"ComputeTarget.create() takes a provisioning configuration, found "
-                f"{type(provisioning_configuration).__name__}.\n"
-                "Make one: AmlCompute.provisioning_configuration(max_nodes=4)."
-            )
-        with compute_errors():
-            return ComputeTarget._known(workspace, workspace._client.compute.create(workspace.name, name, make_spec()))
+        return _make(workspace, name, provisioning_configuration, "create", "provisioning", _A_POOL)
 
     @staticmethod
-    def attach(workspace: Workspace, name: str, attach_configuration: Any) -> NoReturn:
-        refuse(
-            "`ComputeTarget.attach`",
-            hint="Make a pool on this machine: AmlCompute.provisioning_configuration(max_nodes=4).",
-        )
+    def attach(workspace: Workspace, name: str, attach_configuration: Any) -> ComputeTarget:
+        """Let runs go to machines that somebody else runs. The server looks whether it finds them first.
+
+        Raises:
+            UserErrorException: a name that is taken for good.
+            ComputeTargetException: there is another target of that name, its engine cannot be used, or its machines
+                could not reach this server.
+        """
+        return _make(workspace, name, attach_configuration, "attach", "attach", _A_HOST)
 
     @staticmethod
     def list(workspace: Workspace) -> List[ComputeTarget]:
@@ -90,12 +86,17 @@ class ComputeTarget:
         return self._record.name
 
     @property
+    def _named_by_runs(self) -> str:
+        """The name that runs have as their target: not that of an alias, which may come to mean another one."""
+        return self._record.alias_of or self.name
+
+    @property
     def workspace(self) -> Workspace:
         return self._workspace
 
     @property
     def type(self) -> str:
-        """Azure's word for the kind: AmlCompute, ComputeInstance, BatchAI."""
+        """Azure's word for the kind: AmlCompute, ComputeInstance, BatchAI, VirtualMachine; or Ray, Slurm."""
         return self._record.spec.type
 
     @property
@@ -148,7 +149,7 @@ class ComputeTarget:
 
     @property
     def is_attached(self) -> bool:
-        return False
+        return self._record.spec.is_attached
 
     @property
     def status(self) -> Any:
@@ -203,9 +204,16 @@ class ComputeTarget:
         self._provisioning_state = DELETING
 
     def detach(self) -> None:
-        raise ComputeTargetException(
-            f"The compute target {self.name!r} was made here, not attached: delete it with delete()."
-        )
+        """Forget an attached target; its machines stay as they are.
+
+        Raises:
+            ComputeTargetException: unfinished runs name it, or it was not attached.
+        """
+        if not self.is_attached:
+            raise ComputeTargetException(
+                f"The compute target {self.name!r} was made here, not attached: delete it with delete()."
+            )
+        self.delete()
 
     def serialize(self) -> Dict[str, Any]:
         """Return what is known about it, with Azure's keys."""
@@ -222,7 +230,7 @@ class ComputeTarget:
                 "resourceId": None,
                 "provisioningErrors": None,
                 "provisioningState": self._provisioning_state,
-                "isAttachedCompute": False,
+                "isAttachedCompute": self.is_attached,
                 "properties": self._serialized_properties(),
             },
         }
@@ -246,7 +254,7 @@ def compute_errors() -> Iterator[None]:
     """What a server refuses about a target is Azure's ComputeTargetException."""
     try:
         yield
-    except (errors.NotFound, errors.Conflict, errors.InvalidArgument) as error:
+    except errors.UserError as error:
         raise azure_error(error, ComputeTargetException) from error
 
 
@@ -257,10 +265,29 @@ def moment(value: Any) -> str:
 def _class_of(kind: str) -> Type[ComputeTarget]:
     # Those modules are about this one's class.
     from runyard.sdk.aml_compute import AmlCompute, BatchAiCompute
+    from runyard.sdk.attached_compute import RayCompute, RemoteCompute, SlurmCompute
     from runyard.sdk.compute_instance import ComputeInstance
 
-    found: Dict[str, Type[ComputeTarget]] = {POOL: AmlCompute, INSTANCE: ComputeInstance}
-    return found.get(kind, BatchAiCompute)
+    found: Dict[str, Type[ComputeTarget]] = {
+        BATCH_AI: BatchAiCompute,
+        INSTANCE: ComputeInstance,
+        RAY_TYPE: RayCompute,
+        REMOTE: RemoteCompute,
+        SLURM_TYPE: SlurmCompute,
+    }
+    return found.get(kind, AmlCompute)
+
+
+def _make(workspace: Workspace, name: str, configuration: Any, verb: str, kind: str, example: str) -> ComputeTarget:
+    check_compute_name(name)
+    make_spec = getattr(configuration, "_spec", None)
+    if make_spec is None or configuration._is_attach != (verb == "attach"):
+        raise UserErrorException(
+            f"ComputeTarget.{verb}() takes {'an' if kind == 'attach' else 'a'} {kind} configuration, found "
+            f"{type(configuration).__name__}.\nMake one: {example}."
+        )
+    with compute_errors():
+        return ComputeTarget._known(workspace, workspace._client.compute.create(workspace.name, name, make_spec()))
 
 
 def _not_local(name: str) -> str:

@@ -12,13 +12,14 @@ PRIORITIES = ("dedicated", "lowpriority")
 PORT_ACCESS = "NotSpecified"
 
 
-class _Configuration:
+class ComputeConfiguration:
     """Its attributes are the parameters of `provisioning_configuration`."""
 
     vm_size: str = ""
     tags: Optional[Mapping[str, Any]] = None
     description: Optional[str] = None
     location: Optional[str] = None
+    _is_attach = False
 
     def __init__(self, **given: Any) -> None:
         for name, value in given.items():
@@ -39,7 +40,7 @@ class _Configuration:
         }
 
 
-class AmlComputeProvisioningConfiguration(_Configuration):
+class AmlComputeProvisioningConfiguration(ComputeConfiguration):
     """A pool of `max_nodes` nodes. What only Azure's services act on is kept and reported once."""
 
     vm_priority: str = PRIORITIES[0]
@@ -112,7 +113,7 @@ class AmlComputeProvisioningConfiguration(_Configuration):
             raise ComputeTargetException(f"{', '.join(names)} go together; missing: {', '.join(missing)}.")
 
 
-class BatchAiComputeProvisioningConfiguration(_Configuration):
+class BatchAiComputeProvisioningConfiguration(ComputeConfiguration):
     """The pool of 2018. Without autoscale its nodes are there all the time."""
 
     vm_priority: str = PRIORITIES[0]
@@ -141,7 +142,7 @@ class BatchAiComputeProvisioningConfiguration(_Configuration):
         )
 
 
-class ComputeInstanceProvisioningConfiguration(_Configuration):
+class ComputeInstanceProvisioningConfiguration(ComputeConfiguration):
     """One node for one run at a time."""
 
     ssh_public_access: bool = False

@@ -1,4 +1,4 @@
-"""The client of this process: of the server that its `RUNYARD_…` variables name; inside a run, of the run's server."""
+"""The client of this process: of the server that `client.choice` finds; inside a run, of the run's server."""
 
 from __future__ import annotations
 
@@ -10,18 +10,22 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
 
 
-def get_client() -> Client:
-    """Return the one client of this process; the private server is started when it is needed and does not run.
+def get_client(config_url: str = "", config_path: str = "") -> Client:
+    """Return the client of the chosen server, one per process; the private one is started when it does not run.
+
+    Args:
+        config_url: the server that the config.json at `config_path` names.
 
     Raises:
         ServerUnreachable, ServerNotStarted: no server answers, and a private one could not be started.
     """
     # Importing the SDK must stay cheap, so the HTTP client loads with its first use.
+    from runyard.client.choice import choose
     from runyard.client.private_server import connect
     from runyard.core.settings import read_settings
 
     refuse_foreign_core()
-    return connect(read_settings())
+    return connect(choose(read_settings(), config_url=config_url, config_path=config_path).settings)
 
 
 def get_run_client(job: Mapping[str, Any]) -> Client:

@@ -5,31 +5,54 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
+from runyard.core.datasets import DIRECT, DatasetInputSpec, DatasetOutputSpec
 from runyard.core.errors import SubmitRejected
-from runyard.core.specs import DataReferenceSpec
+from runyard.core.specs import DataReferenceSpec, RunSpec
 from runyard.data.paths import clean_data_path
 from runyard.data.references import PREFIX
+from runyard.sdk.abstract_dataset import invented_name
 from runyard.sdk.data_reference import DataReference, checked_mode, reference_name
+from runyard.sdk.dataset_input import DatasetConsumptionConfig
+from runyard.sdk.dataset_output import OutputFileDatasetConfig
 from runyard.sdk.datastore import Datastore
 from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.file_dataset import FileDataset
 from runyard.sdk.run_configuration import DataReferenceConfiguration, RunConfiguration
+from runyard.sdk.tabular_dataset import TabularDataset
 
 _NAMED = re.compile(rf"\$\{{?{PREFIX}(\w+)", re.ASCII)
 
 References = Dict[str, DataReferenceSpec]
 
 
-def plan_data(settings: RunConfiguration) -> Tuple[Any, Any, References]:
-    """Return the arguments and the command with data among them as texts, and all data references by name.
+class DataPlan:
+    """What a run's data is, by name."""
+
+    def __init__(self) -> None:
+        self.references: References = {}
+        self.datasets: Dict[str, DatasetInputSpec] = {}
+        self.outputs: Dict[str, DatasetOutputSpec] = {}
+
+
+def datastores_of(spec: RunSpec) -> List[str]:
+    """Return the datastores that a run's data lies on."""
+    used = {reference.datastore for reference in spec.data_references.values()}
+    used.update(output.datastore for output in spec.outputs.values())
+    used.update(source.datastore for given in spec.datasets.values() for source in given.dataset.sources)
+    return sorted(used - {""})
+
+
+def plan_data(settings: RunConfiguration) -> Tuple[Any, Any, DataPlan]:
+    """Return the arguments and the command with data among them as texts, and all data by name.
 
     Raises:
-        UserErrorException: a reference that cannot be, or two under one name.
+        UserErrorException: data that cannot be, or two under one name.
         SubmitRejected: an argument names a reference that is not there.
     """
-    found: References = {}
-    _add_configured(found, settings.data_references)
+    found = DataPlan()
+    _add_configured(found.references, settings.data_references)
     arguments, command = _taken(found, settings.arguments), _taken(found, settings.command)
-    _check_named([*_texts(arguments), *_texts(command)], found)
+    _check_named([*_texts(arguments), *_texts(command)], {**found.references, **found.datasets, **found.outputs})
     return arguments, command, found
 
 
@@ -38,10 +61,6 @@ def as_reference(value: Any) -> Any:
     if isinstance(value, Datastore):
         return value.as_mount()
     return value if isinstance(value, DataReference) else None
-
-
-def datastore_names(references: Mapping[str, DataReferenceSpec]) -> List[str]:
-    return sorted({reference.datastore for reference in references.values()})
 
 
 def references_plain(references: Mapping[str, DataReferenceSpec]) -> Dict[str, Any]:
@@ -54,7 +73,7 @@ def references_plain(references: Mapping[str, DataReferenceSpec]) -> Dict[str, A
     }
 
 
-def _taken(found: References, given: Any) -> Any:
+def _taken(found: DataPlan, given: Any) -> Any:
     return [_take(found, one) for one in given] if isinstance(given, (list, tuple)) else given
 
 
@@ -63,13 +82,32 @@ def _texts(given: Any) -> List[str]:
     return [part for part in parts if isinstance(part, str)]
 
 
-def _take(found: References, value: Any) -> Any:
+def _take(found: DataPlan, value: Any) -> Any:
     """Return `value`, or the text that stands for it when it is data, which is then added to `found`."""
+    if isinstance(value, FileDataset):
+        value = value.as_mount()
+    elif isinstance(value, TabularDataset):
+        value = value.as_named_input(invented_name())
+    if isinstance(value, DatasetConsumptionConfig):
+        _add_once(found, found.datasets, value.name, value._spec())
+        return value.dataset.id if value.mode == DIRECT else f"${PREFIX}{value.name}"
+    if isinstance(value, OutputFileDatasetConfig):
+        _add_once(found, found.outputs, value.name, value._spec())
+        return f"${PREFIX}{value.name}"
     reference = as_reference(value)
     if reference is None:
         return value
-    _add(found, reference.data_reference_name, reference.to_config())
+    _add(found.references, reference.data_reference_name, reference.to_config())
     return str(reference)
+
+
+def _add_once(found: DataPlan, into: Dict[str, Any], name: str, spec: Any) -> None:
+    """Two that are the same are one; two of a name that differ are a mistake."""
+    others = [named for named in (found.references, found.datasets, found.outputs) if named is not into]
+    if into.setdefault(name, spec) != spec or any(name in named for named in others):
+        raise UserErrorException(
+            f"Two different inputs or outputs of this run are called {name!r}. Rename one of them."
+        )
 
 
 def _add_configured(found: References, configured: Any) -> None:
@@ -119,7 +157,7 @@ def _words(spec: DataReferenceSpec) -> str:
     return f"{spec.mode} of `{spec.path or '.'}` on `{spec.datastore}`"
 
 
-def _check_named(texts: Sequence[str], found: References) -> None:
+def _check_named(texts: Sequence[str], found: Mapping[str, Any]) -> None:
     for text in texts:
         for name in _NAMED.findall(text):
             if name not in found:

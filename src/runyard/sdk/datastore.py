@@ -23,6 +23,7 @@ from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 
 if TYPE_CHECKING:
+    from runyard.client.datastores import DatastoreFiles
     from runyard.data.base import Storage
     from runyard.sdk.workspace import Workspace
 
@@ -69,7 +70,7 @@ class Datastore:
         Raises:
             UserErrorException: the folder is not there, or the name is taken and `overwrite` is not set.
         """
-        known = _check_new(workspace, datastore_name, overwrite=overwrite)
+        known = check_new(workspace, datastore_name, overwrite=overwrite)
         folder = os.path.abspath(os.path.expanduser(os.fspath(path)))
         if create_if_not_exists:
             os.makedirs(folder, exist_ok=True)
@@ -82,8 +83,71 @@ class Datastore:
         return Datastore(workspace, datastore_name)
 
     @staticmethod
-    def register_azure_blob_container(*_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Datastore.register_azure_blob_container`", hint=_FOLDER_HINT)
+    def register_azure_blob_container(
+        workspace: Workspace,
+        datastore_name: str,
+        container_name: str,
+        account_name: str,
+        sas_token: Optional[str] = None,
+        account_key: Optional[str] = None,
+        protocol: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        overwrite: bool = False,
+        create_if_not_exists: bool = False,
+        skip_validation: bool = False,
+        **_kwargs: Any,
+    ) -> Datastore:
+        """Register a container of Azure Blob storage. Keys are kept as a secret of the workspace.
+
+        Args:
+            endpoint: `core.windows.net` or another suffix, or a whole address (`http://127.0.0.1:10000/account`).
+
+        Raises:
+            UserErrorException: it cannot be reached, or the name is taken and `overwrite` is not set.
+        """
+        from runyard.sdk.object_datastores import azure_documents, register_objects
+
+        documents = azure_documents(container_name, account_name, sas_token, account_key, protocol, endpoint)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
+
+    @staticmethod
+    def register_s3_bucket(
+        workspace: Workspace,
+        datastore_name: str,
+        bucket: str,
+        prefix: str = "",
+        region: str = "us-east-1",
+        endpoint: Optional[str] = None,
+        access_key_id: Optional[str] = None,
+        secret_access_key: Optional[str] = None,
+        overwrite: bool = False,
+        skip_validation: bool = False,
+    ) -> Datastore:
+        """Register a bucket of S3, or of anything that speaks its protocol at `endpoint`.
+
+        Without keys those of the process that reads it are used (its variables, or the machine's role).
+        """
+        from runyard.sdk.object_datastores import register_objects, s3_documents
+
+        documents = s3_documents(bucket, prefix, region, endpoint, access_key_id, secret_access_key)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
+
+    @staticmethod
+    def register_gcs_bucket(
+        workspace: Workspace,
+        datastore_name: str,
+        bucket: str,
+        prefix: str = "",
+        service_account_key: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        overwrite: bool = False,
+        skip_validation: bool = False,
+    ) -> Datastore:
+        """Register a bucket of Google Cloud Storage; `service_account_key` is the JSON text of a key."""
+        from runyard.sdk.object_datastores import gcs_documents, register_objects
+
+        documents = gcs_documents(bucket, prefix, service_account_key, endpoint)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
 
     @staticmethod
     def register_azure_file_share(*_args: Any, **_kwargs: Any) -> NoReturn:
@@ -103,17 +167,18 @@ class Datastore:
 
     @property
     def datastore_type(self) -> str:
-        return str(self._document["type"]).capitalize()
+        kind = str(self._document["type"])
+        return "AzureBlob" if kind == "azure" else kind.capitalize()
 
     @property
     def account_name(self) -> str:
-        """The machine: Azure's storage account has no counterpart in a folder."""
-        return "local"
+        """The storage account; of a folder, the machine."""
+        return str((self._document.get("options") or {}).get("account_name", "local"))
 
     @property
     def container_name(self) -> str:
-        """The folder."""
-        return str(self._document.get("path", ""))
+        """The container or bucket; of a folder, its path."""
+        return str(self._document.get("bucket") or self._document.get("path", ""))
 
     def upload(
         self, src_dir: str, target_path: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
@@ -208,7 +273,17 @@ class Datastore:
         return self.path(target)
 
     def _storage(self) -> Storage:
-        return open_storage(self._document)
+        return open_storage(self._document, self._remote, self._secret)
+
+    def _secret(self, name: str) -> str:
+        from runyard.client.secrets import SecretCalls  # folders have none
+
+        return SecretCalls(self._workspace._client.transport).get(self._workspace.name, name)
+
+    def _remote(self) -> DatastoreFiles:
+        from runyard.client.datastores import DatastoreFiles  # a private server's are on this machine
+
+        return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
 
 
 _FOLDER_HINT = (
@@ -217,7 +292,7 @@ _FOLDER_HINT = (
 )
 
 
-def _check_new(workspace: Workspace, name: str, *, overwrite: bool) -> Document:
+def check_new(workspace: Workspace, name: str, *, overwrite: bool) -> Document:
     """Return the document that a new one takes the place of."""
     reference_name(name)
     if name in BUILT_IN:

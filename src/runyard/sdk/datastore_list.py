@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict
+from typing import TYPE_CHECKING, Dict, Optional
 
-from runyard.core.errors import NotYetSupported
 from runyard.data.datastores import KIND, Document, list_documents
 
 if TYPE_CHECKING:
@@ -20,21 +20,12 @@ def list_datastores(workspace: Workspace) -> Dict[str, Document]:
     return list_documents(assets, home=_server_home(client), workspace=workspace.name)
 
 
-def _server_home(client: Client) -> Path:
-    """Return the folder of the server, where its datastores lie.
-
-    Raises:
-        NotYetSupported: it is a folder of another machine.
-    """
+def _server_home(client: Client) -> Optional[Path]:
+    """Return the folder of the server, where its datastores lie; None when it is on another machine."""
     import socket  # a private server, the usual one, is on this machine
 
     if client.address.home:
         return Path(client.address.home)
     info = client.server.info()
-    if info.host == socket.gethostname():
-        return Path(info.home)
-    raise NotYetSupported(
-        f"The datastores of this server lie in a folder of the machine `{info.host}`.",
-        why="They cannot be reached from another machine yet.",
-        hint=f"Use them on `{info.host}`, or copy the data there: `scp -r data {info.host}:`.",
-    )
+    is_here = info.host == socket.gethostname() and os.access(info.home, os.R_OK | os.W_OK | os.X_OK)
+    return Path(info.home) if is_here else None

@@ -46,8 +46,7 @@ def plan_run(
         spec=plan.spec,
         tags=texts,
     )
-    submitter = submitter_variables() if plan.spec.target == "local" else None
-    answer = workspace._client.runs.plan(new, submitter=submitter)
+    answer = workspace._client.runs.plan(new, submitter=submitter_variables(workspace._client, plan.spec))
     return {**found, **answer}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 from runyard.core import journal
 from runyard.core.errors import NotYetSupported
@@ -17,6 +17,7 @@ from runyard.sdk.edge import azure_error, translates_errors
 from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.notices import warn
 from runyard.sdk.output_copy import OutputCopy
+from runyard.sdk.own_watcher import find_host, start_watcher
 from runyard.sdk.pace import Pace
 from runyard.sdk.run import Run
 from runyard.sdk.source import store_source
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Type
 
+    from runyard.client.client import Client
     from runyard.core import records
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.experiment import Experiment
@@ -62,15 +64,25 @@ def start_logging(
         properties=source.properties if source else {},
         submitted_by=user_name(),
     )
-    process = {**this_process(), "folders": _watched_folders(folder)}
-    created = experiment._client.runs.create(new, launch=False, interactive=process)
+    run_folder, record = _create(experiment._client, new, _watched_folders(folder))
+    run = InteractiveRun._known(experiment, record)
+    run._write_to(get_writer(run_folder, chosen, attempt=record.attempt, translate=azure_error))
+    return run
+
+
+def _create(client: Client, new: NewRun, folders: Dict[str, str]) -> Tuple[str, records.Run]:
+    """Return the run folder, which has a watcher, and the run."""
+    host = find_host(client)
+    told = {**this_process(), "host": host} if host else {**this_process(), "folders": folders}
+    created = client.runs.create(new, launch=False, interactive=told)
     if created.folder is None:
         raise NotYetSupported(
             "The server gave the run no journal folder.", hint="Upgrade the server: runyard server stop."
         )
-    run = InteractiveRun._known(experiment, created.run)
-    run._write_to(get_writer(created.folder, chosen, attempt=created.run.attempt, translate=azure_error))
-    return run
+    if not host:
+        return created.folder, created.run
+    token, attempt = str(created.token), created.run.attempt
+    return start_watcher(client, created.run, token=token, attempt=attempt, folders=folders), created.run
 
 
 @translates_errors

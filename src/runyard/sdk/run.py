@@ -23,7 +23,6 @@ from runyard.core.filters import quoted
 from runyard.core.names import check_run_id
 from runyard.core.sweeps import SWEEP_TYPE
 from runyard.sdk.edge import translates, translates_errors
-from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
 from runyard.sdk.run_children import RunChildren
 from runyard.sdk.tags import narrowed
@@ -31,6 +30,7 @@ from runyard.sdk.tags import narrowed
 if TYPE_CHECKING:
     from runyard.core import records
     from runyard.sdk.experiment import Experiment
+    from runyard.sdk.model import Model
     from runyard.sdk.workspace import Workspace
 
 SCRIPT_RUN = "azureml.scriptrun"
@@ -123,7 +123,7 @@ class Run(RunChildren):
         workspace: Workspace = compute.workspace
         found = workspace._client.runs.iter(
             workspace.name,
-            filter=f"target = {quoted(str(compute.name))}",
+            filter=f"target = {quoted(str(getattr(compute, '_named_by_runs', compute.name)))}",
             **narrowed(type, tags, properties, status),
             include_children="true",
         )
@@ -175,20 +175,67 @@ class Run(RunChildren):
 
     @property
     def input_datasets(self) -> Dict[str, Any]:
-        return {}
+        """The run's datasets by name: in its own script the path of the files, elsewhere (and direct) the dataset."""
+        from runyard.sdk.run_datasets import input_datasets  # most runs have none
+
+        return input_datasets(self)
 
     @property
     def output_datasets(self) -> Dict[str, Any]:
-        return {}
+        """The datasets that the run's outputs are, by the output's name; in its own script the paths."""
+        from runyard.sdk.run_datasets import output_datasets
 
-    def register_model(self, model_name: str, *_args: Any, **_kwargs: Any) -> Any:
-        refuse("`Run.register_model`", hint="run.download_file('outputs/…') gets the model's file.")
+        return output_datasets(self)
+
+    def register_model(
+        self,
+        model_name: str,
+        model_path: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+        properties: Optional[Mapping[str, Any]] = None,
+        model_framework: Optional[str] = None,
+        model_framework_version: Optional[str] = None,
+        description: Optional[str] = None,
+        datasets: Optional[Sequence[Tuple[str, Any]]] = None,
+        sample_input_dataset: Any = None,
+        sample_output_dataset: Any = None,
+        resource_configuration: Any = None,
+        **_kwargs: Any,
+    ) -> Model:
+        """Keep a file or folder of this run as the next version of a model; nothing is copied.
+
+        Args:
+            model_path: the run's file or folder, such as `outputs/model.pkl`; `model_name` when not given.
+
+        Raises:
+            ModelPathNotFoundException: the run has no such file or folder.
+        """
+        from runyard.sdk.run_models import register_run_model  # most runs register none
+
+        return register_run_model(
+            self,
+            model_name,
+            model_path,
+            tags=tags,
+            properties=properties,
+            description=description,
+            datasets=datasets,
+            framework=model_framework,
+            framework_version=model_framework_version,
+            resource_configuration=resource_configuration,
+        )
 
     def get_secret(self, name: str) -> str:
-        refuse("`Run.get_secret`", hint="On `local`, the script sees the variables of the submitting process.")
+        """Return a secret of the run's workspace.
 
-    def get_secrets(self, secrets: Sequence[str]) -> Dict[str, str]:
-        refuse("`Run.get_secrets`", hint="On `local`, the script sees the variables of the submitting process.")
+        Raises:
+            UserErrorException: there is none of that name.
+        """
+        return self.experiment.workspace.get_default_keyvault().get_secret(name)
+
+    def get_secrets(self, secrets: Sequence[str]) -> Dict[str, Optional[str]]:
+        """Return secrets of the run's workspace by name; None for one that is not there."""
+        return self.experiment.workspace.get_default_keyvault().get_secrets(secrets)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Run) and other._run_id == self._run_id

@@ -8,7 +8,9 @@ from typing import Any, Dict, List, Optional, Union
 from runyard.sdk.conda_dependencies import CondaDependencies
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.environment import DEFAULT_NAME, Environment
+from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.guarded import Guarded
+from runyard.sdk.resources import Resources, as_resources
 
 
 class MpiConfiguration(Guarded):
@@ -154,6 +156,8 @@ class RunConfiguration(Guarded):
         self._path = _path
         self._name = _name
         self._gpus: Optional[int] = None  # per node, as an estimator's use_gpu says it
+        self._resources = Resources()
+        self._max_attempts = 1
         self.script = script
         self.arguments: List[Any] = arguments if arguments is not None else []
         self._target = "local"
@@ -198,6 +202,34 @@ class RunConfiguration(Guarded):
         if value is None:
             value = "local"
         self._target = value if isinstance(value, str) else str(getattr(value, "name", value))
+
+    @property
+    def resources(self) -> Resources:
+        """What each node of the run shall have; not of Azure. A dict of its parameters can be set as well."""
+        return self._resources
+
+    @resources.setter
+    def resources(self, value: Any) -> None:
+        self._resources = as_resources(value)
+
+    @property
+    def max_attempts(self) -> int:
+        """How often the run is started at most, when its node is lost or it is preempted; not of Azure."""
+        return self._max_attempts
+
+    @max_attempts.setter
+    def max_attempts(self, value: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UserErrorException(f"max_attempts is {value!r}; it must be a whole number, 1 or more.")
+        self._max_attempts = value
+
+    def to_plain(self) -> Dict[str, Any]:
+        found = super().to_plain()
+        if self._resources.to_plain() == Resources().to_plain():
+            del found["resources"]
+        if self._max_attempts == 1:
+            del found["maxAttempts"]
+        return found
 
     def save(
         self, path: Optional[str] = None, name: Optional[str] = None, separate_environment_yaml: bool = False

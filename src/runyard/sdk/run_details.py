@@ -83,7 +83,25 @@ class RunDetails(RunHandle):
 
 
 def is_log(name: str) -> bool:
+    if name.startswith("attempt_"):  # a log of one that was given up
+        name = name.partition("/")[2]
     return name.startswith(_LOG_FOLDERS) or (name.startswith("logs/") and name.endswith(_LOG_ENDINGS))
+
+
+def _input(run: records.Run, name: str) -> Dict[str, Any]:
+    given = run.spec.datasets[name]
+    facts = (run.environment.get("datasets") or {}).get(name) or {}
+    return {
+        "dataset": {"id": given.dataset.id, "name": given.name or None, "version": given.version or None},
+        "consumptionDetails": {"type": "RunInput", "inputName": name, "mechanism": given.mode.capitalize()},
+        "facts": facts,
+    }
+
+
+def _output(run: records.Run, name: str) -> Dict[str, Any]:
+    output = run.spec.outputs[name]
+    place = {"datastore": output.datastore, "path": output.path.replace("{run-id}", run.id)}
+    return {"outputName": name, "mechanism": output.mode.capitalize(), "destination": place}
 
 
 def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
@@ -98,13 +116,32 @@ def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
         "error": error_of(run, logs),
         "warnings": [dict(warning) for warning in run.warnings] or None,
         "properties": dict(run.properties),
-        "inputDatasets": [],
-        "outputDatasets": [],
+        "inputDatasets": [_input(run, name) for name in run.spec.datasets],
+        "outputDatasets": [_output(run, name) for name in run.spec.outputs],
         "runDefinition": dict(run.spec.definition),
         "logFiles": logs,
         "submittedBy": run.submitted_by,
+        "attempts": attempts_of(run) or None,
     }
     return {key: value for key, value in details.items() if value is not None}
+
+
+def attempts_of(run: records.Run) -> List[Dict[str, Any]]:
+    """Return what became of each attempt of a run that was started more than once, the present one last."""
+    if not run.attempts:
+        return []
+    given_up = [
+        {
+            "attempt": one.number,
+            "status": one.code,
+            "why": one.why,
+            "host": one.host,
+            "givenUpTimeUtc": utc_text(one.given_up_at),
+            "endTimeUtc": utc_text(one.ended_at),
+        }
+        for one in run.attempts
+    ]
+    return given_up if run.is_fenced else [*given_up, {"attempt": run.attempt, "status": str(run.status)}]
 
 
 def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[Dict[str, Any]]:

@@ -32,6 +32,8 @@ class ScriptRunConfig:
         resume_from: a DataPath; the script gets `--resume-from <its path>` at the end of its arguments.
         max_run_duration_seconds: the run is canceled when it takes longer.
         command: a shell command instead of a script; a list is joined with spaces.
+        resources: a Resources (or a dict of its parameters): what each node shall have, on clusters.
+        max_attempts: how often the run is started at most, when its node is lost or it is preempted.
     """
 
     def __init__(
@@ -47,6 +49,9 @@ class ScriptRunConfig:
         max_run_duration_seconds: Optional[float] = THIRTY_DAYS_S,
         command: Union[str, List[str], None] = None,
         docker_runtime_config: Optional[DockerConfiguration] = None,
+        *,
+        resources: Any = None,
+        max_attempts: Optional[int] = None,
     ) -> None:
         self.source_directory = source_directory
         self.script = script
@@ -69,6 +74,10 @@ class ScriptRunConfig:
             self.run_config = _new_run_config(
                 compute_target, environment, distributed_job_config, max_run_duration_seconds, docker_runtime_config
             )
+        if resources is not None:
+            self.run_config.resources = resources
+        if max_attempts is not None:
+            self.run_config.max_attempts = max_attempts
         if resume_from is not None:
             self._resume(_with_resume(self.arguments, resume_from, command=self.command))
 

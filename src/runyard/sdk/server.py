@@ -2,21 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Optional
+import os
+import sys
+from dataclasses import replace
+from typing import NoReturn, Optional
 
-from runyard.client import private_server
+from runyard.client import login, private_server, processes
+from runyard.client.address import Address
+from runyard.client.answers import ServerInfo
+from runyard.client.choice import Choice, choose
 from runyard.client.client import Client
 from runyard.core.settings import read_settings
-from runyard.sdk.connection import get_client
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.facade import refuse_foreign_core
+from runyard.sdk.workspace_config import find_config, read_config
 
-__all__ = ["Client", "connect", "find"]
+__all__ = [
+    "Address",
+    "Choice",
+    "Client",
+    "ServerInfo",
+    "become_server",
+    "choice",
+    "connect",
+    "find",
+    "find_own",
+    "login",
+]
 
 
 def connect() -> Client:
-    """Return a client of the configured server, or of the private one, which is started when it is not running."""
-    return get_client()
+    """Return a client of the chosen server; the private one is started when it is not running."""
+    refuse_foreign_core()
+    return private_server.connect(choice().settings)
 
 
 def find() -> Optional[Client]:
-    """Return a client of the server if one answers. Starts nothing."""
-    return private_server.find(read_settings())
+    """Return a client of the chosen server if one answers. Starts nothing."""
+    return private_server.find(choice().settings)
+
+
+def find_own() -> Optional[Client]:
+    """Return a client of this home's own server if it runs, wherever other calls go. Starts nothing."""
+    return private_server.find(replace(read_settings(), url=None, token=None))
+
+
+def become_server() -> NoReturn:
+    """Turn this process into the home's server, in the foreground, with the environment that it gets otherwise."""
+    settings = read_settings()
+    processes.check_installed()
+    command = [sys.executable, "-m", "runyard.server", "--home", str(settings.home)]
+    os.execve(sys.executable, command, processes.server_variables(settings, os.environ))
+
+
+def choice() -> Choice:
+    """Return which server calls from this folder go to, and why."""
+    path = find_config(os.getcwd())
+    try:
+        url = read_config(path).runyard_url if path else ""
+    except UserErrorException:
+        url = ""  # who asks for the workspace hears of it
+    return choose(read_settings(), config_url=url, config_path=path or "")

@@ -21,6 +21,7 @@ _PREFERRED = re.compile(r"rank_0|worker_0")
 _BUILD = re.compile(r"azureml-logs/20_[^/]*\.txt")
 PART_BYTES = 1 << 20
 WAIT_S = 5.0
+STARTED_AGAIN = "The run is started again: its machine was lost, or it was preempted."
 BUILD_WAIT_S = 0.25  # the program's own log comes next and must not wait
 
 
@@ -112,6 +113,11 @@ class LogStream:
             )
         except NotFound:
             return False
+        if part.size < self._offset:  # the next attempt's log has taken the name over
+            self._end_file()
+            self._offset, self._complete = 0, False
+            self.say(f"\n{STARTED_AGAIN}\n\n")
+            return True
         self._offset += len(part.data)
         self._complete = part.complete and self._offset >= part.size
         self._show_text(self._decoder.decode(part.data))

@@ -16,13 +16,14 @@ from runyard.core.sweeps import SWEEP_TYPE
 from runyard.data.datastores import get_document
 from runyard.sdk.arguments import argument_texts, command_text
 from runyard.sdk.azure_only import report_azure_only
-from runyard.sdk.data_plan import datastore_names, plan_data, references_plain
+from runyard.sdk.data_plan import datastores_of, plan_data, references_plain
 from runyard.sdk.datastore_list import list_datastores
 from runyard.sdk.distribution_plan import plan_distribution
 from runyard.sdk.environment_plan import plan_environment, variable_texts
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
+from runyard.sdk.resources import plan_resources
 from runyard.sdk.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.run_configuration import RunConfiguration
 from runyard.sdk.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
@@ -33,6 +34,7 @@ from runyard.sdk.target_check import check_target
 from runyard.sdk.who import user_name
 
 if TYPE_CHECKING:
+    from runyard.client.client import Client
     from runyard.sdk.experiment import Experiment
     from runyard.sdk.workspace import Workspace
 
@@ -82,7 +84,7 @@ def submit(
         properties=source.properties,
         submitted_by=user_name(),
     )
-    created = client.runs.create(new, submitter=submitter_variables() if plan.spec.target == "local" else None)
+    created = client.runs.create(new, submitter=submitter_variables(client, plan.spec))
     store_git_patch(client, created.run.id, source)
     return ScriptRun._known(experiment, created.run) if plan.type == SCRIPT_RUN else _sweep(experiment, created.run)
 
@@ -100,7 +102,7 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
         return _plan_other(config)
     settings = _merged(config)
     source = check_source(config.source_directory)
-    arguments, given_command, references = plan_data(settings)
+    arguments, given_command, data = plan_data(settings)
     command = command_text(given_command)
     script = _script(settings, source, command)
     environment = plan_environment(settings.environment, docker=settings.docker)
@@ -117,8 +119,12 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
         output_folders=_output_folders(settings),
         framework=str(settings.framework),
         communicator=str(settings.communicator),
-        gpus=settings._gpus,
-        data_references=references,
+        gpus=settings.resources.gpus if settings.resources.gpus is not None else settings._gpus,
+        resources=plan_resources(settings.resources),
+        max_attempts=settings.max_attempts,
+        data_references=data.references,
+        datasets=data.datasets,
+        outputs=data.outputs,
     )
     _refuse_data(settings)
     report_azure_only(settings)
@@ -142,14 +148,20 @@ def _plan_other(config: Any) -> Plan:
 
 def check_datastores(workspace: Workspace, spec: RunSpec) -> None:
     """Raises NotFound: the run's data is on a datastore that its workspace does not have."""
-    if spec.data_references:
+    used = datastores_of(spec)
+    if used:
         known = list_datastores(workspace)
-        for name in datastore_names(spec.data_references):
+        for name in used:
             get_document(known, name)
 
 
-def submitter_variables() -> Dict[str, str]:
-    """Return this process's environment variables, those that are no valid text left out."""
+def submitter_variables(client: Client, spec: RunSpec) -> Optional[Dict[str, str]]:
+    """Return this process's variables for a run on this very machine, those that are no valid text left out.
+
+    A server that is reached over the network gets none: they are about another machine, and secrets are among them.
+    """
+    if spec.target != "local" or client.address.kind != "unix":
+        return None
     found = {}
     for name, value in os.environ.items():
         try:

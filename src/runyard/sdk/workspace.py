@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core import records
     from runyard.sdk.compute import ComputeTarget
+    from runyard.sdk.dataset import AnyDataset
     from runyard.sdk.datastore import Datastore
     from runyard.sdk.environment import Environment
     from runyard.sdk.experiment import Experiment
+    from runyard.sdk.keyvault import Keyvault
+    from runyard.sdk.model import Model
     from runyard.sdk.run import Run
 
 DEFAULT_NAME = "default"
@@ -45,10 +48,11 @@ class Workspace:
         auth: Any = None,
         sku: str = "basic",
         tags: Optional[Dict[str, str]] = None,
+        _client: Optional[Client] = None,
         **_kwargs: Any,
     ) -> None:
         name = check_workspace_name(workspace_name or DEFAULT_NAME)
-        self._client: Client = get_client()
+        self._client: Client = _client or get_client()
         self._record: Optional[records.Workspace] = self._client.workspaces.put(
             name, subscription_id=subscription_id or "", resource_group=resource_group or "", tags=tags
         )
@@ -198,11 +202,14 @@ class Workspace:
 
         return CallableDict((target.name, target) for target in ComputeTarget.list(self))
 
-    # What this version cannot register is not there: these are empty, and `name in ws.models` is an honest no.
+    # What this version cannot register is not there: these are empty, and `name in ws.webservices` is an honest no.
 
     @property
-    def datasets(self) -> CallableDict[Any]:
-        return CallableDict()
+    def datasets(self) -> CallableDict[AnyDataset]:
+        """The latest version of each registered dataset, by name."""
+        from runyard.sdk.dataset import Dataset  # as above
+
+        return CallableDict(Dataset.get_all(self).items())
 
     @property
     def environments(self) -> CallableDict[Environment]:
@@ -212,8 +219,11 @@ class Workspace:
         return CallableDict(list_all(self))
 
     @property
-    def models(self) -> CallableDict[Any]:
-        return CallableDict()
+    def models(self) -> CallableDict[Model]:
+        """The latest version of each model, by name."""
+        from runyard.sdk.model import Model  # as above
+
+        return CallableDict((model.name, model) for model in Model.list(self, latest=True))
 
     @property
     def webservices(self) -> CallableDict[Any]:
@@ -259,8 +269,11 @@ class Workspace:
             raise UserErrorException(f"A default compute target is of type 'CPU' or 'GPU', not {type!r}.")
         return ComputeTarget(self, f"{type.lower()}-cluster")
 
-    def get_default_keyvault(self) -> NoReturn:
-        refuse("`Workspace.get_default_keyvault`")
+    def get_default_keyvault(self) -> Keyvault:
+        """Return the secrets of this workspace."""
+        from runyard.sdk.keyvault import Keyvault  # as above
+
+        return Keyvault(self)
 
     def get_mlflow_tracking_uri(self, with_auth: bool = False) -> NoReturn:
         """Raises: UserErrorException, as Azure's does where azureml-mlflow is not installed."""
@@ -305,7 +318,9 @@ class Workspace:
 
     def write_config(self, path: Optional[str] = None, file_name: Optional[str] = None) -> None:
         """Write `<path>/.azureml/config.json` (or into an existing `aml_config`), which from_config() finds."""
-        config = WorkspaceConfig(self.name, self.subscription_id, self.resource_group)
+        address = self._client.address
+        url = str(address) if address.kind == "tcp" else ""
+        config = WorkspaceConfig(self.name, self.subscription_id, self.resource_group, url)
         write_config(config, path or os.getcwd(), file_name or "config.json")
 
     def __repr__(self) -> str:
@@ -323,4 +338,5 @@ class Workspace:
 
 def _from_file(path: str, auth: Any) -> Workspace:
     config = read_config(path)
-    return Workspace(config.subscription_id, config.resource_group, config.workspace_name, auth=auth)
+    client = get_client(config.runyard_url, path)
+    return Workspace(config.subscription_id, config.resource_group, config.workspace_name, auth=auth, _client=client)

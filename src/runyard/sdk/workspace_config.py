@@ -15,6 +15,7 @@ class WorkspaceConfig(NamedTuple):
     workspace_name: str
     subscription_id: str = ""
     resource_group: str = ""
+    runyard_url: str = ""  # the team's server; "": whichever is used otherwise
 
 
 def find_config(start: str, file_name: Optional[str] = None) -> Optional[str]:
@@ -40,14 +41,16 @@ def read_config(path: str) -> WorkspaceConfig:
     """
     found = _read_json(path)
     name = found.get("workspace_name")
+    url = str(found.get("runyard_url") or "")
     if name:
         return WorkspaceConfig(
-            str(name), str(found.get("subscription_id") or ""), str(found.get("resource_group") or "")
+            str(name), str(found.get("subscription_id") or ""), str(found.get("resource_group") or ""), url
         )
     parts = str(found.get("Scope") or "").strip("/").split("/")
     scope = dict(zip((part.lower() for part in parts[::2]), parts[1::2]))
     if "workspaces" in scope:
-        return WorkspaceConfig(scope["workspaces"], scope.get("subscriptions", ""), scope.get("resourcegroups", ""))
+        subscription, group = scope.get("subscriptions", ""), scope.get("resourcegroups", "")
+        return WorkspaceConfig(scope["workspaces"], subscription, group, url)
     raise UserErrorException(
         f"The file {path} names no workspace. Found the keys: {', '.join(sorted(found)) or 'none'}.\n"
         'It should look like {"workspace_name": "…", "subscription_id": "…", "resource_group": "…"}.'
@@ -66,6 +69,7 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
         "subscription_id": config.subscription_id,
         "resource_group": config.resource_group,
         "workspace_name": config.workspace_name,
+        **({"runyard_url": config.runyard_url} if config.runyard_url else {}),
     }
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump(text, file, indent=4)

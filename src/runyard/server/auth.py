@@ -7,10 +7,7 @@ the raw path; everything else needs a principal, and a path that nobody serves n
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import hmac
 import re
-import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from html import escape
 from typing import Any
@@ -18,77 +15,22 @@ from urllib.parse import parse_qs
 
 from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError
 from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, LimitedBody, Receive, fault_of, too_large
-from runyard.server.hosts import Names, came_from_elsewhere, foreign_page, is_unix, values_of
+from runyard.server.credentials import Credentials, Scope
+from runyard.server.hosts import AnyNames, came_from_elsewhere, foreign_page, is_unix, values_of
 from runyard.server.idle import Activity
-from runyard.server.permissions import Owner, Principal, RunPrincipal
+from runyard.server.revocation import WhileValid
 from runyard.server.security_headers import Send, answer, refuse, secured, securing
-from runyard.server.signin import SIGNIN_PREFIX, Signin, clean_next
-from runyard.store.base import RunStore
+from runyard.server.signin import SIGNIN_PREFIX, clean_next
 
-Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 HEALTH = b"/api/v1/health"
 _SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
 _ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
 _ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
-_MOST_CACHED = 4096
-_CACHED_S = 5.0  # after this long a deleted run's token is dead
 
 
-class Credentials:
-    """Tells who a request is from. Only hashes of tokens are kept."""
-
-    def __init__(
-        self, *, token: str, store: RunStore, signin: Signin, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self.signin = signin
-        self._owner_hash = _hash(token.encode())
-        self._store = store
-        self._clock = clock
-        self._runs: dict[str, tuple[RunPrincipal, float]] = {}
-
-    async def find_principal(self, scope: Scope) -> tuple[Principal, bool] | None:
-        """Return who it is, and whether a cookie said so."""
-        authorization = values_of(scope["headers"], b"authorization")
-        if len(authorization) > 1:
-            return None
-        if authorization:
-            principal = await self._by_bearer(authorization[0])
-            return None if principal is None else (principal, False)
-        if is_unix(scope) or not self.has_session(scope):
-            return None
-        return Owner(), True
-
-    def has_session(self, scope: Scope) -> bool:
-        prefix = self.signin.cookie_name.encode() + b"="
-        pairs = [pair.strip() for value in values_of(scope["headers"], b"cookie") for pair in value.split(b";")]
-        found = [pair[len(prefix) :] for pair in pairs if pair.startswith(prefix)]
-        return len(found) == 1 and self.signin.is_session(found[0].decode("latin-1"))
-
-    async def _by_bearer(self, value: bytes) -> Principal | None:
-        scheme, _, token = value.partition(b" ")
-        if scheme.lower() != b"bearer" or not token or len(token) > 256:
-            return None
-        digest = _hash(token)
-        if hmac.compare_digest(digest, self._owner_hash):
-            return Owner()
-        known, until = self._runs.get(digest, (None, 0.0))
-        return known if known is not None and self._clock() < until else await self._find_run(digest)
-
-    async def _find_run(self, digest: str) -> RunPrincipal | None:
-        found = await asyncio.to_thread(self._store.find_token, digest)
-        if found is None:
-            self._runs.pop(digest, None)
-            return None
-        if len(self._runs) >= _MOST_CACHED:
-            self._runs.clear()
-        principal = RunPrincipal(*found)
-        self._runs[digest] = (principal, self._clock() + _CACHED_S)
-        return principal
-
-
-def guard(app: App, *, names: Names, credentials: Credentials, activity: Activity) -> App:
+def guard(app: App, *, names: AnyNames, credentials: Credentials, activity: Activity) -> App:
     """Return `app` behind the checks: Host, origin, principal, path, body, in this order."""
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,9 +39,10 @@ def guard(app: App, *, names: Names, credentials: Credentials, activity: Activit
             return
         if scope["type"] not in ("http", "websocket"):
             return
+        scope["scheme"] = names.scheme.decode()  # a proxy in front may have taken the TLS off
         refusal = await _check(scope, names, credentials)
         if refusal is None:
-            await _let_in(app, scope, receive, send, activity)
+            await _let_in(app, scope, receive, send, credentials=credentials, activity=activity)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         elif refusal == _SHOW_SIGNIN:
@@ -114,14 +57,14 @@ _Refusal = tuple[int, RunyardError]
 _SHOW_SIGNIN: _Refusal = (0, RunyardError("sign in"))
 
 
-async def _check(scope: Scope, names: Names, credentials: Credentials) -> _Refusal | None:
+async def _check(scope: Scope, names: AnyNames, credentials: Credentials) -> _Refusal | None:
     """Return why the request is not let in; None lets it in, with its principal in scope["state"]."""
     host = names.find_host(scope)
     if host is None:
         return 421, InvalidArgument(
             "This server does not answer to that name.", hint="Use the address that it printed."
         )
-    why = foreign_page(scope, host)
+    why = foreign_page(scope, host, names.scheme)
     if why:
         return 403, NotAllowed("The request was refused.", why=why)
     raw_path = scope.get("raw_path", b"")
@@ -132,7 +75,7 @@ async def _check(scope: Scope, names: Names, credentials: Credentials) -> _Refus
         return _SHOW_SIGNIN
     found = await credentials.find_principal(scope)
     if found is None:
-        return 401, _not_authenticated()
+        return _wrong_token(scope, credentials)
     principal, by_cookie = found
     if by_cookie and not _has_origin_if_needed(scope):
         return 403, NotAllowed("The request was refused.", why="A browser's change must say which page it is from.")
@@ -140,8 +83,14 @@ async def _check(scope: Scope, names: Names, credentials: Credentials) -> _Refus
         return 400, InvalidArgument(
             f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
         )
-    scope.setdefault("state", {})["principal"] = principal
+    scope.setdefault("state", {}).update(principal=principal, session=credentials.find_session(scope))
     return fault_of(scope) if scope["type"] == "http" else None
+
+
+def _wrong_token(scope: Scope, credentials: Credentials) -> _Refusal:
+    # Who sends no token at all does not guess: a browser that has to sign in.
+    has_token = bool(values_of(scope["headers"], b"authorization"))
+    return _too_many() if has_token and credentials.wrong_tries.is_too_many(scope) else (401, _not_authenticated())
 
 
 def _has_origin_if_needed(scope: Scope) -> bool:
@@ -149,7 +98,9 @@ def _has_origin_if_needed(scope: Scope) -> bool:
     return is_safe or bool(values_of(scope["headers"], b"origin"))
 
 
-async def _let_in(app: App, scope: Scope, receive: Receive, send: Send, activity: Activity) -> None:
+async def _let_in(
+    app: App, scope: Scope, receive: Receive, send: Send, *, credentials: Credentials, activity: Activity
+) -> None:
     if scope["type"] == "websocket":
         with activity.open():
             await app(scope, receive, securing(send))
@@ -161,9 +112,20 @@ async def _let_in(app: App, scope: Scope, receive: Receive, send: Send, activity
             await app(scope, body.receive, gate.send)
         else:
             with activity.open():
-                await app(scope, body.receive, gate.send)
+                await _while_valid(app, scope, body.receive, gate, credentials)
     except BodyTooLarge:
         await gate.finish()
+
+
+async def _while_valid(app: App, scope: Scope, receive: Receive, gate: _Gate, credentials: Credentials) -> None:
+    principal = scope["state"]["principal"]
+    with WhileValid(lambda: credentials.is_still(scope, principal)) as valid:
+        try:
+            await app(scope, receive, gate.send)
+        except asyncio.CancelledError:
+            if not valid.is_revoked:
+                raise
+            await gate.refuse(401, _not_authenticated())
 
 
 class _Gate:
@@ -186,9 +148,13 @@ class _Gate:
         await self._send(message)
 
     async def finish(self) -> None:
+        await self.refuse(413, too_large(self._body.limit))
+
+    async def refuse(self, status: int, error: RunyardError) -> None:
+        """Answer with an error where nothing was sent yet; half an answer is cut off by the server."""
         if not self._is_started:
             self._is_started = True
-            await refuse(self._send, 413, too_large(self._body.limit))
+            await refuse(self._send, status, error)
 
 
 async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) -> None:
@@ -206,12 +172,16 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
         target = clean_next(wanted[0])
     except (InvalidArgument, ValueError):
         target = "/"
-    has_session = credentials.has_session(scope)
-    if not has_session and not credentials.signin.take(code):
-        await _refuse(scope, send, 401, _not_authenticated())
+    if await credentials.has_session(scope):
+        await _lead_to(scope, send, target, [])
         return
-    headers = [] if has_session else [(b"set-cookie", credentials.signin.make_cookie().encode("ascii"))]
-    await _lead_to(scope, send, target, headers)
+    granted = credentials.signin.take(code)
+    if granted is None:
+        too_many = credentials.wrong_tries.is_too_many(scope)
+        await _refuse(scope, send, *(_too_many() if too_many else (401, _not_authenticated())))
+        return
+    cookie = credentials.signin.make_cookie(granted.token_id, is_secure=scope.get("scheme") == "https")
+    await _lead_to(scope, send, target, [(b"set-cookie", cookie.encode("ascii"))])
 
 
 async def _lead_to(scope: Scope, send: Send, target: str, headers: list[tuple[bytes, bytes]]) -> None:
@@ -235,10 +205,15 @@ def _signin_help() -> bytes:
 def _not_authenticated() -> NotAuthenticated:
     return NotAuthenticated(
         "The request has no valid token.",
-        why="This server answers only to who has its token.",
-        hint="Send `Authorization: Bearer …` with the content of `<home>/server/token`, or set RUNYARD_TOKEN.",
+        why="This server answers only to its owner, its users and its runs.",
+        hint="Sign in with `runyard login URL`, or set RUNYARD_TOKEN. The owner's token is in `<home>/server/token`; "
+        "an admin makes others with `runyard users add NAME`.",
     )
 
 
-def _hash(token: bytes) -> str:
-    return hashlib.sha256(token).hexdigest()
+def _too_many() -> _Refusal:
+    return 429, NotAuthenticated(
+        "Too many wrong tokens came from this address.",
+        why="The server counts them for a minute.",
+        hint="Look at RUNYARD_TOKEN, or sign in again with `runyard login`. A good token is let in at once.",
+    )

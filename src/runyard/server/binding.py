@@ -1,4 +1,4 @@
-"""The two sockets: a unix one that only the owner can open, and a loopback port for the browser."""
+"""The sockets: a unix one that only the owner can open, a loopback port for the browser, and a team's."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import logging
 import os
 import socket
 from contextlib import suppress
+from typing import Any
 
 from runyard.core.errors import ServerNotStarted
 
 logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
-_BACKLOG = 1024
+BACKLOG = 1024
 
 
 class UnixSocket:
@@ -54,7 +55,7 @@ def _bind_unix(path: str) -> socket.socket:
     before = os.umask(0o177)
     try:
         sock.bind(path)
-        sock.listen(_BACKLOG)
+        sock.listen(BACKLOG)
     except BaseException:
         sock.close()
         raise
@@ -69,6 +70,23 @@ def _inode_of(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def listen_on(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address of this machine; a name is looked up.
+
+    Raises:
+        ServerNotStarted: the name is unknown, the address is not ours, or the port is taken.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+        return _listening(family, address)
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise ServerNotStarted(
+            f"The server cannot listen on {host}, port {port}.",
+            why=f"{error}.",
+            hint="`ip address` lists the addresses of this machine, `ss -ltnp` who has which port.",
+        ) from error
 
 
 def bind_loopback(wanted: int, kept: int | None) -> socket.socket:
@@ -95,12 +113,17 @@ def bind_loopback(wanted: int, kept: int | None) -> socket.socket:
 
 
 def _bind_tcp(port: int) -> socket.socket:
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    return _listening(socket.AF_INET, (LOOPBACK, port))
+
+
+def _listening(family: int, address: Any) -> socket.socket:
+    # asyncio sends without delay on what it knows to be TCP; otherwise an answer in two pieces takes 40 ms.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         # Connections of the server before may linger in TIME_WAIT; a listener of somebody else still is an error.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((LOOPBACK, port))
-        sock.listen(_BACKLOG)
+        sock.bind(address)
+        sock.listen(BACKLOG)
     except BaseException:
         sock.close()
         raise

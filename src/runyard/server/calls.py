@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
 
+from runyard.core.errors import NotAllowed
 from runyard.core.names import check_run_id
 from runyard.core.records import Run
-from runyard.server.permissions import Principal, authorize
+from runyard.server.permissions import Principal, UserPrincipal, authorize
 from runyard.server.services import Services
 
 
@@ -22,6 +24,15 @@ class Call:
         if run_id is not None:
             check_run_id(run_id)
         authorize(self.principal, verb, run_id, store=self.services.store)
+
+    def may_make(self, verb: str, *, is_there: Callable[[], bool]) -> None:
+        """Raise unless who asks may do this. To a user for whom the thing is there already, reading it is enough."""
+        try:
+            self.may(verb)
+        except NotAllowed:
+            if not isinstance(self.principal, UserPrincipal) or not is_there():
+                raise
+            self.may("read_workspace")
 
     def readable_run(self, run_id: str) -> Run:
         """Return the run when who asks may read it."""

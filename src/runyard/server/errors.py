@@ -28,6 +28,7 @@ STATUS = {
     "MissingContent": 409,
     "NotAllowed": 403,
     "NotAuthenticated": 401,
+    "NotTrusted": 502,
     "SubmitRejected": 422,
     "SnapshotRejected": 422,
     "NotYetSupported": 501,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runyard import __version__
 from runyard.core.folders import database_file, token_file
 from runyard.core.runtime_folder import runtime_folder, socket_path
+from runyard.core.server_settings import read_server_settings
 from runyard.core.settings import Settings
 from runyard.server.binding import LOOPBACK, UnixSocket, bind_loopback
 from runyard.server.idle import Activity, should_leave
@@ -19,6 +21,7 @@ from runyard.server.token_file import ensure_token
 if TYPE_CHECKING:
     from runyard.server.loop import PrivateServer
     from runyard.server.services import Services
+    from runyard.server.team_port import TeamPort
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +56,24 @@ def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
 def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callable[[], None]) -> None:
     # These take most of a start, and a second server has left before.
     from runyard.server.app import create_app
-    from runyard.server.auth import Credentials, guard
+    from runyard.server.auth import guard
+    from runyard.server.credentials import Credentials
     from runyard.server.hosts import Names
-    from runyard.server.loop import PrivateServer
+    from runyard.server.loop import Listening, PrivateServer
     from runyard.server.services import open_services
     from runyard.server.signin import Signin
     from runyard.server.signin_route import router
+    from runyard.server.team_port import open_team_port
     from runyard.store import open_store
 
-    store = open_store(database_file(settings.home))
+    ours = read_server_settings(settings.home)
+    team = open_team_port(ours, settings.home)
+    if team is not None:
+        settings = replace(settings, idle_stop_s=0.0)  # others count on it
+    if ours.amlcompute_engine:
+        settings = replace(settings, amlcompute_engine=ours.amlcompute_engine)
+    store = open_store(ours.database or database_file(settings.home))
+    store.claim()
     tcp = bind_loopback(settings.port, _kept_port(store))
     port = tcp.getsockname()[1]
     store.set_value(_PORT, str(port))
@@ -69,7 +81,10 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     server: PrivateServer
     services = open_services(
         settings,
-        _address(settings, unix.path, port),
+        _address(settings, unix.path, team.url if team else f"http://{LOOPBACK}:{port}"),
+        node_address=team.node_address if team else None,
+        server_settings=ours,
+        listens_on=_addresses(unix.path, port, team),
         activity=activity,
         stop=lambda: server.leave("asked to"),
         store=store,
@@ -80,8 +95,12 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
         guarded = guard(app, names=Names(port), credentials=credentials, activity=activity)
-        server = PrivateServer(guarded, unix=unix, on_ready=on_ready, is_idle=lambda: _is_idle(services))
-        logger.info("Runyard %s serves %s on %s and port %d.", __version__, settings.home, unix.path, port)
+        others = None
+        if team is not None:
+            outside = guard(app, names=team.names, credentials=credentials, activity=activity)
+            others = Listening(team.listener, team.context, outside)
+        server = PrivateServer(guarded, unix=unix, on_ready=on_ready, is_idle=lambda: _is_idle(services), team=others)
+        logger.info("Runyard %s serves %s on %s.", __version__, settings.home, ", ".join(services.listens_on))
         server.run([*unix.listeners, tcp])
         logger.info("Leaving: %s. Live runs go on.", server.reason)
     finally:
@@ -100,7 +119,15 @@ def _kept_port(store: Any) -> int | None:
     return int(found) if found is not None and found.isdigit() else None
 
 
-def _address(settings: Settings, path: str, port: int) -> dict[str, Any]:
+def _addresses(path: str, port: int, team: TeamPort | None) -> tuple[str, ...]:
+    """Return where this server answers; a certificate that made itself comes with what to trust it by."""
+    own = (f"unix://{path}", f"http://{LOOPBACK}:{port}")
+    if team is None:
+        return own
+    return (*own, f"{team.url}#sha256={team.fingerprint}" if team.fingerprint else team.url)
+
+
+def _address(settings: Settings, path: str, web_url: str) -> dict[str, Any]:
     """Return `client.address.Address` of this server as a dict, without a token: each run gets its own."""
     return {
         "kind": "unix",
@@ -109,7 +136,7 @@ def _address(settings: Settings, path: str, port: int) -> dict[str, Any]:
         "port": None,
         "token": "",
         "home": str(settings.home),
-        "web_url": f"http://{LOOPBACK}:{port}",
+        "web_url": web_url,
     }
 
 

@@ -7,23 +7,36 @@ import logging
 import resource
 import signal
 import socket
+import ssl
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from uvicorn.config import Config
 from uvicorn.server import Server
 
-from runyard.server.binding import UnixSocket
-from runyard.server.protocol import LimitedProtocol
+from runyard.server.binding import BACKLOG, UnixSocket
+from runyard.server.protocol import LimitedProtocol, Lobby, TeamProtocol
 
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_S = 75  # longer than any pause of a supervisor between two requests
 _FINISH_S = 5
 _TICK_S = 1.0
+_GOODBYE_S = 0.5  # a client with an idle connection does not notice that we leave
+
+
+@dataclass(frozen=True)
+class Listening:
+    """One more socket, with an app of its own."""
+
+    listener: socket.socket
+    context: ssl.SSLContext | None
+    app: Any
 
 
 class PrivateServer(Server):
@@ -37,23 +50,11 @@ class PrivateServer(Server):
         on_ready: Callable[[], None],
         is_idle: Callable[[], bool],
         protocol: type[LimitedProtocol] = LimitedProtocol,
+        team: Listening | None = None,
     ) -> None:
-        super().__init__(
-            Config(
-                app,
-                http=protocol,
-                ws="none",
-                loop="asyncio",
-                interface="asgi3",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_S,
-                timeout_graceful_shutdown=_FINISH_S,
-            )
-        )
+        super().__init__(_config(app, protocol))
         self.reason = ""
+        self._team = team
         self._unix = unix
         self._protocol = protocol
         self._on_ready = on_ready
@@ -76,6 +77,7 @@ class PrivateServer(Server):
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         await super().startup(sockets)
+        await self._listen_for_team()
         await self.on_tick(0)
         self._on_ready()
 
@@ -94,6 +96,27 @@ class PrivateServer(Server):
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
             except asyncio.TimeoutError:
                 pass
+
+    async def _listen_for_team(self) -> None:
+        """uvicorn itself would speak TLS on all of its sockets or on none."""
+        if self._team is None:
+            return
+        config = _config(self._team.app, TeamProtocol)
+        patience: dict[str, Any] = {}
+        if self._team.context is not None:
+            patience["ssl_handshake_timeout"] = TeamProtocol.head_s
+            if sys.version_info >= (3, 11):
+                patience["ssl_shutdown_timeout"] = _GOODBYE_S
+        state, app_state, lobby = self.server_state, self.lifespan.state, Lobby()
+        self.servers.append(
+            await asyncio.get_running_loop().create_server(
+                lambda: TeamProtocol(config=config, server_state=state, app_state=app_state, lobby=lobby),
+                sock=self._team.listener,
+                ssl=self._team.context,
+                backlog=BACKLOG,
+                **patience,
+            )
+        )
 
     async def _listen_again(self) -> None:
         listener = self._unix.find_again()
@@ -118,6 +141,22 @@ class PrivateServer(Server):
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.remove_signal_handler(number)
+
+
+def _config(app: Any, protocol: type[LimitedProtocol]) -> Config:
+    return Config(
+        app,
+        http=protocol,
+        ws="none",
+        loop="asyncio",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=_KEEP_ALIVE_S,
+        timeout_graceful_shutdown=_FINISH_S,
+    )
 
 
 def _raise_file_limit() -> None:

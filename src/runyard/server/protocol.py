@@ -20,6 +20,7 @@ class LimitedProtocol(HttpToolsProtocol):
     answer_s = 60.0  # of a peer that does not take its answer
     most_tcp = 512  # anybody on this machine can open these
     most_unix = 4096
+    is_public = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
         self.is_refused = False
@@ -30,8 +31,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.is_unix = transport.get_extra_info("socket").family == socket.AF_UNIX
         super().connection_made(transport)
         most = self.most_unix if self.is_unix else self.most_tcp
-        if sum(peer.is_unix == self.is_unix for peer in self.connections) > most:  # type: ignore[union-attr]  # all are ours
+        if sum(self._is_like(peer) for peer in self.connections) > most:
             self._refuse(503, b"Too many connections.")
+
+    def _is_like(self, peer: Any) -> bool:
+        return (peer.is_unix, peer.is_public) == (self.is_unix, self.is_public)
 
     def data_received(self, data: bytes) -> None:
         if self.is_refused:
@@ -97,3 +101,39 @@ class LimitedProtocol(HttpToolsProtocol):
         head = b"content-type: text/plain\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % len(text)
         self.transport.write(STATUS_LINE[status] + head + text)
         self.transport.close()
+
+
+class Lobby:
+    """Connections whose TLS handshake is not over: anybody can open them, and each takes a file of ours."""
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._since: dict[TeamProtocol, float] = {}
+
+    def enter(self, guest: TeamProtocol) -> None:
+        """Raises ConnectionRefusedError, upon which asyncio drops the connection."""
+        if len(self._since) >= self._most:
+            oldest = time.monotonic() - guest.head_s  # a handshake that takes longer is given up
+            self._since = {known: since for known, since in self._since.items() if since > oldest}
+        if len(self._since) >= self._most:
+            raise ConnectionRefusedError("too many connections have not shaken hands yet")
+        self._since[guest] = time.monotonic()
+
+    def leave(self, guest: TeamProtocol) -> None:
+        self._since.pop(guest, None)
+
+
+class TeamProtocol(LimitedProtocol):
+    """On a team's port, where each node of each run keeps a connection."""
+
+    most_tcp = 4096
+    is_public = True
+
+    def __init__(self, *args: Any, lobby: Lobby, **kwargs: Any) -> None:
+        self._lobby = lobby
+        lobby.enter(self)
+        super().__init__(*args, **kwargs)
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
+        self._lobby.leave(self)
+        super().connection_made(transport)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from runyard.artifacts.content import ContentStore
 from runyard.core.errors import NotFound
-from runyard.server.permissions import Owner, Principal, RunPrincipal
+from runyard.server.permissions import Principal, RunPrincipal
 from runyard.store.base import RunStore
 
 MAX_KNOWN_IDS = 500_000
@@ -25,7 +25,7 @@ class Reach:
 
     def check(self, principal: Principal, ids: Sequence[str]) -> None:
         """Raise NotFound unless `principal` may read all of `ids` (chunks or trees)."""
-        if isinstance(principal, Owner):
+        if not isinstance(principal, RunPrincipal):
             return
         left = set(ids) - self._snapshot_ids(principal)
         if left:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -14,13 +14,15 @@ from runyard.artifacts.filesystem import FilesystemStore
 from runyard.core.folders import artifact_folder, database_file, server_folder
 from runyard.core.names import make_uuid
 from runyard.core.records import DEFAULT_WORKSPACE, Workspace
+from runyard.core.server_settings import ServerSettings
 from runyard.core.settings import Settings
-from runyard.engine.backends import Backends
+from runyard.engine.backends import Given
 from runyard.engine.engine import Engine
 from runyard.server.collecting import Collecting
 from runyard.server.growth import Growth
 from runyard.server.idle import Activity
 from runyard.server.reach import Reach
+from runyard.server.vault import Vault
 from runyard.store import open_store
 from runyard.store.base import RunStore
 
@@ -42,9 +44,13 @@ class Services:
     server_id: str
     activity: Activity
     growth: Growth
+    nodes: Growth  # nodes of a run that wait for news from each other
     reach: Reach
     collecting: Collecting
+    vault: Vault
     stop: Callable[[], None] = _stay
+    server_settings: ServerSettings = field(default_factory=ServerSettings)
+    listens_on: Sequence[str] = ()  # all addresses, for people
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     def close(self) -> None:
@@ -58,10 +64,13 @@ def open_services(
     settings: Settings,
     address: Mapping[str, Any],
     *,
+    node_address: Mapping[str, Any] | None = None,
+    server_settings: ServerSettings | None = None,
+    listens_on: Sequence[str] = (),
     activity: Activity | None = None,
     stop: Callable[[], None] = _stay,
     store: RunStore | None = None,
-    backends: Backends | None = None,
+    backends: Given | None = None,
 ) -> Services:
     """Open store, artifacts and engine below `settings.home` and start the engine's loop.
 
@@ -74,14 +83,16 @@ def open_services(
     content = ContentStore(artifacts, opened)
     content.clean()
     collecting = Collecting(opened, content, Collector(content, artifacts, opened))
-    growth = Growth()
+    growth, nodes = Growth(), Growth()
     engine = Engine(
         settings=settings,
         store=opened,
         artifacts=artifacts,
         backends=backends,
         address=address,
+        node_address=node_address,
         on_change=growth.notify,
+        on_node=nodes.notify,
         hold_snapshot=content.hold_snapshot,
         on_delete=collecting.note,
     )
@@ -95,9 +106,13 @@ def open_services(
         server_id=_server_id(opened),
         activity=activity or Activity(),
         growth=growth,
+        nodes=nodes,
         reach=Reach(opened, content),
         collecting=collecting,
+        vault=Vault(opened, settings.home),
         stop=stop,
+        server_settings=server_settings or ServerSettings(),
+        listens_on=listens_on,
     )
     opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))
     engine.start()

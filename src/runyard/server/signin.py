@@ -13,6 +13,7 @@ import re
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 from runyard.core.errors import InvalidArgument
@@ -25,6 +26,22 @@ _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CODE_LENGTH = 43  # 32 bytes in base64 without padding
 
 
+@dataclass(frozen=True)
+class Pass:
+    """What a code was made for: a session of the user who has that token, or of the owner (None)."""
+
+    token_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Session:
+    """A browser that signed in."""
+
+    nonce: str
+    until: float
+    token_id: int | None = None  # of the user's token that the link was made with; None: the owner's
+
+
 class Signin:
     """Codes and cookies of one server. Used from the event loop and from worker threads."""
 
@@ -33,10 +50,12 @@ class Signin:
         self._server_id = server_id
         self._key = hashlib.sha256(b"runyard cookie\0" + token.encode()).digest()
         self._clock = clock
-        self._codes: dict[bytes, float] = {}
+        self._codes: dict[bytes, tuple[float, Pass]] = {}
 
-    def make_path(self, next_path: str) -> str:
+    def make_path(self, next_path: str, token_id: int | None = None) -> str:
         """Return a path that signs in whoever opens it first, within twelve hours, and leads on to `next_path`.
+
+        The session is that of the user with the token `token_id`, and ends with that token.
 
         Raises:
             InvalidArgument: `next_path` is not a path of this server.
@@ -44,27 +63,38 @@ class Signin:
         local = clean_next(next_path)
         self._forget_old_codes()
         code = urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
-        self._codes[_digest(code)] = self._clock() + CODE_S
+        self._codes[_digest(code)] = (self._clock() + CODE_S, Pass(token_id))
         return f"{SIGNIN_PREFIX}{code}?next={quote(local, safe='')}"
 
-    def take(self, code: str) -> bool:
-        """Use a code up; whether it was good."""
+    def take(self, code: str) -> Pass | None:
+        """Use a code up; None when it was not good."""
         # `pop` is one step, so of two browsers with one code only one gets in.
-        until = self._codes.pop(_digest(code), None) if len(code) == _CODE_LENGTH else None
-        return until is not None and self._clock() <= until
+        until, found = self._codes.pop(_digest(code), (0.0, None)) if len(code) == _CODE_LENGTH else (0.0, None)
+        return found if self._clock() <= until else None
 
-    def make_cookie(self) -> str:
-        """Return the value of a `Set-Cookie` header."""
+    def make_cookie(self, token_id: int | None = None, *, is_secure: bool = False) -> str:
+        """Return the value of a `Set-Cookie` header; `is_secure`: for a browser that came over TLS."""
         text = f"{int(self._clock()) + COOKIE_S}.{os.urandom(16).hex()}"
-        flags = f"Path=/; Max-Age={COOKIE_S}; HttpOnly; SameSite=Strict"
-        return f"{self.cookie_name}={text}.{self._sign(text)}; {flags}"
+        if token_id is not None:
+            text += f".{token_id}"
+        return self._cookie(f"{text}.{self._sign(text)}", COOKIE_S) + ("; Secure" if is_secure else "")
 
-    def is_session(self, value: str) -> bool:
-        """Whether a cookie's value was made by us and has not expired."""
+    def make_end(self) -> str:
+        """Return the `Set-Cookie` header's value that takes the cookie away."""
+        return self._cookie("", 0)
+
+    def find_session(self, value: str) -> Session | None:
+        """Return the session that a cookie's value names, when we made it and it has not expired."""
         text, _, signature = value.rpartition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode("utf-8", "replace")):
-            return False
-        return float(text.partition(".")[0]) > self._clock()
+            return None
+        until, nonce, *token_id = text.split(".")
+        if float(until) <= self._clock():
+            return None
+        return Session(nonce, float(until), int(token_id[0]) if token_id else None)
+
+    def _cookie(self, value: str, max_age_s: int) -> str:
+        return f"{self.cookie_name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict"
 
     def _sign(self, text: str) -> str:
         message = f"{self._server_id}.{text}".encode("utf-8", "replace")
@@ -72,7 +102,7 @@ class Signin:
 
     def _forget_old_codes(self) -> None:
         now = self._clock()
-        for digest, until in list(self._codes.items()):
+        for digest, (until, _) in list(self._codes.items()):
             if until < now or len(self._codes) >= _MOST_CODES:
                 self._codes.pop(digest, None)
 

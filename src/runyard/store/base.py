@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from runyard.core.filters import Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
+from runyard.core.users import Access, User
 
 if TYPE_CHECKING:
     import numpy as np
@@ -140,6 +141,13 @@ class RunStore(ABC):
     checked by the caller. Unknown ids raise NotFound; what the disk or database refuses raises StoreUnavailable.
     """
 
+    def claim(self) -> None:  # noqa: B027  # a database in the home is claimed by the home's lock
+        """Be the only server of this database until `close`: two would both decide about its runs.
+
+        Raises:
+            StoreUnavailable: another server has it.
+        """
+
     @abstractmethod
     def close(self) -> None: ...
 
@@ -149,6 +157,51 @@ class RunStore(ABC):
 
     @abstractmethod
     def set_value(self, key: str, value: str) -> None: ...
+
+    # Users of a team's server. `token_hash` is the SHA-256 of a token, in hex.
+    @abstractmethod
+    def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
+        """Make a user with a first token.
+
+        Raises:
+            Conflict: there is one of that name.
+        """
+
+    @abstractmethod
+    def get_user(self, name: str) -> User: ...
+
+    @abstractmethod
+    def list_users(self) -> list[User]:
+        """By name."""
+
+    @abstractmethod
+    def set_user_role(self, name: str, role: str) -> User: ...
+
+    @abstractmethod
+    def remove_user(self, name: str) -> None:
+        """Remove the user with all tokens; an unknown name is no error."""
+
+    @abstractmethod
+    def add_user_token(self, name: str, *, label: str, token_hash: str) -> User:
+        """Raises: Conflict: the user has a token of that label."""
+
+    @abstractmethod
+    def replace_user_tokens(self, name: str, *, label: str, token_hash: str) -> User:
+        """Put one token in the place of all that the user has. One transaction."""
+
+    @abstractmethod
+    def remove_user_token(self, name: str, label: str) -> User:
+        """Remove one token; an unknown label is no error."""
+
+    @abstractmethod
+    def find_access(self, token_hash: str) -> Access | None: ...
+
+    @abstractmethod
+    def find_access_by_id(self, token_id: int) -> Access | None: ...
+
+    @abstractmethod
+    def note_token_seen(self, token_id: int) -> None:
+        """Stamp the token's last use; an unknown id is no error."""
 
     @abstractmethod
     def put_workspace(self, workspace: Workspace) -> Workspace:
@@ -223,8 +276,8 @@ class RunStore(ABC):
     ) -> Asset: ...
 
     @abstractmethod
-    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
-        """Delete all versions; an unknown name is no error."""
+    def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
+        """Delete one version, or all; what is not there is no error."""
 
     @abstractmethod
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
@@ -281,6 +334,19 @@ class RunStore(ABC):
     @abstractmethod
     def start_attempt(self, run_id: str, *, token_hash: str, waits_for: str = "") -> Run:
         """Count the attempt up, record its token's hash, and set the status Queued. One transaction."""
+
+    @abstractmethod
+    def fence_attempt(
+        self, run_id: str, attempt: int, *, code: str = "", why: str = "", host: str = "", is_over: bool = False
+    ) -> Run:
+        """Record that the present attempt was given up, and set the status Queued. One transaction.
+
+        Again, with `is_over`, when nothing of it lives any more; the reason that was given first stays.
+
+        Raises:
+            InvalidTransition: the run has ended.
+            Conflict: `attempt` is not the run's present attempt.
+        """
 
     @abstractmethod
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from runyard.core.errors import Conflict, InvalidTransition, NotFound
-from runyard.core.records import Asset, Experiment, NewRun, Phase, Run, RunFile
+from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile
 from runyard.core.statuses import RunStatus, check_transition
 
 
@@ -50,6 +50,21 @@ def check_same_request(run: Run, new: NewRun) -> None:
         )
 
 
+def no_user(name: str) -> NotFound:
+    return NotFound(f"There is no user `{name}`.", hint="`runyard users list` names them.")
+
+
+def user_is_taken(name: str) -> Conflict:
+    return Conflict(
+        f"There is a user `{name}` already.",
+        hint=f"`runyard users rotate {name}` makes a new token in the place of all that user's tokens.",
+    )
+
+
+def label_is_taken(name: str, label: str) -> Conflict:
+    return Conflict(f"User `{name}` has a token `{label}` already.", hint="Choose another --label.")
+
+
 def moved(
     run: Run,
     status: RunStatus,
@@ -61,12 +76,8 @@ def moved(
     waits_for: str | None = None,
 ) -> Run:
     """Return the run in its next status. See RunStore.set_status."""
-    if attempt is not None and attempt != run.attempt:
-        raise Conflict(
-            f"Run `{run.id}` is in attempt {run.attempt}, not {attempt}.",
-            why="A later attempt has taken over.",
-            hint=f"Look at it with `runyard runs show {run.id}`.",
-        )
+    if attempt is not None:
+        _check_attempt(run, attempt)
     if status is run.status:
         return run if waits_for is None else replace(run, waits_for=waits_for)
     if expected is not None and run.status not in expected:
@@ -79,6 +90,22 @@ def moved(
     return _stamped(run, status, now, error=error, waits_for=waits_for or "")
 
 
+def fenced(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: str, is_over: bool) -> Run:
+    """Return the run with its present attempt given up. See RunStore.fence_attempt."""
+    _check_attempt(run, attempt)
+    if run.status.is_terminal:
+        check_transition(run.id, run.status, RunStatus.QUEUED)
+    ended_at = now if is_over else None
+    if run.is_fenced:
+        last = run.attempts[-1]
+        return replace(run, attempts=[*run.attempts[:-1], replace(last, ended_at=last.ended_at or ended_at)])
+    given_up = Attempt(attempt, given_up_at=now, ended_at=ended_at, code=code, why=why, host=host)
+    known = replace(run, attempts=[*run.attempts, given_up])
+    if run.status is RunStatus.QUEUED:
+        return replace(known, waits_for="")
+    return _stamped(known, RunStatus.QUEUED, now, error=None, waits_for="")
+
+
 def attempted(run: Run, *, now: datetime, waits_for: str) -> Run:
     """Return the run with its next attempt queued."""
     if run.status.is_terminal:
@@ -87,6 +114,15 @@ def attempted(run: Run, *, now: datetime, waits_for: str) -> Run:
     if run.status is RunStatus.QUEUED:
         return replace(counted, waits_for=waits_for)
     return _stamped(counted, RunStatus.QUEUED, now, error=None, waits_for=waits_for)
+
+
+def _check_attempt(run: Run, attempt: int) -> None:
+    if attempt != run.attempt:
+        raise Conflict(
+            f"Run `{run.id}` is in attempt {run.attempt}, not {attempt}.",
+            why="A later attempt has taken over.",
+            hint=f"Look at it with `runyard runs show {run.id}`.",
+        )
 
 
 def wished(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
@@ -234,6 +270,12 @@ def made_asset(
 
 def changed_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
     return replace(asset, document=dict(document), updated_at=now)
+
+
+def chunks_of(asset: Asset) -> set[str]:
+    """Return the content that an asset is made of, such as a model's files."""
+    files = asset.document.get("files") if asset.kind == "model" else None
+    return {chunk for file in files or () for chunk in file.get("chunks", ())}
 
 
 def no_asset(kind: str, name: str, version: int | None) -> NotFound:

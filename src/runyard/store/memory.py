@@ -11,6 +11,7 @@ from runyard.core.errors import Conflict, NotFound
 from runyard.core.names import make_uuid
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
+from runyard.core.users import Access, User
 from runyard.store.base import Chart, References, RunPage, RunQuery, RunStore, SegmentPart, Series
 from runyard.store.changes import (
     attempted,
@@ -20,6 +21,8 @@ from runyard.store.changes import (
     check_next_event,
     check_same_request,
     checked_file,
+    chunks_of,
+    fenced,
     has_experiments,
     has_runs,
     made,
@@ -33,6 +36,7 @@ from runyard.store.changes import (
 from runyard.store.charts import chart_of_series
 from runyard.store.memory_metrics import MemoryMetrics
 from runyard.store.memory_query import find_page
+from runyard.store.memory_users import MemoryUsers
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -49,6 +53,7 @@ class MemoryStore(RunStore):
         self._clock = clock
         self._lock = threading.RLock()
         self._values: dict[str, str] = {}
+        self._users = MemoryUsers(clock)
         self._workspaces: dict[str, Workspace] = {}
         self._experiments: dict[tuple[str, str], Experiment] = {}
         self._assets: dict[tuple[str, str, str], list[Asset]] = {}
@@ -72,6 +77,39 @@ class MemoryStore(RunStore):
 
     def set_value(self, key: str, value: str) -> None:
         self._values[key] = value
+
+    def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
+        return self._users.add(name, role=role, label=label, token_hash=token_hash)
+
+    def get_user(self, name: str) -> User:
+        return self._users.get(name)
+
+    def list_users(self) -> list[User]:
+        return self._users.list_users()
+
+    def set_user_role(self, name: str, role: str) -> User:
+        return self._users.set_role(name, role)
+
+    def remove_user(self, name: str) -> None:
+        self._users.remove(name)
+
+    def add_user_token(self, name: str, *, label: str, token_hash: str) -> User:
+        return self._users.add_token(name, label=label, token_hash=token_hash)
+
+    def replace_user_tokens(self, name: str, *, label: str, token_hash: str) -> User:
+        return self._users.replace_tokens(name, label=label, token_hash=token_hash)
+
+    def remove_user_token(self, name: str, label: str) -> User:
+        return self._users.remove_token(name, label)
+
+    def find_access(self, token_hash: str) -> Access | None:
+        return self._users.find(lambda _, found: found == token_hash)
+
+    def find_access_by_id(self, token_id: int) -> Access | None:
+        return self._users.find(lambda id, _: id == token_id)
+
+    def note_token_seen(self, token_id: int) -> None:
+        self._users.note_seen(token_id)
 
     def put_workspace(self, workspace: Workspace) -> Workspace:
         with self._lock:
@@ -171,10 +209,13 @@ class MemoryStore(RunStore):
             versions[versions.index(old)] = new
             return new
 
-    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
+    def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
         with self._lock:
             self.get_workspace(workspace)
-            self._assets.pop((workspace, kind, name), None)
+            versions = self._assets.pop((workspace, kind, name), [])
+            kept = [asset for asset in versions if version is not None and asset.version != version]
+            if kept:
+                self._assets[workspace, kind, name] = kept
 
     def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
         with self._lock:
@@ -252,6 +293,14 @@ class MemoryStore(RunStore):
             run = self._change(run_id, lambda run: attempted(run, now=self._clock(), waits_for=waits_for))
             self.add_token(token_hash, run_id=run_id, attempt=run.attempt)
             return run
+
+    def fence_attempt(
+        self, run_id: str, attempt: int, *, code: str = "", why: str = "", host: str = "", is_over: bool = False
+    ) -> Run:
+        def change(run: Run) -> Run:
+            return fenced(run, attempt, now=self._clock(), code=code, why=why, host=host, is_over=is_over)
+
+        return self._change(run_id, change)
 
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
         return self._change(run_id, lambda run: wished(run, desired, error))
@@ -398,7 +447,9 @@ class MemoryStore(RunStore):
         with self._lock:
             roots = {run.snapshot_root for run in self._runs.values() if run.snapshot_root is not None}
             files = (file for found in self._files.values() for file in found.values() if file.kind == "blob")
-            return References(roots, {chunk for file in files for chunk in file.chunks})
+            chunks = {chunk for file in files for chunk in file.chunks}
+            kept = (asset for versions in self._assets.values() for asset in versions)
+            return References(roots, chunks.union(*(chunks_of(asset) for asset in kept)))
 
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         with self._lock:

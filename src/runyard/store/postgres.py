@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
@@ -27,6 +28,8 @@ except ImportError as error:
     ) from error
 
 CONNECT_TIMEOUT_S = 10
+CLAIM_PATIENCE_S = 10.0  # the database may not have noticed yet that the server before was killed
+SERVER = 0x52756E79  # "Runy": who holds this advisory lock is the database's server
 LOCK = 0x52756E79617264  # "Runyard": who holds this advisory lock changes the schema
 
 _FAILURES: tuple[tuple[type[psycopg.Error], str, str], ...] = (
@@ -44,7 +47,11 @@ class PostgresStore(SqlStore):
     """RunStore in a PostgreSQL database. `url` is libpq's: `postgresql://user:password@host:5432/name`."""
 
     def __init__(self, url: str, *, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
-        super().__init__(PostgresDatabase(url), clock=clock)
+        self._postgres = PostgresDatabase(url)
+        super().__init__(self._postgres, clock=clock)
+
+    def claim(self) -> None:
+        self._postgres.claim()
 
 
 def open_postgres(rest: str) -> PostgresStore:
@@ -56,6 +63,7 @@ class PostgresDatabase(GroupedDatabase):
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._claim: psycopg.Connection[Any] | None = None
         # Transactions are begun by hand, as SQLite's are, so connections commit by themselves otherwise.
         engine = create_engine(
             "postgresql+psycopg://",
@@ -68,6 +76,27 @@ class PostgresDatabase(GroupedDatabase):
             isolation_level="AUTOCOMMIT",
         )
         super().__init__(engine, place_of(url))
+
+    def claim(self) -> None:
+        """Hold an advisory lock on a connection of its own, which ends with this process however that ends."""
+        give_up_at = time.monotonic() + CLAIM_PATIENCE_S
+        try:
+            self._claim = self._claim or self._connect()
+            while not self._try_claim(self._claim):
+                if time.monotonic() > give_up_at:
+                    raise _claimed(self.place)
+                time.sleep(0.1)
+        except psycopg.Error as error:
+            raise self.failure(error) or error from error
+
+    def close(self) -> None:
+        super().close()
+        if self._claim is not None:
+            self._claim.close()
+
+    def _try_claim(self, connection: psycopg.Connection[Any]) -> bool:
+        found = connection.execute("SELECT pg_try_advisory_lock(%s, hashtext(current_schema()))", (SERVER,)).fetchone()
+        return found is not None and bool(found[0])
 
     def lock_schema(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN")
@@ -107,6 +136,14 @@ class PostgresDatabase(GroupedDatabase):
         found: Any = session.connection.connection.dbapi_connection
         assert isinstance(found, psycopg.Connection)
         return found
+
+
+def _claimed(place: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The database `{place}` cannot be used.",
+        why="Another Runyard server uses it; two would both start and end its runs.",
+        hint="Stop the other one (`runyard server stop` there), or give this server a database of its own.",
+    )
 
 
 def place_of(url: str) -> str:

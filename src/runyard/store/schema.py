@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0004"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004")
+REVISION = "0005"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -152,6 +152,29 @@ tokens = Table(
     Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
     Column("attempt", Integer, nullable=False),
     Index(None, "run_serial"),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("role", Text, nullable=False),
+    Column("created_us", BigInteger, nullable=False),
+)
+
+# `id` is in the cookies of browsers that signed in by the token, so it is not given again.
+user_tokens = Table(
+    "user_tokens",
+    metadata,
+    Column("id", Id, primary_key=True),
+    Column("user_id", Id, ForeignKey("users.id", ondelete="CASCADE"), nullable=False),
+    Column("label", Text, nullable=False),
+    Column("token_hash", Text, nullable=False, unique=True),
+    Column("created_us", BigInteger, nullable=False),
+    Column("seen_us", BigInteger),
+    UniqueConstraint("user_id", "label"),
+    sqlite_autoincrement=True,
 )
 
 segments = Table(

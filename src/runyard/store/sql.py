@@ -10,9 +10,10 @@ from runyard.store.sql_events import SqlEvents
 from runyard.store.sql_files import SqlFiles
 from runyard.store.sql_metrics import SqlMetrics
 from runyard.store.sql_runs import SqlRuns
+from runyard.store.sql_users import SqlUsers
 
 
-class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, SqlAssets, SqlEvents, RunStore):
+class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, SqlAssets, SqlEvents, SqlUsers, RunStore):
     """Keeps everything in the tables of schema.py."""
 
     def close(self) -> None:

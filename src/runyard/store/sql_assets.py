@@ -62,6 +62,11 @@ _CHANGE = Statement(
     .values(document=bindparam("new_document"))
 )
 _DELETE = Statement(delete(asset_versions).where(asset_versions.c.asset_id == bindparam("row")))
+_DELETE_ONE = Statement(
+    delete(asset_versions).where(
+        asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version")
+    )
+)
 
 
 class SqlAssets(SqlPart):
@@ -112,12 +117,14 @@ class SqlAssets(SqlPart):
 
         return self._database.write(change)
 
-    def delete_asset(self, workspace: str, kind: str, name: str) -> None:
+    def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
         def remove(session: Session) -> None:
             workspace_id = get_workspace_id(session, workspace)
             found = session.one(_FIND_TO_CHANGE, workspace=workspace_id, asset_kind=clean(kind), asset_name=clean(name))
-            if found is not None:
+            if found is not None and version is None:
                 session.run(_DELETE, row=found[0])
+            elif found is not None:
+                session.run(_DELETE_ONE, row=found[0], at_version=version)
 
         self._database.write(remove)
 

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 
 from sqlalchemy import bindparam, delete, select, update
 
-from runyard.core.records import RunFile
+from runyard.core.records import Asset, RunFile
 from runyard.store.base import References
+from runyard.store.changes import chunks_of
 from runyard.store.database import Session
-from runyard.store.schema import content_chunks, files, packs, runs, snapshots
+from runyard.store.schema import asset_versions, assets, content_chunks, files, packs, runs, snapshots
 from runyard.store.sql_files import PACK, PLACES, PUT_PACK
 from runyard.store.sql_rows import SqlPart, record_of, run_of
 from runyard.store.statements import Statement
@@ -18,6 +19,11 @@ _SNAPSHOTS = Statement(select(snapshots.c.id, snapshots.c.root))
 _DELETE_SNAPSHOT = Statement(delete(snapshots).where(snapshots.c.id == bindparam("snapshot")))
 _RUNS = Statement(select(runs.c.document))
 _FILES = Statement(select(files.c.document))
+_MODELS = Statement(
+    select(asset_versions.c.document)
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .where(assets.c.kind == "model")
+)
 _PLACES = Statement(PLACES)
 _REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
 _DELETE_PACK = Statement(delete(packs).where(packs.c.name == bindparam("pack")))
@@ -42,7 +48,9 @@ class SqlContent(SqlPart):
         with self._database.reading() as session:
             roots = {run_of(row[0]).snapshot_root for row in session.all(_RUNS)}
             found = [record_of(RunFile, row[0]) for row in session.all(_FILES)]
+            models = [record_of(Asset, row[0]) for row in session.all(_MODELS)]
         chunks = {chunk for file in found if file.kind == "blob" for chunk in file.chunks}
+        chunks.update(chunk for model in models for chunk in chunks_of(model))
         return References({root for root in roots if root is not None}, chunks)
 
     def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:

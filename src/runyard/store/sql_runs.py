@@ -11,7 +11,7 @@ from runyard.core.errors import Conflict
 from runyard.core.records import Experiment, NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunPage, RunQuery
-from runyard.store.changes import attempted, check_same_request, made, moved, updated, wished
+from runyard.store.changes import attempted, check_same_request, fenced, made, moved, updated, wished
 from runyard.store.database import Session
 from runyard.store.schema import experiments, runs, tokens
 from runyard.store.sql_query import find_page
@@ -96,6 +96,16 @@ class SqlRuns(SqlWorkspaces):
             return run
 
         return self._database.write(start)
+
+    def fence_attempt(
+        self, run_id: str, attempt: int, *, code: str = "", why: str = "", host: str = "", is_over: bool = False
+    ) -> Run:
+        now = self._clock()
+
+        def change(run: Run) -> Run:
+            return fenced(run, attempt, now=now, code=code, why=why, host=host, is_over=is_over)
+
+        return self._database.write(lambda session: change_run(session, run_id, change))
 
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
         return self._database.write(

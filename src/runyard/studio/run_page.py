@@ -84,6 +84,7 @@ def _summary(run: Run, now: datetime) -> str:
             ("Created", moment(run.created_at)),
             ("Description", text(run.description)),
             ("Phases", _phases(run, now)),
+            ("Given up", _given_up(run)),
         ]
     )
 
@@ -95,6 +96,10 @@ def _phases(run: Run, now: datetime) -> str:
         took = "" if phase.status.is_terminal else f" {duration(phase.at, until)}"
         parts.append(f"{status(phase.status)}<span class=dim>{took}</span>")
     return " → ".join(parts)
+
+
+def _given_up(run: Run) -> str:
+    return "<br>".join(text(f"attempt {one.number}, {one.code}: {one.why}") for one in run.attempts)
 
 
 def _metrics(view: RunView) -> str:

@@ -10,7 +10,8 @@ import threading
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from runyard.core.specs import NodeSpec
-from runyard.launchers.mpi import AGENT, AGENT_FOLDER, daemon_rank
+from runyard.launchers.base import Placement
+from runyard.launchers.mpi import AGENT, AGENT_FOLDER, RANK_PROGRAM, daemon_rank
 from runyard.supervisor import mpi_agent
 from runyard.supervisor.folder import RunFolder
 
@@ -28,15 +29,16 @@ class AgentServer:
     A thread takes the questions; the supervisor calls `tell` with the exits that it knows, whenever there are new ones.
     """
 
-    def __init__(self, folder: RunFolder, nodes: Sequence[NodeSpec], start: Start) -> None:
+    def __init__(self, folder: RunFolder, start: Start) -> None:
         self._folder = folder
-        self._ranks = {node.address: daemon_rank(node.rank) for node in nodes}
+        self._ranks: Dict[str, int] = {}
         self._start = start
         self._lock = threading.Lock()
         self._waiting: Dict[int, List[socket.socket]] = {}
         self._codes: Dict[int, int] = {}
 
-    def listen(self) -> None:
+    def listen(self, nodes: Sequence[NodeSpec]) -> None:
+        self._ranks = {node.address: daemon_rank(node.rank) for node in nodes}
         place = os.open(self._folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             path = f"/proc/self/fd/{place}/{mpi_agent.SOCKET}"  # a path of any length
@@ -55,7 +57,7 @@ class AgentServer:
             for record in exits:
                 rank = int(record["rank"])
                 if rank in self._ranks.values():
-                    self._codes[rank] = _exit_code(record)
+                    self._codes[rank] = exit_code(record)
             for rank in list(self._waiting):
                 if rank in self._codes:
                     for link in self._waiting.pop(rank):
@@ -90,18 +92,28 @@ class AgentServer:
 def write_agent(folder: RunFolder, interpreter: str) -> None:
     """Make the program that mpirun finds on its PATH: a word without spaces, whatever the folders are called."""
     os.makedirs(folder.at(AGENT_FOLDER), mode=0o700, exist_ok=True)
-    path = folder.at(AGENT_FOLDER, AGENT)
-    words = [_quoted(interpreter), "-I", "-S", _quoted(os.path.abspath(mpi_agent.__file__))]
+    _write_program(folder.at(AGENT_FOLDER, AGENT), [interpreter, "-I", "-S", os.path.abspath(mpi_agent.__file__)])
+
+
+def write_rank_program(folder: RunFolder, placement: Placement) -> None:
+    """Make the program that mpirun's daemons start for each rank: one word, the same on every node."""
+    shim = os.path.join(placement.injection, "runyard", "runtime", "rank_shim.py")
+    _write_program(
+        folder.at(AGENT_FOLDER, RANK_PROGRAM), [placement.interpreter, "-I", "-S", shim, "--folder", folder.path]
+    )
+
+
+def _write_program(path: str, words: Sequence[str]) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o700)
     with open(fd, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\nexec {" ".join(words)} "$@"\n')
+        file.write(f'#!/bin/sh\nexec {" ".join(map(_quoted, words))} "$@"\n')
 
 
 def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _exit_code(record: Mapping[str, Any]) -> int:
+def exit_code(record: Mapping[str, Any]) -> int:
     return int(record.get("code") or (128 + int(record["signal"]) if record.get("signal") else 0))
 
 

@@ -20,6 +20,7 @@ from runyard.core.specs import JobSpec
 from runyard.supervisor.again import command
 from runyard.supervisor.folder import Place
 from runyard.supervisor.loops import Backoff
+from runyard.supervisor.proc import boot_ns
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -53,11 +54,13 @@ class Connection:
         self._needs_server = needs_server
         self._aside = aside
         self._lock = threading.Lock()
+        self._asked = threading.local()
         self._silent_since: Optional[float] = None
         self._revived_at = 0.0
 
     def call(self, work: Callable[[], T]) -> T:
         """Do one request, and note whether the server is there."""
+        self._asked.at = boot_ns()
         try:
             result = work()
         except ServerUnreachable:
@@ -65,6 +68,10 @@ class Connection:
             raise
         self._silent_since = None
         return result
+
+    def asked_boot_ns(self) -> int:
+        """Return when this thread began its last request."""
+        return int(getattr(self._asked, "at", 0))
 
     def insist(self, work: Callable[[], T]) -> T:
         """Repeat a request until the server takes it.

@@ -42,7 +42,7 @@ def contain(
     places = _Places(folder, job, injection, data)
     wrapped, remove = [], []
     for process in processes:
-        inside = places.inside(process, has_peers=len(processes) > 1)
+        inside = places.inside(process, has_peers=len(processes) > 1 or job.is_gang)
         outside = wrapper.wrap(inside)
         wrapped.append({**process, "argv": outside.argv, "variables": outside.variables, "contained": True})
         if outside.remove is not None:

@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import time
-from typing import Any, Callable, Dict
+from typing import Any, Callable, Dict, Optional
 
 from runyard.core.attempts import is_writer
 from runyard.core.errors import MissingContent, UserError
@@ -18,13 +18,14 @@ from runyard.supervisor.connection import REFUSALS, Aside, Connection
 from runyard.supervisor.files import OutputFiles
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.journals import Journals
+from runyard.supervisor.lease import Lease
 from runyard.supervisor.logs import FOLDERS, Logs
 from runyard.supervisor.loops import Backoff, Loop
 from runyard.supervisor.reporter import Reporter
 from runyard.supervisor.seen import SeenRuns
 from runyard.supervisor.shipping import Shipper
 from runyard.supervisor.uploads import ExplicitUploads, Uploader
-from runyard.supervisor.work_folders import tracked_folders
+from runyard.supervisor.work_folders import prefix_of, tracked_folders
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +55,10 @@ class Courier:
         self._job = job
         self.is_guest = is_writer(job.attempt)
         self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
-        self.reporter = Reporter(self.connection, job, notify=notify, beats=not self.is_guest)
+        self.lease = Lease(folder, job)
+        leads = job.node_rank == 0
+        beats = leads and not self.is_guest
+        self.reporter = Reporter(self.connection, job, notify=notify, beats=beats, leads=leads, lease=self.lease)
         self.seen = SeenRuns(folder)
         warn = self.reporter.warn
         uploader = Uploader(self.connection, job.run_id, attempt=job.attempt)
@@ -73,6 +77,7 @@ class Courier:
             job.run_id,
             tracked_folders(folder, job),
             since=began_at(folder) if job.interactive_folders else 0.0,
+            prefix=prefix_of(job),
             uploader=uploader,
             explicit=self._uploads,
             warn=warn,
@@ -117,8 +122,11 @@ class Courier:
         except UserError as error:
             logger.warning("the run's end was not taken: %s", error)
 
-    def deliver(self, final: Dict[str, Any]) -> bool:
-        """Send everything, then the final state. False when the server does not take this run any more."""
+    def deliver(self, final: Dict[str, Any], *, instead: Optional[Callable[[Dict[str, Any]], None]] = None) -> bool:
+        """Send everything, then the final state. False when the server does not take this run any more.
+
+        `instead` gets the end of a node that does not lead, which is not the run's.
+        """
         for loop in (self._ship_loop, self._uploads.loop, self._file_loop, self._sync_loop):
             loop.stop()
         try:
@@ -127,11 +135,14 @@ class Courier:
             self._journals.warn_of_tails()
             self._drain()
             self.reporter.stop()
-            if self._needs_server():
+            if instead is not None:
+                self._post_warnings()
+                instead(final)
+            elif self._needs_server():
                 self._post(final)
         except UserError as error:
             logger.error("the server does not take the end of this run: %s", error)
-            return False
+            return self.reporter.is_superseded  # another attempt goes on with it
         return True
 
     def _needs_server(self) -> bool:
@@ -158,6 +169,12 @@ class Courier:
             except UserError as error:  # somebody else ended it, or another attempt runs: there is nothing to add
                 logger.warning("the run's end was not taken: %s", error)
                 return None
+
+    def _post_warnings(self) -> None:
+        warnings = self.reporter.take_unreported()
+        if warnings:
+            body = {"status": RunStatus.PREPARING, "warnings": warnings}
+            self.connection.insist(lambda: self.reporter.post(self._job.run_id, body))
 
     def _post_once(self, final: Dict[str, Any]) -> None:
         body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.specs import JobSpec
 from runyard.supervisor.causes import signal_name
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.rank_ends import CONSEQUENCE, HELPER, STOPPED, RankEnd, list_failures
+from runyard.supervisor.rank_ends import CAUSE, CONSEQUENCE, HELPER, STOPPED, RankEnd, count_ranks, list_failures
 
 FORMAT = 1
 LAST_LINES_TITLE = "\n\nLast lines of"
 MOST_SHOWN = 12  # ranks that a sentence names
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one supervisor found out about a failure. Nodes with supervisors of their own compare theirs."""
+
+    code: str
+    about: List[str]  # sentences on who failed first, and why
+    details: Dict[str, Any] = field(default_factory=dict)
+    weight: int = CAUSE
+    early: List[int] = field(default_factory=list)  # ranks that had ended before, without an error
+    waited: bool = False  # all that failed had waited in vain for somebody
 
 
 def describe_failure(
@@ -23,11 +36,38 @@ def describe_failure(
     stopped_boot_ns: Optional[int] = None,
 ) -> Dict[str, Any]:
     """Return the error of a run one of whose processes failed: `{code, message, details}`."""
+    return error_of(find_failure(folder, launch, exits, job=job, stopped_boot_ns=stopped_boot_ns))
+
+
+def find_failure(
+    folder: RunFolder,
+    launch: Mapping[str, Any],
+    exits: Sequence[Mapping[str, Any]],
+    *,
+    job: Optional[JobSpec] = None,
+    stopped_boot_ns: Optional[int] = None,
+) -> Finding:
     failures = list_failures(folder, launch, exits, stopped_boot_ns=stopped_boot_ns)
     first, others = failures[0], [end for end in failures[1:] if end.weight != HELPER]
-    message = [*_about_first(first, launch, job), *_about_others(first, others, exits)]
-    code = "ExitCodeUnknown" if first.record.get("unknown") else "UserError"
-    return {"code": code, "message": _with_tail("\n".join(message), first), "details": _details(first, others, job)}
+    return Finding(
+        code="ExitCodeUnknown" if first.record.get("unknown") else "UserError",
+        about=_about_first(first, launch, job),
+        details=_details(first, others, job),
+        weight=first.weight,
+        early=[int(one["rank"]) for one in exits if _ended_well_before(one, first)],
+        waited=all(end.waited_in_vain for end in failures if end.weight < STOPPED),
+    )
+
+
+def error_of(finding: Finding) -> Dict[str, Any]:
+    message = "\n".join([*finding.about, *_about_others(finding)])
+    return {"code": finding.code, "message": _with_tail(message, finding.details), "details": finding.details}
+
+
+def finding_of(error: Mapping[str, Any], *, weight: int = CAUSE) -> Finding:
+    """Return an error that was not found by looking at ranks, to be compared with those of other nodes."""
+    about = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
+    return Finding(str(error.get("code") or "SystemFailure"), [about], dict(error.get("details") or {}), weight)
 
 
 def document_of(error: Mapping[str, Any]) -> Dict[str, Any]:
@@ -84,7 +124,7 @@ def _about_first(first: RankEnd, launch: Mapping[str, Any], job: Optional[JobSpe
     if first.weight == HELPER:
         role = str(first.process.get("role") or "A process of ours")
         return [first.cause.sentence.replace("User program", role, 1), *advice]
-    count = len([one for one in launch.get("processes", ()) if one["rank"] >= 0])
+    count = count_ranks(launch)
     where = [_where(first, job, count)] if count > 1 else []
     return [first.cause.sentence, *where, *advice]
 
@@ -95,11 +135,12 @@ def _where(first: RankEnd, job: Optional[JobSpec], count: int) -> str:
     return f"Rank {first.rank} of {count}{role} failed first{place_of(facts)}."
 
 
-def _about_others(first: RankEnd, others: Sequence[RankEnd], exits: Sequence[Mapping[str, Any]]) -> List[str]:
-    lines = [f"{name_ranks([end.rank for end in others])} ended because of it."] if others else []
-    early = [int(one["rank"]) for one in exits if _ended_well_before(one, first)]
-    if early and first.weight == CONSEQUENCE:
-        lines.append(f"{name_ranks(early)} had ended before, without an error; perhaps the others still needed it.")
+def _about_others(finding: Finding) -> List[str]:
+    others = [int(one["rank"]) for one in finding.details.get("consequences") or ()]
+    lines = [f"{name_ranks(others)} ended because of it."] if others else []
+    if finding.early and finding.weight == CONSEQUENCE:
+        names = name_ranks(finding.early)
+        lines.append(f"{names} had ended before, without an error; perhaps the others still needed it.")
     return lines
 
 
@@ -112,6 +153,6 @@ def _consequence(end: RankEnd, job: Optional[JobSpec]) -> Dict[str, Any]:
     return {**facts_of(end.rank, end.process, job), "why": why.splitlines()[0][:300], "log": end.log}
 
 
-def _with_tail(message: str, end: RankEnd) -> str:
-    lines = end.tail.last()
-    return message if not lines else "\n".join([f"{message}{LAST_LINES_TITLE} {end.log}:", *lines])
+def _with_tail(message: str, details: Mapping[str, Any]) -> str:
+    lines = details.get("last_lines")
+    return message if not lines else "\n".join([f"{message}{LAST_LINES_TITLE} {details.get('log')}:", *lines])

@@ -41,8 +41,8 @@ class OutputFiles:
     """Its loop calls `step`; at the end the supervisor calls `finish`.
 
     `folders`: the path of each by the name that its files get, the path ends with it; once for each node that has
-    a work folder of its own. A file of a later node whose name is taken gets `node_<rank>/` in front. Of what lies in
-    `logs`, files that were last changed before `since` belong to somebody else.
+    a work folder of its own. A file of a later node whose name is taken gets `node_<rank>/` in front, and all get
+    `prefix`. Of what lies in `logs`, files that were last changed before `since` belong to somebody else.
     """
 
     def __init__(
@@ -52,6 +52,7 @@ class OutputFiles:
         folders: Sequence[Dict[str, str]],
         *,
         since: float = 0.0,
+        prefix: str = "",
         uploader: Uploader,
         explicit: ExplicitUploads,
         warn: Callable[[str, str], None],
@@ -63,6 +64,7 @@ class OutputFiles:
         self._explicit = explicit
         self._warn = warn
         self._since = since
+        self._prefix = prefix
         self._files: Dict[str, WatchedFile] = {}
         self._load()
 
@@ -93,7 +95,7 @@ class OutputFiles:
         watched = self._files[found.name]
         is_settled = watched.seen == found.signature and time.time() - found.signature.mtime_ns / 1e9 > SETTLED_S
         watched.seen = found.signature
-        is_live = found.name.startswith(LIVE_FOLDER + "/")
+        is_live = found.name.startswith(f"{self._prefix}{LIVE_FOLDER}/")
         return (is_live or is_settled) and time.monotonic() >= watched.rest_until
 
     def _is_older(self, found: Found) -> bool:
@@ -124,7 +126,7 @@ class OutputFiles:
             for found in self._iter_node(folders):
                 name = f"node_{rank}/{found.name}" if found.name in taken else found.name
                 taken.add(found.name)
-                yield found._replace(name=name)
+                yield found._replace(name=self._prefix + name)
 
     def _iter_node(self, folders: Dict[str, str]) -> Iterator[Found]:
         for folder, top in folders.items():

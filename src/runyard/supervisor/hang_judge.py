@@ -69,10 +69,13 @@ class Code(ABC):
         return next((frame for frame in stack if self.is_own(frame)), None)
 
 
-def judge(views: Sequence[RankView], *, ended: Sequence[int], code: Code) -> Optional[Judgement]:
+def judge(
+    views: Sequence[RankView], *, ended: Sequence[int], code: Code, has_peers: bool = False
+) -> Optional[Judgement]:
     """Return who holds the others up; None when it goes on, or when all of it is busy with work of its own.
 
-    `ended`: ranks that have ended without an error.
+    `ended`: ranks that have ended without an error. `has_peers`: there are more ranks that nobody here can look at, so
+    when all wait, they wait for one of those.
     """
     answered = [view for view in views if view.stacks or view.is_stopped]
     if not answered or any(view.makes_progress for view in answered):
@@ -87,6 +90,8 @@ def judge(views: Sequence[RankView], *, ended: Sequence[int], code: Code) -> Opt
     if others:
         first = min(others, key=lambda view: (not view.is_stopped, -view.silent_s, view.rank))
         return Judgement(first.rank, describe_view(first, code), names)
+    if has_peers:
+        return None
     if ended:
         return Judgement(min(ended), "it has ended, without an error", names)
     first = _odd_one(waiting, code)

@@ -96,7 +96,8 @@ class HangWatch:
         servers = {one["rank"] for one in launch.get("processes", ()) if not one.get("counts", True)}
         if not views and not any(one["rank"] >= 0 for one in exits):
             return _nobody_started(launch, self._limit_s)
-        found = judge([view for view in views if view.rank not in servers or view.is_stopped], ended=ended, code=code)
+        looked_at = [view for view in views if view.rank not in servers or view.is_stopped]
+        found = judge(looked_at, ended=ended, code=code, has_peers=self._job.is_gang)
         if found is None:
             return None
         report = HangReport(self._job, launch, code, views)

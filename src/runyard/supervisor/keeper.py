@@ -180,6 +180,8 @@ class Adopted(Keeper):
         self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
         for entry in self.ranks:
             self._watch(entry)
+        # On a cluster's node, where all were killed with their reaper: that is no failure of the program's.
+        self._wiped = bool(folder.read_object("job.json").get("incarnation")) and not self._is_anyone_alive()
 
     def fileno(self) -> int:
         return self._poll.fileno()
@@ -259,7 +261,10 @@ class Adopted(Keeper):
             code, number = end_of(self._plans.get(entry["rank"], {}), found.code)
             return {**end, "code": code, "signal": number or found.signal}
         code = self._own_word(int(entry["pid"]))
-        return {**end, "unknown": True} if code is None else {**end, "code": code}
+        return {**end, "unknown": True, "lost": self._wiped} if code is None else {**end, "code": code}
+
+    def _is_anyone_alive(self) -> bool:
+        return any(self._is_alive(entry) for entry in self.ranks)
 
     def _ask_kernel(self, entry: Dict[str, Any]) -> Optional[Exit]:
         fd = self._pidfds.pop(entry["rank"], None)

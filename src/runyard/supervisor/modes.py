@@ -11,7 +11,9 @@ import sys
 import threading
 from typing import List
 
+from runyard.core.errors import UserError
 from runyard.core.settings import Settings, read_settings
+from runyard.core.tickets import VARIABLE as TICKET
 from runyard.supervisor.again import command
 from runyard.supervisor.folder import RunFolder, claim, take_lock
 from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
@@ -19,7 +21,7 @@ from runyard.supervisor.killing import end_marked
 from runyard.supervisor.proc import boot_id, set_subreaper
 from runyard.supervisor.reaper import IGNORED, Reaper, remove_run_folder
 
-USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
+USAGE = "usage: python -m runyard.supervisor --spare | --node | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
 READY = b"ready\n"
 LONGEST_PATH = 8192
 
@@ -33,6 +35,8 @@ def main(arguments: List[str]) -> int:
         return serve()
     if arguments == ["--spare"]:
         return wait_as_spare(umask)
+    if arguments == ["--node"]:
+        return run_node(umask)
     if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
         sys.stderr.write(USAGE)
         return 2
@@ -57,6 +61,22 @@ def wait_as_spare(umask: int) -> int:
     mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
     leave_the_starter()
     return start(mode, RunFolder(path), umask)
+
+
+def run_node(umask: int) -> int:
+    """Be a node of a cluster, as the ticket in the environment says, until its part has ended."""
+    # Only nodes need it.
+    from runyard.supervisor.node import take_part
+
+    settings = read_settings()
+    try:
+        folder = take_part(settings, os.environ)
+    except UserError as error:
+        sys.stderr.write(f"runyard: {error}\n")
+        return 0
+    os.environ.pop(TICKET, None)
+    leave_the_starter()
+    return run(folder, settings, umask)
 
 
 def start(mode: str, folder: RunFolder, umask: int) -> int:
@@ -169,7 +189,9 @@ def leave_the_session() -> None:
 
 def configure_logging(folder: RunFolder, settings: Settings) -> None:
     os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
-    handler = logging.FileHandler(folder.at("system_logs", "supervisor.log"), encoding="utf-8")
+    rank = int(folder.read_object("job.json").get("node_rank") or 0)
+    name = f"supervisor_{rank}.log" if rank > 0 else "supervisor.log"
+    handler = logging.FileHandler(folder.at("system_logs", name), encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root = logging.getLogger()
     root.handlers[:] = [handler]

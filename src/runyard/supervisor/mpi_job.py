@@ -3,76 +3,83 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Mapping, Optional, Sequence, Set
+from typing import Dict, Optional, Sequence
 
 from runyard.core.specs import JobSpec
 from runyard.launchers.base import MPIRUN, nodes_of
-from runyard.supervisor.agent_server import AgentServer
-from runyard.supervisor.evidence import read_tail
+from runyard.launchers.mpi import daemon_rank
+from runyard.supervisor.agent_server import AgentServer, exit_code
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper, ReaperGone
+from runyard.supervisor.peers import Peers
+from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.rank_ends import has_failed
 
-LOG = "system_logs/mpirun.log"
 LAST_WORDS_S = 5.0  # mpirun gets this long to end by itself after its ranks
 
 
 class MpiJob:
-    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper) -> None:
+    """mpirun runs on node 0. Where another supervisor runs a node, it is asked for the daemon there, and starts it."""
+
+    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, peers: Peers) -> None:
         self._keeper = keeper
-        self._agents = AgentServer(folder, nodes_of(job), self._start)
+        self._peers = peers
+        self._agents = AgentServer(folder, self._start)
+        self._here = {daemon_rank(node.rank) for node in nodes_of(job)}
+        self._starter = MPIRUN if peers.leads else daemon_rank(job.node_rank)  # who starts the ranks that are here
+        self._asked: Dict[str, str] = {}
         self._done_at: Optional[float] = None
 
     def begin(self) -> None:
         """Be there for the launch agent; called before the launch, and again by every later supervisor."""
-        self._agents.listen()
+        if self._peers.leads:
+            self._agents.listen(self._peers.nodes())
 
-    def step(self) -> None:
+    def step(self, *, is_stopping: bool) -> None:
         self._keeper.look()
-        self._agents.tell(self._keeper.exits)
+        if not self._peers.leads:
+            return self._serve_mpirun(is_stopping=is_stopping)
+        elsewhere = [{"rank": rank, "code": code} for rank, code in self._peers.daemon_exits().items()]
+        return self._agents.tell([*self._keeper.exits, *elsewhere])
 
-    def is_over(self, counting: Sequence[int]) -> bool:
-        """Whether no rank will end any more: all have, or mpirun has and so have those that it had started."""
+    def is_over(self, counting: Sequence[int], *, is_stopping: bool) -> bool:
+        """Whether no rank here will end any more: all have, or who starts them has and so have those that it started.
+
+        Once the run is stopped, a daemon that was never asked for starts none any more.
+        """
         ends = {int(record["rank"]): record for record in self._keeper.exits}
         started = {int(entry["rank"]) for entry in self._keeper.ranks}
         if not all(rank in ends for rank in counting):
-            return MPIRUN in ends and all(rank in ends for rank in counting if rank in started)
+            is_starter_gone = self._starter in ends or (is_stopping and self._starter not in started)
+            return is_starter_gone and all(rank in ends for rank in counting if rank in started)
         self._done_at = self._done_at or time.monotonic()
         failed = any(has_failed(ends[rank]) for rank in counting)
-        return failed or MPIRUN in ends or time.monotonic() - self._done_at > LAST_WORDS_S
+        return failed or self._starter in ends or time.monotonic() - self._done_at > LAST_WORDS_S
+
+    def has_left_early(self) -> bool:
+        """Whether mpirun ended long before ranks on other nodes did; they may never have been started."""
+        ended = next((one for one in self._keeper.exits if one["rank"] == MPIRUN), None)
+        if ended is None or self._peers.are_done():
+            return False
+        return (boot_ns() - int(ended.get("ended_boot_ns") or 0)) / 1e9 > LAST_WORDS_S
 
     def _start(self, rank: int, line: str) -> bool:
+        if rank not in self._here:
+            self._asked = {**self._asked, str(rank): line}
+            self._peers.tell(daemons=self._asked)
+            return True
         try:
             return self._keeper.start(rank, line)
         except ReaperGone:
             return False  # the supervisor's own thread finds out as well
 
-
-def find_mpirun_fault(
-    folder: RunFolder, counting: Set[int], exits: Sequence[Mapping[str, Any]]
-) -> Optional[Dict[str, Any]]:
-    """Return the error of a run that mpirun itself is the cause of: it was killed before a rank failed, or never
-    started one. Otherwise its exit code only repeats what a rank's says.
-    """
-    own = next((record for record in exits if record["rank"] == MPIRUN), None)
-    failed = [record for record in exits if record["rank"] in counting and has_failed(record)]
-    if own is None:
-        return None
-    if own.get("signal") and all(_ended(own) < _ended(record) for record in failed):
-        return _fault(folder, own, f"mpirun was killed by signal {own['signal']}, and its ranks ended with it.")
-    missing = sorted(counting - {int(record["rank"]) for record in exits})
-    if failed or not missing:
-        return None
-    ranks = ", ".join(str(rank) for rank in missing)
-    return _fault(folder, own, f"mpirun ended with exit code {own.get('code')} before it had started rank {ranks}.")
-
-
-def _ended(record: Mapping[str, Any]) -> int:
-    return int(record.get("ended_boot_ns") or 0)
-
-
-def _fault(folder: RunFolder, own: Mapping[str, Any], sentence: str) -> Dict[str, Any]:
-    lines = read_tail(folder.at(LOG), LOG).last()
-    details = {"kind": "mpirun", "exit_code": own.get("code"), "log": LOG, "last_lines": lines}
-    message = "\n".join([sentence, "", f"Last lines of {LOG}:", *lines]) if lines else sentence
-    return {"code": "UserError", "message": message, "details": details}
+    def _serve_mpirun(self, *, is_stopping: bool) -> None:
+        """Start this node's daemon when mpirun, on node 0, wants it, and tell how it ended."""
+        line = self._peers.daemons().get(self._starter)
+        ended = next((record for record in self._keeper.exits if record["rank"] == self._starter), None)
+        if ended is not None:
+            self._peers.tell(daemon_exits={str(self._starter): exit_code(ended)})
+        elif line is None or any(entry["rank"] == self._starter for entry in self._keeper.ranks):
+            return
+        elif is_stopping or not self._start(self._starter, line):
+            self._peers.tell(daemon_exits={str(self._starter): 1})

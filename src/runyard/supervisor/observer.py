@@ -9,11 +9,13 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.settings import Settings, settings_of_run
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis import document_of
+from runyard.supervisor.event_files import EventFiles
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.hang_report import STACKS_FILE
 from runyard.supervisor.hangs import Hang, HangWatch
 from runyard.supervisor.own_journal import OwnJournal
 from runyard.supervisor.sampling import Sampling
+from runyard.supervisor.work_folders import prefix_of
 
 logger = logging.getLogger(__name__)
 
@@ -39,9 +41,11 @@ class Observer:
         self._fails = chosen.hang_fails
         self._hangs = HangWatch(folder, job, limit_s=chosen.hang_after_s)
         self._sampling = Sampling(folder, job, ranks=ranks, every_s=chosen.sample_every_s)
+        self._events = EventFiles(folder, job)
 
     def start(self) -> None:
         self._sampling.start()
+        self._events.start()
 
     def find_hang(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
         """Look once. A hang is shown as a warning; it is returned as an error when the run shall end for it."""
@@ -59,6 +63,7 @@ class Observer:
     def finish(self, error: Optional[Mapping[str, Any]]) -> None:
         """Stop sampling, and leave `diagnosis.json` when the run's error was diagnosed."""
         self._sampling.stop()
+        self._events.stop()
         if error and "kind" in (error.get("details") or {}):
             self._keep(error)
 
@@ -87,7 +92,7 @@ class Observer:
 
     def _add_file(self, name: str) -> None:
         with OwnJournal(self._folder, self._job) as own:
-            own.add_file(name, name)
+            own.add_file(prefix_of(self._job) + name, name)
 
     def _settings(self, settings: Settings) -> Settings:
         try:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from runyard.core.errors import RunyardError
-from runyard.core.specs import JobSpec
+from runyard.core.leases import LEASE_S
+from runyard.core.specs import JobSpec, NodeSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.diagnosis import describe_failure
+from runyard.supervisor.diagnosis import Finding, error_of, find_failure, finding_of, place_of
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.mpi_job import find_mpirun_fault
+from runyard.supervisor.mpirun_fault import find_mpirun_fault
 from runyard.supervisor.prepare import PreparationFailed
-from runyard.supervisor.rank_ends import has_failed
-from runyard.supervisor.stopping import CANCEL, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
+from runyard.supervisor.rank_ends import CAUSE, HELPER, has_failed
+from runyard.supervisor.stopping import CANCEL, CUT_OFF, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
+
+BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights beyond those of ranks
 
 
 class Outcome(NamedTuple):
+    """`finding`: the error before it was put into words, where there is one to compare with those of other nodes."""
+
     status: RunStatus
     error: Optional[Dict[str, Any]] = None
+    finding: Optional[Finding] = None
 
 
 def decide(
@@ -41,17 +48,21 @@ def decide(
         return Outcome(RunStatus.FAILED, stop.error)
     if stop is not None and stop.reason == FOLDER_GONE:
         return Outcome(RunStatus.FAILED, folder_removed(folder))
+    if stop is not None and stop.reason == CUT_OFF:
+        return Outcome(RunStatus.FAILED, _cut_off())
     if any(record.get("lost") for record in exits):
-        return Outcome(RunStatus.FAILED, _node_lost())
+        return Outcome(RunStatus.FAILED, _node_lost(job))
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]
     ranks = [record for record in exits if record["rank"] >= 0]
     fault = find_mpirun_fault(folder, counting, exits)
     if fault is not None and (len(ends) < len(counting) or any(has_failed(record) for record in ends)):
-        return Outcome(RunStatus.FAILED, fault)
+        weight = BEFORE_ALL if fault["details"].get("signal") else AFTER_ALL
+        return Outcome(RunStatus.FAILED, fault, finding_of(fault, weight=weight))
     if any(has_failed(record) for record in ends):
         stopped = stop.since_boot_ns if stop is not None else emptied_boot_ns
-        return Outcome(RunStatus.FAILED, describe_failure(folder, launch, ranks, job=job, stopped_boot_ns=stopped))
+        finding = find_failure(folder, launch, ranks, job=job, stopped_boot_ns=stopped)
+        return Outcome(RunStatus.FAILED, error_of(finding), finding)
     return Outcome(RunStatus.COMPLETED)
 
 
@@ -62,12 +73,14 @@ def before_launch(stop: Optional[Stop]) -> Outcome:
     return Outcome(RunStatus.CANCELED)
 
 
-def after_failed_preparation(failure: PreparationFailed) -> Outcome:
+def after_failed_preparation(failure: PreparationFailed, *, node: Optional[NodeSpec] = None) -> Outcome:
+    """Return the end of a run that could not start; `node`: on which of several machines."""
     cause = failure.cause
     code = cause.code if isinstance(cause, RunyardError) else "SystemFailure"
     text = str(cause) if isinstance(cause, RunyardError) else f"{type(cause).__name__}: {cause}"
-    message = f"The run did not start: {failure.stage} failed.\n{text}"
-    return Outcome(RunStatus.FAILED, {"code": code, "message": message, "details": {"stage": failure.stage}})
+    details = {"stage": failure.stage, **({"node": node.name, "address": node.address} if node is not None else {})}
+    message = f"The run did not start: {failure.stage} failed{place_of(details)}.\n{text}"
+    return Outcome(RunStatus.FAILED, {"code": code, "message": message, "details": details})
 
 
 def _time_limit(job: JobSpec, had_to_kill: bool) -> Dict[str, Any]:
@@ -92,6 +105,21 @@ def folder_removed(folder: RunFolder) -> Dict[str, Any]:
     return {"code": "RunFolderRemoved", "message": message, "details": {}}
 
 
-def _node_lost() -> Dict[str, Any]:
-    message = "The machine was restarted while the run was going on; its processes ended with it.\nSubmit it again."
-    return {"code": "NodeLost", "message": message, "details": {}}
+def _cut_off() -> Dict[str, Any]:
+    host = socket.gethostname()
+    message = (
+        f"The machine `{host}` was cut off from the server for {LEASE_S:g} s, so it ended this attempt's processes: "
+        "only then may another attempt start elsewhere."
+    )
+    return {"code": "NodeLost", "message": message, "details": {"nodes": [host]}}
+
+
+def _node_lost(job: JobSpec) -> Dict[str, Any]:
+    node = job.nodes[0] if job.incarnation and job.nodes else None  # on a cluster people want to know which it was
+    machine = f"The machine `{node.name}` ({node.address})" if node is not None else "The machine"
+    message = (
+        f"{machine} was restarted while the run was going on, or all that the run had there was killed at once.\n"
+        "Submit it again."
+    )
+    details = {"node": node.name, "address": node.address} if node is not None else {}
+    return {"code": "NodeLost", "message": message, "details": details}

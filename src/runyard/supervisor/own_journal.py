@@ -5,12 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Dict, Mapping
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 from runyard.core import journal
 from runyard.core.specs import JobSpec
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.proc import boot_id
+
+
+class Point(NamedTuple):
+    name: str
+    step: int
+    time_ns: int  # CLOCK_MONOTONIC
+    value: float
 
 
 class OwnJournal:
@@ -48,6 +55,18 @@ class OwnJournal:
             data += journal.pack_number(journal.FLOAT, 0, 0, self._names[name], 0, now, float(value))
         self.add(data)
 
+    def add_points(self, points: Sequence[Point]) -> None:
+        """Append points with steps and times of their own, in one write."""
+        parts = []
+        for point in points:
+            if point.name not in self._names:
+                parts.append(self._define(point.name))
+            name = self._names[point.name]
+            parts.append(
+                journal.pack_number(journal.FLOAT, journal.HAS_STEP, 0, name, point.step, point.time_ns, point.value)
+            )
+        self.add(b"".join(parts))
+
     def add_file(self, name: str, path: str) -> None:
         """Have the file `path`, below the run folder, stored as the run's file `name`."""
         size = os.stat(self._folder.at(path), follow_symlinks=False).st_size
@@ -64,7 +83,8 @@ class OwnJournal:
         return journal.pack_long(journal.NAME, {"id": self._names[name], "name": name})
 
     def _open(self) -> None:
-        writer = f"s-{os.getpid()}-{os.urandom(4).hex()}"
+        node = f"n{self._job.node_rank}-" if self._job.node_rank > 0 else ""
+        writer = f"{node}s-{os.getpid()}-{os.urandom(4).hex()}"
         path = self._folder.at("journal", f"{writer}.0.journal")
         header = journal.pack_long(journal.HEADER, self._header(writer))
         self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

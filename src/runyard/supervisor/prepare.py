@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, TypeVar
+from typing import Any, Callable, Dict, List, Optional, TypeVar
 
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -14,13 +15,14 @@ from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
 from runyard.snapshots.restore import restore
 from runyard.supervisor.connection import Connection, HomeGone
+from runyard.supervisor.earlier_outputs import bring_back
 from runyard.supervisor.folder import RunFolder, remove_tree
 from runyard.supervisor.keeper import ReaperGone
 from runyard.supervisor.ports import Ports
 from runyard.supervisor.run_data import RunData
 from runyard.supervisor.run_environment import RunEnvironment
-from runyard.supervisor.run_layout import lay_out
-from runyard.supervisor.work_folders import work_folders
+from runyard.supervisor.run_layout import Meeting, lay_out, take_ports
+from runyard.supervisor.work_folders import shares_folder, work_folder, work_folders
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -39,6 +41,22 @@ class Unwanted(Exception):
     """Raised from within a long step: the run shall end."""
 
 
+class Barrier(ABC):
+    """Where the nodes of a job wait for each other before they launch; each may raise Unwanted."""
+
+    @abstractmethod
+    def known_ports(self) -> Optional[List[List[int]]]:
+        """Return the ports that the others were told of: this node must keep them."""
+
+    @abstractmethod
+    def meet(self, ports: List[List[int]]) -> Meeting:
+        """Say that this node is ready, and return when all are."""
+
+    @abstractmethod
+    def wait_for_first(self) -> None:
+        """Return when node 0 is ready."""
+
+
 class Preparation:
     """The steps before the launch. May be repeated from the start as long as nothing was launched."""
 
@@ -52,19 +70,25 @@ class Preparation:
         umask: int,
         warn: Callable[[str, str], None],
         check: Callable[[], None],
+        peers: Barrier,
     ) -> None:
+        self._peers = peers
         self._folder = folder
         self._job = job
         self._connection = connection
         self._umask = umask
         self._warn = warn
+        self._check = check
         self.environment = RunEnvironment(folder, job, settings, variables=self._variables(), check=check)
         self.data = RunData(folder, job, connection=connection, warn=warn)
         self.ports = Ports()
         self._data_paths: Dict[str, str] = {}
+        self._meeting = Meeting([], [])
 
     def steps(self) -> List[Callable[[], None]]:
-        return [self._restore, self._bring_data, self._build, self._plan]
+        if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills it
+            return [self._build, self._peers.wait_for_first, self._bring_data, self._meet, self._plan]
+        return [self._restore, self._bring_data, self._build, self._meet, self._plan]
 
     def _restore(self) -> None:
         folders = _stage("finding the work folders", lambda: work_folders(self._folder, self._job))
@@ -72,10 +96,14 @@ class Preparation:
             self._warn("work folder", "Each node works in a copy of its own; what one writes there, others do not see.")
         for work in folders:
             self._restore_to(work)
+        _stage(
+            "bringing back the files of earlier attempts",
+            lambda: bring_back(self._folder, self._job, self._connection, warn=self._warn, check=self._check),
+        )
 
     def _restore_to(self, work: str) -> None:
         remove_tree(work)
-        os.mkdir(work, 0o700)
+        os.makedirs(work, 0o700)
         root = self._job.snapshot_root
         if root is not None:
             content = self._connection.client.content
@@ -91,6 +119,14 @@ class Preparation:
         built = _stage(f"making the environment `{spec.name}`", self.environment.build)
         for warning in built.warnings:
             self._warn("environment", warning)
+
+    def _meet(self) -> None:
+        known = self._peers.known_ports()
+        if known is None:
+            known = _stage("finding free ports", lambda: take_ports(self._job, self.ports))
+        else:
+            self.ports.hold(known)
+        self._meeting = _stage("meeting the other nodes", lambda: self._peers.meet(known))
 
     def _plan(self) -> None:
         plan = _stage("laying out the processes", self._layout)
@@ -115,13 +151,14 @@ class Preparation:
             interpreter=built.interpreter,
             variables={**variables, **self._data_paths},
             injection=injection,
-            ports=self.ports,
+            meeting=self._meeting,
         )
         if wrapper is None:
             return plan
         from runyard.supervisor.containers import contain  # most runs have none
 
-        return contain(plan, wrapper, self._folder, self._job, injection=injection, data=self._data_paths.values())
+        outside = [*self._data_paths.values(), work_folder(self._folder, self._job, self._job.node_rank)]
+        return contain(plan, wrapper, self._folder, self._job, injection=injection, data=outside)
 
     def _variables(self) -> Dict[str, str]:
         """Return what the run's processes start from, as far as it is known before the environment is."""

@@ -13,6 +13,7 @@ from runyard.supervisor.folder import RunFolder
 DEFAULT_LOG = "user_logs/std_log.txt"
 _STOPS = (15, 2, 1)  # signals by which launchers and people stop the other ranks
 _STOP_CODES = (143, 130, 129)
+NO_ANSWER = "User program did not answer: the other ranks waited for it until their time was over."
 
 CAUSE, ABORTED, CONSEQUENCE, STOPPED, HELPER = range(5)
 
@@ -34,6 +35,10 @@ class RankEnd:
     def log(self) -> str:
         return str(self.process.get("log") or DEFAULT_LOG)
 
+    @property
+    def waited_in_vain(self) -> bool:
+        return self.weight == CONSEQUENCE and self.cause.is_timeout
+
 
 def has_failed(record: Mapping[str, Any]) -> bool:
     return bool(record.get("code") or record.get("signal") or record.get("unknown"))
@@ -52,7 +57,7 @@ def list_failures(
     reset already. So what tells of a lost peer, and what we or a launcher stopped, comes behind, whatever the time.
     """
     failed = [dict(record) for record in exits if has_failed(record)]
-    alone = len([record for record in exits if int(record["rank"]) >= 0]) < 2
+    alone = "ranks" not in launch and len([record for record in exits if int(record["rank"]) >= 0]) < 2
     found = [_rank_end(folder, launch, record, stopped_boot_ns, alone=alone) for record in failed]
     return _missing_first(sorted(found, key=lambda end: (end.weight, end.at_boot_ns, end.rank)))
 
@@ -74,6 +79,11 @@ def has_raised(folder: RunFolder, ranks: Sequence[Mapping[str, Any]], exits: Seq
     """Whether a rank's program has failed, though its process is still there: MPI_Finalize may wait for the others."""
     ended = {record["rank"] for record in exits}
     return any(folder.has(f"exceptions/{entry['pid']}.json") for entry in ranks if entry["rank"] not in ended)
+
+
+def count_ranks(launch: Mapping[str, Any]) -> int:
+    """Return how many ranks the job has, on all its nodes."""
+    return int(launch.get("ranks") or len([one for one in launch.get("processes", ()) if one["rank"] >= 0]))
 
 
 def process_of(launch: Mapping[str, Any], rank: int) -> Dict[str, Any]:
@@ -117,12 +127,11 @@ def _weight(
 def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
     """Put ranks first that still ran when all the others had given up waiting for somebody."""
     waited = [end for end in failures if end.weight < STOPPED]
-    if not waited or not all(end.weight == CONSEQUENCE and end.cause.is_timeout for end in waited):
+    if not waited or not all(end.waited_in_vain for end in waited):
         return failures
-    text = "User program did not answer: the other ranks waited for it until their time was over."
     missing = [end for end in failures if end.weight == STOPPED]
     helpers = [end for end in failures if end.weight == HELPER]
-    found = [replace(end, cause=Cause(HANG, text, evidence=end.tail.show(end.tail.lines[-3:]))) for end in missing]
+    found = [replace(end, cause=Cause(HANG, NO_ANSWER, evidence=end.tail.show(end.tail.lines[-3:]))) for end in missing]
     return [*found, *waited, *helpers]
 
 

@@ -12,6 +12,7 @@ from runyard.core.errors import SystemFailure, UserError
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import REFUSALS, Connection
+from runyard.supervisor.lease import Lease
 from runyard.supervisor.loops import Loop
 
 logger = logging.getLogger(__name__)
@@ -23,10 +24,23 @@ HEARTBEAT_JITTER = 0.2
 class Reporter:
     """Phases are queued and posted by a thread: nobody waits for the server between two phases.
 
-    `beats`: it speaks to the server from time to time, so that both know of each other.
+    `beats`: it speaks to the server from time to time, so that both know of each other. `leads`: the run's phases are
+    this supervisor's; those of a node that does not lead are told to nobody.
     """
 
-    def __init__(self, connection: Connection, job: JobSpec, *, notify: Callable[[], None], beats: bool = True) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        job: JobSpec,
+        *,
+        notify: Callable[[], None],
+        beats: bool = True,
+        leads: bool = True,
+        lease: Optional[Lease] = None,
+    ) -> None:
+        self._lease = lease
+        self._engine_gone = False
+        self._leads = leads
         self._connection = connection
         self._job = job
         self._notify = notify
@@ -53,13 +67,21 @@ class Reporter:
         self._heard_at = float("-inf")
         self._loop.wake()
 
+    def tell_engine_gone(self) -> None:
+        """Tell the server, now and with every heartbeat, that the engine's process on this node is gone."""
+        self._engine_gone = True
+        self.ask_now()
+
     def ask(self) -> None:
         """Ask the server now what it wants. Raises what it answers."""
-        wish = self._connection.client.runs.heartbeat(self._job.run_id, self._job.attempt)
+        calls = self._connection.client.runs
+        wish = calls.heartbeat(self._job.run_id, self._job.attempt, engine_gone=self._engine_gone)
         self.hear(wish.desired, wish.desired_error, wish.attempt)
 
     def phase(self, status: RunStatus) -> None:
         """Queue a move to `status`."""
+        if not self._leads:
+            return
         self._status = status
         self._enqueue({"status": status})
 
@@ -84,6 +106,8 @@ class Reporter:
     def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
         """Take what any answer of the server says about the run's wanted end."""
         self._heard_at = time.monotonic()
+        if self._lease is not None:
+            self._lease.renew(self._connection.asked_boot_ns())
         superseded = attempt > self._job.attempt
         known = desired in (None, self.desired) and (desired_error is None or self.desired_error is not None)
         if known and superseded == self.is_superseded:
@@ -121,5 +145,5 @@ class Reporter:
             return bool(self._queue)
 
     def _beat(self) -> None:
-        if self._beats and time.monotonic() - self._heard_at >= HEARTBEAT_S / 2:
+        if (self._beats or self._engine_gone) and time.monotonic() - self._heard_at >= HEARTBEAT_S / 2:
             self._connection.call(self.ask)

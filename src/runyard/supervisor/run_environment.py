@@ -11,7 +11,7 @@ from typing import Any, Dict, Mapping, Optional
 from runyard.core.errors import RunyardError
 from runyard.core.folders import cache_folder
 from runyard.core.settings import Settings, settings_of_run
-from runyard.core.specs import JobSpec
+from runyard.core.specs import EnvironmentSpec, JobSpec
 from runyard.core.urls import hide_passwords
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, SupportsLock
@@ -20,6 +20,7 @@ from runyard.supervisor.folder import RunFolder
 logger = logging.getLogger(__name__)
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+BUILD_LOG_OF_NODE = "azureml-logs/20_image_build_log_%d.txt"
 MEMO = "environment.json"
 LOCK = "system_logs/requirements.lock.txt"
 
@@ -36,7 +37,9 @@ class RunEnvironment:
         self._settings = settings_of_run(replace(settings, home=Path(job.home)), said)
         self._variables = variables
         self._check = check
-        self._spec = job.spec.environment
+        self._spec = job.spec.environment if job.submitter else _submitted_elsewhere(job)
+        # Every node builds; the names of their logs must differ.
+        self._build_log = folder.at(BUILD_LOG if job.node_rank == 0 else BUILD_LOG_OF_NODE % job.node_rank)
         self._builder: Optional[EnvironmentBuilder] = None
         self.built: Optional[BuiltEnvironment] = None
 
@@ -91,9 +94,17 @@ class RunEnvironment:
         if self._spec.kind == "system":
             return logger.info("%s", text)
         try:
-            os.makedirs(os.path.dirname(self._folder.at(BUILD_LOG)), mode=0o700, exist_ok=True)
-            with open(self._folder.at(BUILD_LOG), "a", encoding="utf-8", errors="replace") as file:
+            os.makedirs(os.path.dirname(self._build_log), mode=0o700, exist_ok=True)
+            with open(self._build_log, "a", encoding="utf-8", errors="replace") as file:
                 file.write(text + "\n")
         except OSError as error:
             logger.warning("the build log could not be written: %s: %s", error, text)
         return None
+
+
+def _submitted_elsewhere(job: JobSpec) -> EnvironmentSpec:
+    """Who submits from another machine names a Python of that one, unless they chose one themselves."""
+    # Most runs on this machine are submitted here.
+    from runyard.supervisor.node import environment_here
+
+    return environment_here(job.spec.environment)

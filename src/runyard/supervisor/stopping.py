@@ -12,7 +12,7 @@ from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.proc import boot_ns
 
 CANCEL, FAIL, TIME_LIMIT, RANK_FAILED, SUPERSEDED = "cancel", "fail", "time limit", "rank failed", "superseded"
-FOLDER_GONE, HANG = "folder gone", "hang"
+FOLDER_GONE, HANG, CUT_OFF = "folder gone", "hang", "cut off"
 
 
 @dataclass(frozen=True)

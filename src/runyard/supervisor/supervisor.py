@@ -9,23 +9,28 @@ from dataclasses import replace
 from typing import Any, Dict, List, Optional
 
 from runyard.core.errors import UserError
+from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import HomeGone
 from runyard.supervisor.courier import Courier
+from runyard.supervisor.engine_watch import watch_engine
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
+from runyard.supervisor.lease import GRACE_S
 from runyard.supervisor.limits import TimeLimit
 from runyard.supervisor.mpi_job import MpiJob
 from runyard.supervisor.observer import Observer
 from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
+from runyard.supervisor.peers import Peers
 from runyard.supervisor.prepare import Preparation, PreparationFailed, Unwanted
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.rank_ends import has_failed, has_raised
 from runyard.supervisor.run_layout import MPI
 from runyard.supervisor.stopping import (
     CANCEL,
+    CUT_OFF,
     FAIL,
     FOLDER_GONE,
     HANG,
@@ -36,6 +41,7 @@ from runyard.supervisor.stopping import (
     Stopping,
 )
 from runyard.supervisor.wake import Wake
+from runyard.supervisor.work_folders import remove_shared
 
 logger = logging.getLogger(__name__)
 
@@ -59,6 +65,7 @@ class Supervisor:
         self._wake = Wake(folder)
         self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside)
         self._reporter = self._courier.reporter
+        self._peers = self._find_peers()
         self._preparation = Preparation(
             folder,
             job,
@@ -67,17 +74,34 @@ class Supervisor:
             umask=umask,
             warn=self._reporter.warn,
             check=self._go_on_or_raise,
+            peers=self._peers,
         )
         self._observer = Observer(folder, job, settings, ranks=self._rank_pids, warn=self._reporter.warn)
         self._stopping = Stopping(folder, keeper)
-        self._limit = TimeLimit(folder, job.spec.time_limit_s)
-        self._mpi = MpiJob(folder, job, keeper) if job.spec.distribution.kind == MPI else None
+        self._limit = TimeLimit(folder, job.spec.time_limit_s if self._peers.leads else 0.0)
+        self._mpi = MpiJob(folder, job, keeper, self._peers) if job.spec.distribution.kind == MPI else None
         self._failed_at: Optional[float] = None
         self._gone_at: Optional[float] = None
         self._plan: Dict[str, Any] = {}
         self._emptied_boot_ns: Optional[int] = None
         self._hurry = threading.Event()
         self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
+
+    def _find_peers(self) -> Peers:
+        if not self._job.is_gang:
+            return Peers(self._job)
+        # Only jobs on several machines need it.
+        from runyard.supervisor.gang import Gang
+
+        return Gang(
+            self._folder,
+            self._job,
+            self._courier.connection,
+            hear=self._reporter.hear,
+            notify=self._wake.notify,
+            wait=self._wait_for_peers,
+            check=self._go_on_or_raise,
+        )
 
     def run(self) -> None:
         """Raises ReaperGone when the reaper dies on the way."""
@@ -90,11 +114,15 @@ class Supervisor:
 
     def _run(self) -> None:
         self._courier.start_soon()
+        watch_engine(self._reporter.tell_engine_gone)
+        self._peers.start()
         final = self._folder.read_object("final.json")
         if not final:
-            outcome = self._live()
-            self._observer.finish(outcome.error)
+            outcome = self._peers.conclude(self._live(), lambda: self._stopping.stop)
+            self._observer.finish(outcome.error if self._peers.leads else None)
             final = {"status": outcome.status.value, "error": outcome.error}
+            if not self._peers.leads and outcome.finding is not None:
+                final["finding"] = to_plain(outcome.finding)
             self._write_final(final)
         self._finish(final)
 
@@ -126,15 +154,20 @@ class Supervisor:
         self._preparation.ports.hold(self._read_plan().get("ports") or ())
         if self._mpi is not None:
             self._mpi.begin()
-        if self._preparation.environment.recall():
+        if self._peers.leads and self._preparation.environment.recall():
             self._describing.start()
 
     def _with_data_delivered(self, outcome: Outcome) -> Outcome:
-        if self._reporter.is_superseded:  # another attempt goes on with this run
-            return outcome
+        stop = self._stopping.stop
+        if self._reporter.is_superseded or (stop is not None and stop.reason == CUT_OFF):
+            return outcome  # another attempt goes on with this run
         error = self._preparation.data.deliver()
-        is_worse = error is not None and outcome.status is RunStatus.COMPLETED
-        return Outcome(RunStatus.FAILED, error) if is_worse else outcome
+        if outcome.status is not RunStatus.COMPLETED:
+            return outcome
+        if error is not None:
+            return Outcome(RunStatus.FAILED, error)
+        self._preparation.data.register()
+        return outcome
 
     def _prepare(self) -> Optional[Outcome]:
         """Get ready and launch; an outcome means that nothing was launched."""
@@ -148,14 +181,16 @@ class Supervisor:
             return before_launch(self._explained_stop())
         except PreparationFailed as error:
             logger.error("%s failed", error.stage, exc_info=error.cause)
-            return after_failed_preparation(error)
+            self._peers.tell(failed={"stage": error.stage})
+            return after_failed_preparation(error, node=self._job.nodes[0] if self._peers.is_gang else None)
         if self._is_unwanted():
             return before_launch(self._explained_stop())
         self._reporter.phase(RunStatus.STARTING)
         if self._mpi is not None:
             self._mpi.begin()
         self._keeper.launch()
-        self._describing.start()
+        if self._peers.leads:
+            self._describing.start()
         return None
 
     def _go_on_or_raise(self) -> None:
@@ -167,15 +202,34 @@ class Supervisor:
 
     def _is_unwanted(self) -> bool:
         self._courier.connection.check_home()
+        self._renew_lease()
         self._hear_wishes()
-        return self._stopping.stop is not None
+        return self._stopping.stop is not None or self._peers.have_failed()
+
+    def _wait_for_peers(self) -> None:
+        """Wait for news from other nodes, while there is nothing to do on this one."""
+        self._wake.wait(self._keeper.fileno(), IDLE_S)
+        self._keeper.update()
+        self._courier.connection.check_home()
+        self._hear_wishes()
+
+    def _renew_lease(self) -> None:
+        """Before the launch a lease that is over costs nothing but a question: may this attempt still start?"""
+        if not self._courier.lease.is_over:
+            return
+        logger.warning("the server has not answered for long; waiting for its word before anything starts")
+        try:
+            self._courier.connection.insist(self._reporter.ask)
+        except UserError as error:
+            logger.warning("this attempt may not go on: %s", error)
+            self._stopping.begin(SUPERSEDED, grace_s=0.0)
 
     def _describe(self) -> None:
         """Report the package list, once the program has had its first moments for itself, and make the lock file."""
         self._hurry.wait(DESCRIBE_AFTER_S)
         try:
             self._courier.connection.check_home()
-            found = self._preparation.environment.describe()
+            found = {**self._preparation.environment.describe(), **self._preparation.data.recall()}
             self._reporter.add_environment(found)
             lock = self._preparation.environment.write_lock()
             if lock is not None:
@@ -190,13 +244,24 @@ class Supervisor:
             self._wake.wait(self._keeper.fileno(), self._next_s())
             self._keeper.update()
             if self._mpi is not None:
-                self._mpi.step()
+                self._mpi.step(is_stopping=self._stopping.stop is not None)
             self._hear_wishes()
             if self._limit.left_s() <= 0:
                 self._stopping.begin(TIME_LIMIT, grace_s=self._job.spec.grace_s)
             self._look_for_failures()
             self._look_for_hang()
             self._look_for_folder()
+            self._tell_of_stop()
+
+    def _tell_of_stop(self) -> None:
+        """Let the other nodes stop with this one. What the server wishes, and a failed rank, they hear of anyway."""
+        stop = self._stopping.stop
+        if stop is None or stop.reason in (CANCEL, FAIL, SUPERSEDED, RANK_FAILED):
+            return
+        if self._peers.leads:
+            self._peers.tell(stop={"reason": stop.reason, "grace_s": stop.grace_s})
+        else:
+            self._peers.tell(failed={"reason": stop.reason})
 
     def _next_s(self) -> float:
         grace_s = self._stopping.advance()
@@ -212,11 +277,20 @@ class Supervisor:
         return min(waits)
 
     def _is_over(self) -> bool:
-        ended = {record["rank"] for record in self._keeper.exits}
-        counting = [one["rank"] for one in self._read_plan()["processes"] if one.get("counts", True)]
-        if not self._keeper.launched or not counting:
+        if not self._is_done_here():
             return False
-        return self._mpi.is_over(counting) if self._mpi is not None else all(rank in ended for rank in counting)
+        self._peers.tell(workers_done=True)
+        return self._stopping.stop is not None or self._peers.are_done()
+
+    def _is_done_here(self) -> bool:
+        ended = {record["rank"] for record in self._keeper.exits}
+        processes = self._read_plan()["processes"]
+        counting = [one["rank"] for one in processes if one.get("counts", True)]
+        if not self._keeper.launched or not counting:  # a node may have parameter servers alone
+            return self._keeper.launched and self._peers.is_gang and bool(processes)
+        if self._mpi is not None:
+            return self._mpi.is_over(counting, is_stopping=self._stopping.stop is not None)
+        return all(rank in ended for rank in counting)
 
     def _read_plan(self) -> Dict[str, Any]:
         """Return `launch.json`, or what the reaper knows when the program removed it."""
@@ -233,12 +307,17 @@ class Supervisor:
         if self._wake.control_changed():
             self._reporter.ask_now()
         desired = self._wake.desired() or self._reporter.desired
-        if self._reporter.is_superseded:
+        theirs = self._peers.stop()
+        if self._reporter.is_superseded or self._peers.is_over:
             self._stopping.begin(SUPERSEDED, grace_s=0.0)
+        elif theirs is not None:
+            self._stopping.begin(theirs.reason, grace_s=theirs.grace_s, error=theirs.error)
         elif desired == "cancel":
             self._stopping.begin(CANCEL, grace_s=self._job.spec.grace_s)
         elif desired == "fail":
             self._stopping.begin(FAIL, grace_s=self._job.spec.grace_s, error=self._reporter.desired_error)
+        elif self._keeper.launched and self._courier.lease.has_ended(self._reporter.ask_now):
+            self._stopping.begin(CUT_OFF, grace_s=min(self._job.spec.grace_s, GRACE_S))
 
     def _explained_stop(self) -> Optional[Stop]:
         """Return the stop with its error. Answers to shipments and `control.json` name the wish alone: ask."""
@@ -252,16 +331,21 @@ class Supervisor:
         return replace(stop, error=self._reporter.desired_error)
 
     def _look_for_failures(self) -> None:
-        if not any(has_failed(record) for record in self._keeper.exits) and not self._has_raised():
+        failed = [record["rank"] for record in self._keeper.exits if has_failed(record)]
+        if failed or self._has_raised() or (self._mpi is not None and self._mpi.has_left_early()):
+            self._peers.tell(failed={"ranks": failed[:1]})
+        elif not self._peers.have_failed():
             return
         self._failed_at = self._failed_at or time.monotonic()
-        if time.monotonic() - self._failed_at >= PEER_GRACE_S:
+        nobody_waits = self._peers.has_lost() or (self._peers.is_gang and not self._rank_pids())
+        if nobody_waits or time.monotonic() - self._failed_at >= PEER_GRACE_S:
             self._stopping.begin(RANK_FAILED, grace_s=min(self._job.spec.grace_s, PEER_STOP_S))
 
     def _has_raised(self) -> bool:
         """Whether one of several ranks has failed and does not end; a run's only one may have threads that go on."""
         ranks = [entry for entry in self._keeper.ranks if entry["rank"] >= 0]
-        return len(ranks) > 1 and has_raised(self._folder, ranks, self._keeper.exits)
+        is_one_of_several = len(ranks) > 1 or self._peers.is_gang
+        return is_one_of_several and has_raised(self._folder, ranks, self._keeper.exits)
 
     def _look_for_hang(self) -> None:
         if self._failed_at is not None or self._stopping.stop is not None:
@@ -316,8 +400,11 @@ class Supervisor:
         if self._describing.is_alive():
             self._hurry.set()
             self._describing.join(LOCK_S if self._preparation.environment.makes_lock else DESCRIBE_S)
-        delivered = self._courier.deliver(final)
+        delivered = self._courier.deliver(final, instead=None if self._peers.leads else self._peers.say_farewell)
         if delivered and not self._folder.is_gone():
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
-        self._keeper.leave(remove=delivered and not self._settings.keep_run_folders)
+        removes = delivered and not self._settings.keep_run_folders
+        if removes:
+            remove_shared(self._job)
+        self._keeper.leave(remove=removes)

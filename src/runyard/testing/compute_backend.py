@@ -68,7 +68,7 @@ class ComputeBackendSuite:
         _until(lambda: bench.status(job.run_id) == "Running")
 
         assert handle == JobHandle(job.run_id, job.attempt)
-        assert state_of(bench, handle) is JobState.ALIVE
+        _until(lambda: state_of(bench, handle) is JobState.ALIVE)  # an engine is asked by a thread
         stop.touch()
         _until(lambda: state_of(bench, handle) is JobState.GONE)
         assert bench.status(job.run_id) == "Completed"
@@ -114,7 +114,7 @@ open({str(tmp_path)!r} + "/" + name, "a").write("x")
     def test_a_job_that_nobody_submitted_is_gone(self, bench: ComputeBench) -> None:
         handle = JobHandle("nobody_1_00000000", 1)
 
-        assert state_of(bench, handle) is JobState.GONE
+        _until(lambda: state_of(bench, handle) is JobState.GONE)
         bench.backend.cancel(handle)
         bench.backend.adopt(handle)
         assert bench.backend.poll([]) == {}

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingMixIn, UnixStreamServer
@@ -16,6 +17,7 @@ from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFo
 from runyard.core.frames import iter_frames, join_frames
 from runyard.core.names import clean_file_name
 from runyard.core.tree import FileEntry, encode_tree, tree_id
+from runyard.testing.fake_gang import FakeGang
 
 SegmentKey = Tuple[str, str, int]  # run, writer, segment
 Check = Callable[[str, Mapping[str, Any], bytes], None]  # gets route, head and bytes; raises to refuse
@@ -36,6 +38,10 @@ class FakeRun:
     files: Dict[str, Dict[str, Any]] = field(default_factory=dict)
     logs: Dict[str, bytearray] = field(default_factory=dict)
     heartbeats: int = 0
+    engine_gone: bool = False  # as its supervisor said
+    job: Optional[Dict[str, Any]] = None  # what nodes that join are given
+    joined: Dict[str, str] = field(default_factory=dict)  # rank → incarnation
+    gang: FakeGang = field(default_factory=FakeGang)
 
     @property
     def is_over(self) -> bool:
@@ -55,6 +61,7 @@ class FakeServer:
         self.sides: Dict[str, bytes] = {}
         self.chunks: Dict[str, bytes] = {}
         self.trees: Dict[str, bytes] = {}
+        self.bundle = b""  # the archive of our code, for nodes
         self.requests: List[str] = []
         self.check: Optional[Check] = None
         self.gate = threading.Event()  # content waits while it is not set
@@ -65,6 +72,8 @@ class FakeServer:
     def start(self) -> FakeServer:
         if os.path.lexists(self.path):
             os.unlink(self.path)
+        for run in self.runs.values():
+            run.gang = FakeGang()
         self._http = _Listener(self.path, self)
         threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True).start()
         return self
@@ -112,6 +121,8 @@ class FakeServer:
     def answer(self, route: str, run_id: str, body: bytes) -> Any:
         if route in ("tree", "fetch"):
             self.gate.wait()
+        if route == "node":
+            return self._converse(run_id, json.loads(body))
         with self.lock:
             self.requests.append(route)
             return getattr(self, f"_do_{route}")(run_id, body)
@@ -135,9 +146,38 @@ class FakeServer:
         stored = [{"writer": key[0], "segment": key[1], "offset": offset} for key, offset in marks.items()]
         return {"marks": stored, "logs": logs, "desired": run.desired, "attempt": run.attempt}
 
+    def _do_bundle(self, _: str, body: bytes) -> bytes:
+        return self.bundle
+
+    def _do_join(self, about: str, body: bytes) -> Dict[str, Any]:
+        run_id, _, rank = about.partition("/")
+        run, said = self._run(run_id), json.loads(body)
+        if run.is_over or run.job is None or run.joined.setdefault(rank, said["incarnation"]) != said["incarnation"]:
+            raise Conflict(f"Node {rank} of run `{run_id}` is in the hands of another process.")
+        return {**run.job, "node_rank": int(rank), "incarnation": said["incarnation"]}
+
+    def _converse(self, about: str, said: Dict[str, Any]) -> Dict[str, Any]:
+        run_id, _, rank = about.partition("/")
+        with self.lock:
+            self.requests.append("node")
+            self._run(run_id).gang.hear(int(rank), said)
+        until = time.monotonic() + float(said.get("wait_s") or 0.0)
+        while True:
+            with self.lock:
+                answer = self._gang_news(self._run(run_id))
+            if answer["version"] != said.get("since") or time.monotonic() >= until:
+                return answer
+            time.sleep(0.005)
+
+    def _gang_news(self, run: FakeRun) -> Dict[str, Any]:
+        gang = run.gang
+        version = f"{gang.epoch}.{gang.version}.{run.attempt}.{run.desired}.{run.is_over}"
+        return {**self._wish(run), "epoch": gang.epoch, "version": version, "nodes": gang.show()}
+
     def _do_heartbeat(self, run_id: str, body: bytes) -> Dict[str, Any]:
         run = self._run(run_id)
         run.heartbeats += 1
+        run.engine_gone = run.engine_gone or bool(json.loads(body).get("engine_gone"))
         return self._wish(run)
 
     def _do_state(self, run_id: str, body: bytes) -> Dict[str, Any]:
@@ -271,8 +311,12 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _route(path: str) -> Tuple[str, str]:
     parts = path.partition("?")[0].split("/")[3:]  # "", "api", "v1"
+    if parts[0] == "runs" and parts[-1] == "join":
+        return "join", f"{parts[1]}/{parts[3]}"
+    if parts[0] == "runs" and parts[2] == "nodes":
+        return "node", f"{parts[1]}/{parts[3]}"
     if parts[0] == "runs":
         return parts[2], parts[1]
     if parts[0] == "trees":
         return "tree", parts[1]
-    return {"missing": "missing", "fetch": "fetch"}.get(parts[-1], parts[0]), ""
+    return {"missing": "missing", "fetch": "fetch", "bundle": "bundle"}.get(parts[-1], parts[0]), ""

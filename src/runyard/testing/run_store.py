@@ -18,6 +18,7 @@ from runyard.testing.run_store_charts import ChartSuite
 from runyard.testing.run_store_deletes import DeleteSuite
 from runyard.testing.run_store_metrics import MetricSuite
 from runyard.testing.run_store_pages import PageSuite
+from runyard.testing.run_store_users import UserSuite
 from runyard.testing.runs import a_new_run, a_run, a_workspace
 
 
@@ -232,6 +233,32 @@ class RunSuite:
         assert (store.find_token("one"), store.find_token("two")) == (("r1", 1), ("r1", 2))
         assert store.find_token("three") is None
 
+    def test_an_attempt_that_is_given_up_is_remembered_with_its_reason_and_its_end(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        store.start_attempt("r1", token_hash="one")
+        store.set_status("r1", RunStatus.RUNNING)
+        fenced = store.fence_attempt("r1", 1, code="NodeLost", why="node n1 is down", host="n1")
+        again = store.fence_attempt("r1", 1, code="Preempted", why="other words")
+
+        assert (fenced.status, fenced.attempt, fenced.is_fenced, fenced.due_attempt) == (RunStatus.QUEUED, 1, True, 2)
+        assert again.attempts == fenced.attempts and not again.is_between_attempts
+        assert (again.attempts[0].code, again.attempts[0].why, again.attempts[0].host) == (
+            "NodeLost",
+            "node n1 is down",
+            "n1",
+        )
+        with pytest.raises(Conflict, match="attempt 1"):
+            store.fence_attempt("r1", 2)
+        assert store.fence_attempt("r1", 1, is_over=True).is_between_attempts
+
+        second = store.start_attempt("r1", token_hash="two")
+        assert (second.attempt, second.is_fenced, second.due_attempt) == (2, False, 2)
+        assert [phase.status for phase in second.timeline].count(RunStatus.QUEUED) == 2
+        store.set_status("r1", RunStatus.COMPLETED)
+        with pytest.raises(InvalidTransition):
+            store.fence_attempt("r1", 2)
+        assert [one.number for one in store.get_run("r1").attempts] == [1]
+
     def test_a_token_can_be_added_twice(self, store: RunStore) -> None:
         a_run(store, "r1")
         for _ in range(2):
@@ -365,6 +392,15 @@ class FileSuite:
 
 
 class RunStoreSuite(
-    WorkspaceSuite, RunSuite, FileSuite, PageSuite, MetricSuite, ChartSuite, DeleteSuite, AssetSuite, EventSuite
+    WorkspaceSuite,
+    RunSuite,
+    FileSuite,
+    PageSuite,
+    MetricSuite,
+    ChartSuite,
+    DeleteSuite,
+    AssetSuite,
+    EventSuite,
+    UserSuite,
 ):
     """All of it."""

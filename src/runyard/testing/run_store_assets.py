@@ -67,6 +67,28 @@ class AssetSuite:
         with pytest.raises(NotFound, match="version 7"):
             store.update_asset("default", "compute", "pool", version=7, document={})
 
+    def test_one_version_can_go_and_the_others_stay(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        for number in (1, 2, 3):
+            store.put_asset("default", "model", "net", {"number": number})
+        store.delete_asset("default", "model", "net", version=3)
+        store.delete_asset("default", "model", "net", version=1)
+        store.delete_asset("default", "model", "net", version=7)
+
+        assert [asset.version for asset in store.list_assets("default", "model", name="net")] == [2]
+        assert store.get_asset("default", "model", "net").document == {"number": 2}
+        assert store.put_asset("default", "model", "net", {})[0].version == 4
+
+    def test_the_content_of_models_is_in_use(self, store: RunStore) -> None:
+        store.put_workspace(a_workspace())
+        store.put_asset("default", "model", "net", {"files": [{"name": "a", "chunks": ["c1", "c2"]}]})
+        store.put_asset("default", "model", "net", {"files": [{"name": "a", "chunks": ["c3"]}]})
+        store.put_asset("default", "environment", "net", {"files": [{"name": "a", "chunks": ["c9"]}]})
+
+        assert set(store.read_references().chunks) == {"c1", "c2", "c3"}
+        store.delete_asset("default", "model", "net", version=1)
+        assert set(store.read_references().chunks) == {"c3"}
+
     def test_a_deleted_asset_is_gone_and_its_numbers_are_not_given_again(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())
         store.put_asset("default", "environment", "train", {}, key="k")

@@ -1,15 +1,15 @@
-"""`azureml.core.compute`: pools and instances are virtual nodes of the server's machine; others are not there yet."""
+"""`azureml.core.compute`: pools, instances and machines over SSH; others are not there yet."""
 
 from __future__ import annotations
 
 from runyard.sdk.aml_compute import AmlCompute, BatchAiCompute
+from runyard.sdk.attached_compute import RemoteCompute
 from runyard.sdk.compute import ComputeTarget
 from runyard.sdk.compute_instance import ComputeInstance
 from runyard.sdk.not_yet import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")
 DsvmCompute = placeholder("azureml.core.compute.DsvmCompute")
-RemoteCompute = placeholder("azureml.core.compute.RemoteCompute")
 
 __all__ = [
     "AksCompute",

@@ -15,7 +15,7 @@ from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
 
 router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
-KINDS = ("datastore", "environment")  # compute targets do more than lie there: routes/compute.py
+KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
 MAX_KEY = 256
 
 

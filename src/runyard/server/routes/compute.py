@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Optional
+from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute import ComputeSpec, ComputeTarget
+from runyard.core.engine_names import check_target_name
 from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.engine import compute_targets
 from runyard.server.answers import json_answer
@@ -32,11 +33,12 @@ class ComputeChange:
     description: Optional[str] = None
     tags: Optional[dict[str, str]] = None
     is_stopped: Optional[bool] = None
+    options: Optional[dict[str, Any]] = None  # of an attached target, one by one; null takes one away
 
 
 @router.get("")
 def list_targets(workspace: str, request: Request) -> Response:
-    """List the workspace's compute targets, by name."""
+    """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)
     call.may("read_workspace")
     found = compute_targets.list_targets(call.services.engine.yard, check_workspace_name(workspace))
@@ -45,17 +47,18 @@ def list_targets(workspace: str, request: Request) -> Response:
 
 @router.get("/{name}")
 def get_target(workspace: str, name: str, request: Request) -> Response:
-    """Return one with its nodes, the runs on it and its queue; `local` is there too."""
+    """Return one with its nodes, the runs on it and its queue; `local`, aliases and engines by name are there too."""
     call = call_of(request)
     call.may("read_workspace")
-    found = compute_targets.get_target(call.services.engine.yard, *_checked(workspace, name))
+    place = check_workspace_name(workspace), check_target_name(name)
+    found = compute_targets.get_target(call.services.engine.yard, *place)
     return json_answer(_readable(call, found))
 
 
 @router.put("/{name}", status_code=201)
 @takes(ComputeSpec)
 async def create_target(workspace: str, name: str, request: Request) -> Response:
-    """Make a target, or return the same one (200); 409 when there is another of that name."""
+    """Make or attach a target, or return the same one (200); 409 when there is another of that name."""
     return await with_json(request, lambda body: _create(call_of(request), workspace, name, body))
 
 
@@ -68,22 +71,22 @@ async def update_target(workspace: str, name: str, request: Request) -> Response
 
 @router.delete("/{name}")
 def delete_target(workspace: str, name: str, request: Request) -> Response:
-    """Delete a target; twice is fine, 409 while unfinished runs name it."""
+    """Delete or detach a target; twice is fine, 409 while unfinished runs name it."""
     call = call_of(request)
-    call.may("change_asset")
+    call.may("change_target")
     compute_targets.delete_target(call.services.engine.yard, *_checked(workspace, name))
     return json_answer({"deleted": name})
 
 
 def _create(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("change_asset")
+    call.may("change_target")
     spec = parse(ComputeSpec, body)
     made, is_new = compute_targets.create_target(call.services.engine.yard, *_checked(workspace, name), spec)
     return json_answer(made, status=201 if is_new else 200)
 
 
 def _update(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("change_asset")
+    call.may("change_target")
     changes = compute_targets.check_changes(vars(parse(ComputeChange, body)))
     return json_answer(compute_targets.update_target(call.services.engine.yard, *_checked(workspace, name), changes))
 

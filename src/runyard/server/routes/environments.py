@@ -33,7 +33,7 @@ class PruneBody:
 def list_environments(request: Request) -> Response:
     """List the environments that are built here, last used first."""
     call = call_of(request)
-    call.may("manage_environments")
+    call.may("list_environments")
     return json_answer(list_built(environments_folder(call.services.settings.home)))
 
 

@@ -52,8 +52,9 @@ def get_experiment(workspace: str, experiment: str, request: Request) -> Respons
 def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return the experiment of that name, made when there is none."""
     call = call_of(request)
-    call.may("put_experiment")
-    return json_answer(call.services.store.put_experiment(*_checked(workspace, experiment)))
+    store, place = call.services.store, _checked(workspace, experiment)
+    call.may_make("put_experiment", is_there=lambda: bool(store.list_experiments(place[0], view="All", name=place[1])))
+    return json_answer(store.put_experiment(*place))
 
 
 @router.patch("/{experiment}")

@@ -13,7 +13,6 @@ from starlette.responses import StreamingResponse
 
 from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
-from runyard.core.names import check_content_id
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
 from runyard.server.answers import json_answer
@@ -23,6 +22,7 @@ from runyard.server.downloads import Window, download_headers, no_such_range, wi
 from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
+from runyard.server.stored_files import check_stored
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0
@@ -142,19 +142,6 @@ def _put(call: Call, run_id: str, body: bytes) -> Response:
     run = call.services.store.get_run(run_id)
     if wanted.attempt not in (None, run.attempt) and not (wanted.attempt and is_writer(wanted.attempt)):
         raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {wanted.attempt}.")
-    file = _checked(call.services, wanted.file)
+    file = check_stored(call.services, wanted.file)
     stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
     return json_answer(replace(stored, chunks=[]), status=201)
-
-
-def _checked(services: Services, file: RunFile) -> RunFile:
-    if file.kind != "blob":
-        raise InvalidArgument("Only stored content can be named as a file; logs are shipped.")
-    for chunk in file.chunks:
-        check_content_id(chunk)
-    if file.sha256 is not None:
-        check_content_id(file.sha256)
-    held = services.content.file_size(file.chunks)
-    if held != file.size:
-        raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
-    return replace(file, name=file_name(file.name), complete=True, updated_at=None)

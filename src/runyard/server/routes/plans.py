@@ -1,9 +1,10 @@
-"""What a submit would do, for `runyard submit --dry-run`."""
+"""What a submit would do, for `runyard submit --dry-run`, and what one did, for `runyard runs show --plan`."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter, Request, Response
 
+from runyard.core.names import check_run_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
@@ -18,6 +19,14 @@ router = APIRouter(tags=["runs"])
 async def plan_run(request: Request) -> Response:
     """Say what `POST /runs` with this body would start; nothing is stored."""
     return await with_json(request, lambda body: _plan(call_of(request), body))
+
+
+@router.get("/runs/{run_id}/plan")
+def get_plan(run_id: str, request: Request) -> Response:
+    """Say what the run's target was given for its present attempt; secrets are hidden."""
+    call = call_of(request)
+    call.may("read_run", run_id)
+    return json_answer(call.services.engine.plan_of(call.services.store.get_run(check_run_id(run_id))))
 
 
 def _plan(call: Call, body: bytes) -> Response:

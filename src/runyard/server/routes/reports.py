@@ -22,6 +22,7 @@ router = APIRouter(prefix="/runs/{run_id}", tags=["supervisors"])
 @dataclass(frozen=True)
 class Heartbeat:
     attempt: int
+    engine_gone: bool = False  # the process of the target's engine that started the supervisor is
 
 
 @router.post("/ship")
@@ -56,7 +57,8 @@ def _ship(call: Call, run_id: str, body: bytes) -> Response:
 
 def _heartbeat(call: Call, run_id: str, body: bytes) -> Response:
     call.may("heartbeat", run_id)
-    return _wish(call.services.engine.heartbeat(run_id, parse(Heartbeat, body, lenient=True).attempt))
+    said = parse(Heartbeat, body, lenient=True)
+    return _wish(call.services.engine.heartbeat(run_id, said.attempt, engine_gone=said.engine_gone))
 
 
 def _report(call: Call, run_id: str, body: bytes) -> Response:
@@ -68,7 +70,7 @@ def _wish(run: Run) -> Response:
     answer: dict[str, Any] = {
         "desired": run.desired,
         "desired_error": run.desired_error,
-        "attempt": run.attempt,
+        "attempt": run.due_attempt,
         "status": run.status,
     }
     return json_answer(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
@@ -15,7 +15,7 @@ from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
-from runyard.server.permissions import RunPrincipal
+from runyard.server.permissions import RunPrincipal, UserPrincipal
 from runyard.server.queries import run_query
 
 router = APIRouter(tags=["runs"])
@@ -29,6 +29,7 @@ class WatchedProcess:
 
     pid: int
     start_ticks: int
+    host: str = ""  # a word for another machine: the process has a watcher there; "": it is on the server's
 
 
 @dataclass(frozen=True)
@@ -117,14 +118,25 @@ async def add_writer(run_id: str, request: Request) -> Response:
 
 
 def _create(call: Call, body: bytes) -> Response:
+    if not isinstance(call.principal, RunPrincipal):
+        call.may("create_run")
     wanted = parse(RunRequest, body, unchecked=["submitter"])
     if isinstance(call.principal, RunPrincipal):
         _check_child(call, wanted)
-    made = _submit(call, wanted)
+    made = _submit(call, replace(wanted, run=_signed(call, wanted.run)))
     answer: dict[str, Any] = {"run": call.services.engine.explained(made.run)}
     if made.token is not None:
         answer.update(token=made.token, folder=made.folder)
     return json_answer(answer, status=201 if made.is_new else 200)
+
+
+def _signed(call: Call, run: NewRun) -> NewRun:
+    """Return the run with who submits it: a run's code acts for who submitted that run."""
+    if isinstance(call.principal, UserPrincipal):
+        return replace(run, submitted_by=call.principal.name)
+    if isinstance(call.principal, RunPrincipal):
+        return replace(run, submitted_by=call.services.store.get_run(call.principal.run_id).submitted_by)
+    return run
 
 
 def _submit(call: Call, wanted: RunRequest) -> Submitted:
@@ -132,7 +144,7 @@ def _submit(call: Call, wanted: RunRequest) -> Submitted:
     if wanted.launch:
         return engine.submit(wanted.run, submitter=wanted.submitter)
     told = wanted.interactive
-    watched = Watched(told.pid, told.start_ticks, told.folders) if told is not None else None
+    watched = Watched(told.pid, told.start_ticks, told.folders) if told is not None and not told.host else None
     return engine.watch_run(wanted.run, watched)
 
 
@@ -143,7 +155,8 @@ def _check_child(call: Call, wanted: RunRequest) -> None:
     if wanted.interactive is not None and wanted.interactive.folders:
         raise NotAllowed("A run's code may not have folders of this machine shipped.", hint="Use run.upload_folder().")
     own = call.services.store.get_run(call.principal.run_id)
-    if wanted.run.workspace != own.workspace or wanted.run.spec.target != own.spec.target:
+    meant = call.services.engine.yard.targets.find(own.workspace, wanted.run.spec.target)  # it may be an alias
+    if wanted.run.workspace != own.workspace or own.spec.target not in (wanted.run.spec.target, meant and meant.name):
         raise NotAllowed(
             f"Run `{own.id}` may create runs only in workspace `{own.workspace}` on target `{own.spec.target}`.",
             hint="Submit from outside of the run to use another target.",
@@ -194,5 +207,6 @@ def _fail(call: Call, run_id: str, body: bytes) -> Response:
 def _add_writer(call: Call, run_id: str, body: bytes) -> Response:
     call.may("fail_run", run_id)
     process = parse(WatchedProcess, body)
-    writer = call.services.engine.add_writer(run_id, Watched(process.pid, process.start_ticks))
+    told = Watched(process.pid, process.start_ticks, host=process.host)
+    writer = call.services.engine.add_writer(run_id, told)
     return json_answer(writer, status=201)

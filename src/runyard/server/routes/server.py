@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
@@ -37,8 +38,12 @@ def get_server(request: Request) -> Response:
         "started_at": services.started_at,
         "url": services.address.get("web_url") or "",
         "home": str(services.settings.home),
+        "time_ns": time.time_ns(),
         "runs_live": services.engine.live_runs(),
         "idle_stop_s": services.settings.idle_stop_s,
+        "listens_on": list(services.listens_on),
+        "database": "PostgreSQL" if services.server_settings.database else "SQLite",
+        "team": services.server_settings.is_team,
     }
     return json_answer(info)
 

@@ -49,7 +49,8 @@ async def put_workspace(workspace: str, request: Request) -> Response:
 
 
 def _put_workspace(call: Call, name: str, body: bytes) -> Response:
-    call.may("put_workspace")
+    store = call.services.store
+    call.may_make("put_workspace", is_there=lambda: name in [one.name for one in store.list_workspaces()])
     wanted = parse(WorkspaceBody, body or b"{}")
     workspace = Workspace(
         id=make_uuid(),
@@ -60,4 +61,4 @@ def _put_workspace(call: Call, name: str, body: bytes) -> Response:
         location=wanted.location,
         tags=wanted.tags,
     )
-    return json_answer(call.services.store.put_workspace(workspace))
+    return json_answer(store.put_workspace(workspace))

@@ -1,0 +1,7 @@
+"""`azureml.data.output_dataset_config`."""
+
+from __future__ import annotations
+
+from runyard.sdk.dataset_output import OutputFileDatasetConfig
+
+__all__ = ["OutputFileDatasetConfig"]

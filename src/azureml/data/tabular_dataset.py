@@ -1,0 +1,7 @@
+"""`azureml.data.tabular_dataset`."""
+
+from __future__ import annotations
+
+from runyard.sdk.tabular_dataset import TabularDataset
+
+__all__ = ["TabularDataset"]

@@ -1,0 +1,96 @@
+"""Log in to a team's server: whose certificate it is, and whether the token is good."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, Optional, Tuple
+
+from runyard.client.address import Address, parse_fingerprint, parse_url
+from runyard.client.answers import ServerInfo
+from runyard.client.client import Client
+from runyard.client.transport import Transport, open_wire
+from runyard.core.errors import InvalidArgument, NotTrusted, ServerUnreachable
+from runyard.core.logins import Login
+
+_TIMEOUT_S = 10.0
+_NO_TOKEN = "x"  # an address needs one; it is not sent
+
+
+class Certificate(NamedTuple):
+    """What the server shows. `is_vouched`: an authority of this system signed it for that name."""
+
+    fingerprint: str
+    is_vouched: bool
+
+
+def server_address(url: str) -> Address:
+    """Return the address that a person typed; without a scheme it is https.
+
+    Raises:
+        InvalidArgument: it is not one, or not over TCP.
+    """
+    address = parse_url(url if "://" in url else f"https://{url}", _NO_TOKEN)
+    if address.kind != "tcp":
+        raise InvalidArgument(f"{url!r} is not the address of a team's server.", hint="runyard login https://HOST:PORT")
+    return address
+
+
+def look_at(address: Address) -> Certificate:
+    """Return the server's certificate. Nothing but the handshake is sent.
+
+    Raises:
+        ServerUnreachable: nobody answers there.
+        ProtocolError: it does not speak TLS.
+    """
+    # Who never logs in needs no `ssl`.
+    from runyard.client.tls import certificate_of, fingerprint_of
+
+    try:
+        return Certificate(fingerprint_of(certificate_of(address, timeout_s=_TIMEOUT_S)), _is_vouched(address))
+    except OSError as error:
+        raise ServerUnreachable(
+            f"The server at {address} does not answer.",
+            why=f"{error}.",
+            hint="Check the address; `runyard server status` on the server's machine prints it.",
+        ) from error
+
+
+def check_pin(address: Address, wanted: str, found: Certificate) -> str:
+    """Return the fingerprint to trust.
+
+    Raises:
+        NotTrusted: the server shows another certificate than the wanted one.
+    """
+    pin = parse_fingerprint(wanted)
+    if pin != found.fingerprint:
+        raise NotTrusted(
+            f"The server at {address} has another certificate than the one you named.",
+            why=f"Its SHA-256 is {found.fingerprint}. Either the fingerprint is an old one, or somebody between you "
+            "and the server pretends to be it. Your token was not sent.",
+            hint="Compare with `runyard server status` on the server's machine.",
+        )
+    return pin
+
+
+def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo]:
+    """Return the login, after the server took the token, and what the server is.
+
+    Raises:
+        NotAuthenticated: it did not.
+    """
+    trusted = replace(address, fingerprint=fingerprint, token=token)
+    info = Client(Transport(trusted, timeout_s=_TIMEOUT_S)).server.info(retry=False)
+    return Login(str(address), token, fingerprint), info
+
+
+def _is_vouched(address: Address) -> bool:
+    try:
+        open_wire(replace(address, fingerprint=""), timeout_s=_TIMEOUT_S).close()
+    except NotTrusted:
+        return False
+    return True
+
+
+def pin_of(address: Address, given: Optional[str]) -> str:
+    """Return the fingerprint that the caller named, by option or in the address; "" for none."""
+    return parse_fingerprint(given) if given else address.fingerprint

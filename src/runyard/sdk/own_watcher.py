@@ -1,0 +1,93 @@
+"""A watcher on this machine for what this process logs on a server elsewhere, which cannot see our folders.
+
+It is the one that a server on this machine would start: it ships the journal and outlives this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Dict, Mapping, Optional
+
+import runyard
+from runyard.core.folders import run_folder
+from runyard.core.names import make_uuid
+from runyard.core.plain import to_plain
+from runyard.core.process_stat import start_ticks
+from runyard.core.settings import read_settings
+from runyard.core.specs import JobSpec, RunSpec
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+    from runyard.core.records import Run
+
+
+def find_host(client: Client) -> str:
+    """Return a word for this machine when the server is not reached over its own machine's socket, else ""."""
+    if client.address.kind == "unix":
+        return ""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        boot = ""
+    return hashlib.sha256(f"{socket.gethostname()} {boot}".encode()).hexdigest()[:16]
+
+
+def start_watcher(
+    client: Client, run: Run, *, token: str, attempt: int, folders: Optional[Mapping[str, str]] = None
+) -> str:
+    """Return the run folder for this process's journal, with a watcher that ships it."""
+    home = read_settings().home
+    folder = run_folder(home, run.id, attempt)
+    if not (folder / "job.json").exists():
+        os.makedirs(str(folder), 0o700, exist_ok=True)
+        _write_job(folder, _job(client, run, token, attempt, home, dict(folders or {})))
+        _spawn(folder)
+    return str(folder)
+
+
+def _job(client: Client, run: Run, token: str, attempt: int, home: Path, folders: Dict[str, str]) -> JobSpec:
+    return JobSpec(
+        run_id=run.id,
+        attempt=attempt,
+        experiment=run.experiment,
+        workspace=run.workspace,
+        spec=RunSpec(output_folders=[]),
+        snapshot_root=None,
+        server={**to_plain(client.address), "token": ""},
+        token=token,
+        cookie=make_uuid().replace("-", ""),
+        home=str(home),
+        experiment_id=run.experiment_id,
+        interactive_pid=os.getpid(),
+        interactive_start_ticks=start_ticks(),
+        interactive_folders=folders,
+    )
+
+
+def _write_job(folder: Path, job: JobSpec) -> None:
+    beside = folder / "job.json.new"
+    descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(to_plain(job), file)
+    os.rename(str(beside), str(folder / "job.json"))
+
+
+def _spawn(folder: Path) -> None:
+    """Start it in a session of its own, with the environment that a server would give it."""
+    # Who only talks to a server on this machine needs none of it.
+    from runyard.client.processes import server_variables
+
+    program = os.path.join(os.path.dirname(os.path.abspath(runyard.__file__)), "supervisor", "__main__.py")
+    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    os.posix_spawn(
+        sys.executable,
+        [sys.executable, "-I", program, "--watch", str(folder)],
+        server_variables(read_settings(), os.environ),
+        file_actions=null,
+        setsid=True,
+    )

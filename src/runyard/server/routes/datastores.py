@@ -1,0 +1,120 @@
+"""The built-in datastores of a workspace, for clients and nodes that are not on the server's machine.
+
+Folders that somebody registered are not served: with them, whoever may register could read all that the server's user
+can. They are for machines that see them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from runyard.core.errors import NotAllowed, NotFound
+from runyard.core.folders import datastores_folder
+from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.core.records import RunFile
+from runyard.data.datastores import BUILT_IN, folder_document
+from runyard.data.folder import FolderStorage
+from runyard.data.paths import below, clean_data_path
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.downloads import download_headers
+from runyard.server.openapi import takes
+from runyard.server.stored_files import check_stored
+
+router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class DataFileBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    file: RunFile
+
+
+@router.get("")
+def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
+    """List the files below a path, or the one file that is there."""
+    call = call_of(request)
+    call.may("read_workspace")
+    document = _document(call, workspace, name)
+    found = FolderStorage(document).iter_files(clean_data_path(path))
+    stays = _Inside(str(document["path"]))
+    return json_answer([{"name": file.name, "size": file.size} for file in found if stays(file.name)])
+
+
+@router.post("", status_code=201)
+@takes(DataFileBody)
+async def put_file(workspace: str, name: str, request: Request) -> Response:
+    """Store uploaded content as a file of the datastore, in place of what was there."""
+    return await with_json(request, lambda body: _put(call_of(request), workspace, name, body))
+
+
+@router.get("/{path:path}")
+def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
+    """Download one file."""
+    call = call_of(request)
+    call.may("read_workspace")
+    root, wanted = str(_document(call, workspace, name)["path"]), clean_data_path(path)
+    descriptor = _open(root, wanted)
+    size = os.fstat(descriptor).st_size
+    headers = {**download_headers(wanted, size, complete=True), "Content-Length": str(size)}
+    return StreamingResponse(_read(descriptor), headers=headers, media_type="application/octet-stream")
+
+
+def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may("put_asset")
+    file = check_stored(call.services, parse(DataFileBody, body).file)
+    document = _document(call, workspace, name)
+    with tempfile.NamedTemporaryFile(dir=call.services.settings.home / "server", prefix="data-") as beside:
+        for piece in call.services.content.read_file(file.chunks, offset=0, limit=file.size):
+            beside.write(piece)
+        beside.flush()
+        FolderStorage(document).put_file(beside.name, clean_data_path(file.name))
+    return json_answer({"name": file.name, "size": file.size}, status=201)
+
+
+def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
+    check_asset_name(name)
+    call.services.store.get_workspace(check_workspace_name(workspace))
+    if name not in BUILT_IN:
+        raise NotAllowed(
+            f"The datastore `{name}` is not given out by the server.",
+            why="It is a folder that somebody registered: it is there for machines that see that folder.",
+            hint=f"Mount its file system here, or copy the data to `{BUILT_IN[0]}`.",
+        )
+    folder = datastores_folder(call.services.settings.home, workspace) / name
+    return {**folder_document(str(folder)), "make": True}
+
+
+class _Inside:
+    """Whether a path, all links followed, is below the folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._real = os.path.realpath(root) + os.sep
+
+    def __call__(self, path: str) -> bool:
+        return os.path.realpath(below(self._root, path)).startswith(self._real)
+
+
+def _open(root: str, path: str) -> int:
+    """Open a file below `root`; a link that leads out of it is not followed."""
+    place = os.path.realpath(below(root, path))
+    if not path or not _Inside(root)(path) or not os.path.isfile(place):
+        raise NotFound(f"The datastore holds no file `{path[:200]}`.")
+    return os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def _read(descriptor: int) -> Iterator[bytes]:
+    with os.fdopen(descriptor, "rb") as file:
+        while piece := file.read(PIECE):
+            yield piece

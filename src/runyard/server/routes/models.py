@@ -1,0 +1,187 @@
+"""Models of a workspace: registered from a run's files or an upload, in versions, and downloaded file by file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.models import KIND, ModelSpec, ModelVersion
+from runyard.core.names import check_asset_name, check_workspace_name, clean_file_name
+from runyard.core.plain import from_plain, to_plain
+from runyard.core.records import Asset, RunFile
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.downloads import download_headers
+from runyard.server.filenames import file_name
+from runyard.server.openapi import takes
+from runyard.server.stored_files import check_stored
+
+router = APIRouter(prefix="/workspaces/{workspace}/models", tags=["models"])
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """`spec.files` are uploaded content; or the files of run `spec.run_id` at `run_path`, a file or a folder."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    spec: ModelSpec
+    run_path: str = ""
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    description: Optional[str] = None
+    tags_set: dict[str, str] = field(default_factory=dict)
+    tags_remove: list[str] = field(default_factory=list)
+    properties_add: dict[str, str] = field(default_factory=dict)
+
+
+@router.get("")
+def list_models(workspace: str, request: Request, name: Optional[str] = None) -> Response:
+    """List all versions of all models, or of one name."""
+    call = call_of(request)
+    call.may("read_workspace")
+    store, place = call.services.store, (check_workspace_name(workspace), KIND)
+    names = [asset.name for asset in store.list_assets(*place)] if name is None else [check_asset_name(name)]
+    return json_answer([_shown(asset) for one in names for asset in store.list_assets(*place, name=one)])
+
+
+@router.get("/{name}")
+def get_model(workspace: str, name: str, request: Request, version: Optional[int] = None) -> Response:
+    """Return one version, the newest by default."""
+    call = call_of(request)
+    call.may("read_workspace")
+    return json_answer(_shown(_get(call, workspace, name, version)))
+
+
+@router.post("/{name}", status_code=201)
+@takes(NewModel)
+async def register(workspace: str, name: str, request: Request) -> Response:
+    """Keep the next version of a model."""
+    return await with_json(request, lambda body: _register(call_of(request), workspace, name, body))
+
+
+@router.patch("/{name}/{version}")
+@takes(ModelChange)
+async def change(workspace: str, name: str, version: int, request: Request) -> Response:
+    """Change what is said about a version; its files stay."""
+    return await with_json(request, lambda body: _change(call_of(request), workspace, name, version, body))
+
+
+@router.delete("/{name}/{version}")
+def delete(workspace: str, name: str, version: int, request: Request) -> Response:
+    """Delete one version; twice is fine."""
+    call = call_of(request)
+    call.may("change_asset")
+    place = check_workspace_name(workspace), KIND, check_asset_name(name)
+    call.services.store.delete_asset(*place, version=version)
+    call.services.collecting.note()
+    return json_answer({"deleted": f"{name}:{version}"})
+
+
+@router.get("/{name}/{version}/files/{path:path}")
+def get_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
+    """Download one of a version's files."""
+    call = call_of(request)
+    call.may("read_workspace")
+    wanted = file_name(path)
+    file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
+    if file is None:
+        raise NotFound(f"Model `{name}:{version}` has no file {path[:200]!r}.")
+    headers = download_headers(file.name, file.size, complete=True)
+    return StreamingResponse(
+        _read(call, file),
+        headers={**headers, "Content-Length": str(file.size)},
+        media_type="application/octet-stream",
+    )
+
+
+def _register(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may("put_asset")
+    wanted = parse(NewModel, body)
+    place = check_workspace_name(workspace), KIND, check_asset_name(name)
+    spec = _from_run(call, wanted) if wanted.run_path else _uploaded(call, wanted.spec)
+    asset, _ = call.services.store.put_asset(*place, to_plain(spec))
+    return json_answer(_shown(asset), status=201)
+
+
+def _from_run(call: Call, wanted: NewModel) -> ModelSpec:
+    """Name the run's own content once more: nothing is copied."""
+    run = call.readable_run(wanted.spec.run_id or "")
+    path = clean_file_name(wanted.run_path)
+    parent = path.rpartition("/")[0]
+    found = [file for file in call.services.store.list_files(run.id) if _is_below(file.name, path)]
+    blobs = [replace(file, name=file.name[len(parent) :].lstrip("/")) for file in found if file.kind == "blob"]
+    if not blobs:
+        raise NotFound(f"Run `{run.id}` has no file or folder {wanted.run_path[:200]!r}.")
+    is_folder = all(file.name != path for file in found)
+    base = path.rpartition("/")[2]
+    return replace(wanted.spec, path=base, is_folder=is_folder, files=blobs, experiment=run.experiment)
+
+
+def _uploaded(call: Call, spec: ModelSpec) -> ModelSpec:
+    base = clean_file_name(spec.path)
+    files = [check_stored(call.services, file) for file in spec.files]
+    if "/" in base or not files or any(not _is_below(file.name, base) for file in files):
+        raise InvalidArgument("A model's files must all lie below its path, and there must be at least one.")
+    return replace(spec, files=files)
+
+
+def _change(call: Call, workspace: str, name: str, version: int, body: bytes) -> Response:
+    call.may("change_asset")
+    wanted = parse(ModelChange, body)
+    old = _spec(_get(call, workspace, name, version))
+    tags = {key: value for key, value in old.tags.items() if key not in wanted.tags_remove}
+    taken = sorted(set(wanted.properties_add) & set(old.properties))
+    if taken:
+        raise InvalidArgument(f"Properties of a model cannot be changed: {', '.join(taken)}.", hint="Use a tag.")
+    new = replace(
+        old,
+        tags={**tags, **wanted.tags_set},
+        properties={**old.properties, **wanted.properties_add},
+        description=old.description if wanted.description is None else wanted.description,
+    )
+    place = check_workspace_name(workspace), KIND, check_asset_name(name)
+    return json_answer(_shown(call.services.store.update_asset(*place, version=version, document=to_plain(new))))
+
+
+def _get(call: Call, workspace: str, name: str, version: int | None) -> Asset:
+    place = check_workspace_name(workspace), KIND, check_asset_name(name)
+    try:
+        return call.services.store.get_asset(*place, version=version)
+    except NotFound:
+        asked = f"{name}:{version}" if version is not None else name
+        known = call.services.store.list_assets(*place[:2])
+        raise NotFound(
+            f"ModelNotFound: there is no model `{asked}` in workspace `{workspace}`.",
+            why=f"Known here: {', '.join(f'{one.name}:{one.version}' for one in known[:20]) or 'none yet'}.",
+            hint="Model.list(ws) lists them all.",
+        ) from None
+
+
+def _read(call: Call, file: RunFile) -> Iterator[bytes]:
+    yield from call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+
+
+def _shown(asset: Asset) -> ModelVersion:
+    spec = _spec(asset)
+    files = [replace(file, chunks=[]) for file in spec.files]
+    shown = replace(spec, files=files)
+    return ModelVersion(asset.workspace, asset.name, asset.version, asset.created_at, asset.updated_at, shown)
+
+
+def _spec(asset: Asset) -> ModelSpec:
+    return from_plain(ModelSpec, asset.document)
+
+
+def _is_below(name: str, path: str) -> bool:
+    return name == path or name.startswith(f"{path}/")

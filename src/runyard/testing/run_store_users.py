@@ -1,0 +1,97 @@
+"""What every `RunStore` does with the users of a team's server."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from runyard.core.errors import Conflict, NotFound
+from runyard.core.users import Access
+from runyard.store.base import RunStore
+
+
+class UserSuite:
+    def test_a_user_is_found_by_the_hash_of_its_token_and_by_the_tokens_id(self, store: RunStore) -> None:
+        made = store.add_user("ada", role="user", label="first", token_hash="h1")
+        store.add_user("bob", role="reader", label="first", token_hash="h2")
+        access = store.find_access("h1")
+
+        assert (made.name, made.role, [token.label for token in made.tokens]) == ("ada", "user", ["first"])
+        assert access is not None and (access.name, access.role) == ("ada", "user")
+        assert store.find_access_by_id(access.token_id) == access
+        assert store.find_access("H1") is None and store.find_access_by_id(access.token_id + 100) is None
+        assert [user.name for user in store.list_users()] == ["ada", "bob"]
+        assert store.get_user("ada") == made
+
+    def test_a_name_is_given_once_whoever_asks_at_the_same_time(self, store: RunStore) -> None:
+        ends: list[str] = []
+
+        def add(number: int) -> None:
+            try:
+                ends.append(store.add_user("ada", role="user", label="first", token_hash=f"h{number}").name)
+            except Conflict:
+                ends.append("taken")
+
+        threads = [threading.Thread(target=add, args=[number]) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(ends) == ["ada", "taken", "taken", "taken"]
+        assert len(store.get_user("ada").tokens) == 1
+
+    def test_a_removed_user_opens_nothing_and_another_of_that_name_is_another(self, store: RunStore) -> None:
+        store.add_user("ada", role="admin", label="first", token_hash="h1")
+        old = store.find_access("h1")
+        store.remove_user("ada")
+        store.remove_user("ada")
+
+        assert old is not None
+        assert store.find_access("h1") is None and store.find_access_by_id(old.token_id) is None
+        with pytest.raises(NotFound, match="ada"):
+            store.get_user("ada")
+        store.add_user("ada", role="reader", label="first", token_hash="h2")
+        assert store.find_access_by_id(old.token_id) is None
+        assert store.find_access("h2") != Access("ada", "reader", old.token_id)
+
+    def test_tokens_are_added_removed_and_replaced_by_one(self, store: RunStore) -> None:
+        store.add_user("ada", role="user", label="first", token_hash="h1")
+        store.add_user_token("ada", label="laptop", token_hash="h2")
+        with pytest.raises(Conflict, match="laptop"):
+            store.add_user_token("ada", label="laptop", token_hash="h3")
+        assert [token.label for token in store.get_user("ada").tokens] == ["first", "laptop"]
+        assert store.find_access("h3") is None
+
+        store.remove_user_token("ada", "first")
+        store.remove_user_token("ada", "first")
+        assert store.find_access("h1") is None and store.find_access("h2") is not None
+        assert [token.label for token in store.replace_user_tokens("ada", label="new", token_hash="h4").tokens] == [
+            "new"
+        ]
+        assert store.find_access("h2") is None and store.find_access("h4") is not None
+        for change in (store.add_user_token, store.replace_user_tokens):
+            with pytest.raises(NotFound, match="bob"):
+                change("bob", label="x", token_hash="h5")
+        with pytest.raises(NotFound, match="bob"):
+            store.remove_user_token("bob", "x")
+
+    def test_a_role_is_what_it_was_set_to_last(self, store: RunStore) -> None:
+        store.add_user("ada", role="reader", label="first", token_hash="h1")
+
+        assert store.set_user_role("ada", "admin").role == "admin" == store.get_user("ada").role
+        access = store.find_access("h1")
+        assert access is not None and access.role == "admin"
+        with pytest.raises(NotFound, match="bob"):
+            store.set_user_role("bob", "user")
+
+    def test_when_a_token_was_last_seen_is_kept(self, store: RunStore) -> None:
+        store.add_user("ada", role="user", label="first", token_hash="h1")
+        access = store.find_access("h1")
+        assert access is not None and store.get_user("ada").tokens[0].seen_at is None
+        store.note_token_seen(access.token_id)
+        store.note_token_seen(access.token_id + 100)
+        token = store.get_user("ada").tokens[0]
+
+        assert token.seen_at is not None and token.seen_at >= token.created_at

@@ -1,0 +1,165 @@
+"""SSH daemons of the tests' own: on the test machines, or on loopback ports of this one. Keys, no PAM, no passwords."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.cluster.ground import Ground, variables
+from tests.supervisor.supervised import wait_for
+
+PROGRAM = "/usr/sbin/sshd"
+PLAIN_UID = 4242  # of the user `plain`
+
+CONFIG = """\
+ListenAddress {address}:{port}
+HostKey {folder}/host_key
+PidFile none
+AuthorizedKeysFile {keys}
+StrictModes no
+UsePAM no
+PermitRootLogin prohibit-password
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+MaxStartups 100
+MaxSessions 100
+PrintMotd no
+LogLevel VERBOSE
+"""
+
+
+_WITH_PASSWD = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c"]
+_WITH_PASSWD += ['mount --bind "$1" /etc/passwd && shift && exec "$@"', "sh"]
+
+
+def install() -> None:
+    """Install Debian's package when the program is missing."""
+    if not os.path.exists(PROGRAM) and shutil.which("apt-get"):
+        subprocess.run(["apt-get", "update", "-qq"], check=False, stdout=subprocess.DEVNULL)
+        words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "openssh-server", "openssh-client"]
+        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=quiet)
+    assert os.path.exists(PROGRAM), "sshd is not installed: apt-get install openssh-server"
+    Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+
+
+def make_key(path: Path) -> Path:
+    path.with_name(f"{path.name}.pub").unlink(missing_ok=True)
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)], check=True)
+    return path
+
+
+class Sshd:
+    """One daemon, in `ground`'s node or, without one, on a loopback port of this machine."""
+
+    def __init__(
+        self,
+        folder: Path,
+        key: Path,
+        *,
+        ground: Ground | None = None,
+        node: str = "",
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        install()
+        folder.mkdir(parents=True)
+        folder.chmod(0o755)
+        self.folder, self._ground, self._node = folder, ground, node
+        self._env = dict(env or {})
+        self.address = ground.address(node) if ground is not None else "127.0.0.1"
+        self.port = 22 if ground is not None else _free_port()
+        make_key(folder / "host_key")
+        # Users of the machine must be able to read it, and on a node they see its /var/tmp.
+        keys = (folder if ground is None else ground.disk(node)) / "authorized_keys"
+        keys.write_text(key.with_name(f"{key.name}.pub").read_text())
+        keys.chmod(0o644)
+        seen = keys if ground is None else Path("/var/tmp/authorized_keys")
+        config = CONFIG.format(address=self.address, port=self.port, folder=folder, keys=seen)
+        (folder / "config").write_text(config)
+        (folder / "passwd").write_text(_users())
+        (folder / "passwd").chmod(0o644)
+        if ground is not None:
+            ground.bind(node, folder / "passwd", "/etc/passwd")
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> Sshd:
+        words = [PROGRAM, "-D", "-e", "-f", str(self.folder / "config")]
+        if self._ground is not None:
+            self._process = self._ground.start(self._node, words, env=self._env)
+        else:
+            with (self.folder / "log").open("a") as log:
+                self._process = subprocess.Popen(
+                    [*_WITH_PASSWD, str(self.folder / "passwd"), *words],
+                    env=variables(self._env),
+                    stdin=subprocess.DEVNULL,
+                    stderr=log,
+                    stdout=log,
+                    text=True,
+                )
+        wait_for(lambda: "Server listening" in self.log())
+        return self
+
+    def log(self) -> str:
+        assert self._process is not None
+        return self._ground.log_of(self._process) if self._ground is not None else (self.folder / "log").read_text()
+
+    def fingerprint(self) -> str:
+        found = subprocess.run(
+            ["ssh-keygen", "-l", "-f", str(self.folder / "host_key.pub")], check=True, capture_output=True, text=True
+        )
+        return found.stdout.split()[1]
+
+    @contextmanager
+    def another_host_key(self) -> Iterator[None]:
+        """The daemon with another key, as after a new installation of the machine; then it is as it was."""
+        self.kill()
+        kept = (self.folder / "host_key").rename(self.folder / "kept")
+        make_key(self.folder / "host_key")
+        self.start()
+        try:
+            yield
+        finally:
+            self.kill()
+            kept.rename(self.folder / "host_key")
+            self.start()
+
+    def kill(self) -> None:
+        """Kill the daemon and its open connections, nothing else of the machine."""
+        assert self._process is not None
+        for pid in (self._process.pid, *_connections(self._process.pid)):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self._process.wait(10)
+
+
+def _users() -> str:
+    """Return /etc/passwd with a plain user, and without what root's shell and home do at a login here."""
+    lines = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith(("root:", "plain:"))]
+    ours = ["root:x:0:0:root:/var/tmp:/bin/sh", f"plain:x:{PLAIN_UID}:{PLAIN_UID}::/nowhere:/bin/sh"]
+    return "\n".join([*ours, *lines, ""])
+
+
+def _connections(daemon: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split() if name.isdigit() else []
+            if fields and int(fields[1]) == daemon:
+                found += [int(name), *_connections(int(name))]
+        except OSError:
+            continue
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])

@@ -1,0 +1,72 @@
+"""A run whose machine went down is started again, and goes on from what it had stored."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from azureml.core import Run
+from runyard.cli.app import run as runyard
+from runyard.core.folders import run_folder
+from runyard.core.settings import read_settings
+from runyard.supervisor.proc import boot_id, descendants, has_cookie, list_processes
+from tests.e2e.conftest import Submit, finish, log_of, wait_for
+
+SCRIPT = """
+    import os, pathlib, sys, time
+    checkpoint = pathlib.Path("outputs/sub/checkpoint.txt")
+    print("attempt", os.environ["RUNYARD_ATTEMPT"], "finds", checkpoint.exists() and checkpoint.read_text(), flush=True)
+    if checkpoint.exists():
+        sys.exit(0)
+    checkpoint.parent.mkdir()
+    checkpoint.write_text("step 7")
+    time.sleep(600)
+"""
+
+
+def reboot(folder: Path) -> None:
+    """Kill all processes of the run, and let its folder look as it does after a restart of the machine."""
+    reaper = int(json.loads((folder / "claim").read_text())["pid"])
+    cookie = json.loads((folder / "job.json").read_text())["cookie"]
+    below = [entry.pid for entry in descendants(list_processes(), reaper)]
+    marked = [entry.pid for entry in list_processes() if has_cookie(entry.pid, cookie)]
+    for pid in [reaper, *below, *marked]:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+    for name in ("claim", "ranks.json", "limits.json", "lease.json"):
+        text = (folder / name).read_text()
+        assert boot_id() in text
+        (folder / name).write_text(text.replace(boot_id(), "an-earlier-boot"))
+
+
+def stored(run: Run) -> bool:
+    return "outputs/sub/checkpoint.txt" in run.get_file_names()
+
+
+def test_a_run_whose_machine_went_down_is_started_again_and_finds_its_outputs(
+    submit: Submit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = submit(SCRIPT, max_attempts=2)
+    wait_for(lambda: stored(run), what="the first attempt's checkpoint")
+    reboot(run_folder(read_settings().home, run.id, 1))
+    details = finish(run)
+
+    assert details["status"] == "Completed"
+    assert "attempt 2 finds step 7" in log_of(run)
+    [first, second] = details["attempts"]
+    assert (first["attempt"], first["status"]) == (1, "NodeLost") and "The machine was restarted" in first["why"]
+    assert second == {"attempt": 2, "status": "Completed"}
+    assert any("1 file is back in ./outputs" in warning["message"] for warning in details["warnings"])
+    run.download_file("attempt_1/user_logs/std_log.txt", str(tmp_path / "first.txt"))
+    assert (tmp_path / "first.txt").read_text() == "attempt 1 finds False\n"
+
+    capsys.readouterr()
+    assert runyard(["runs", "show", run.id]) == 0
+    shown = capsys.readouterr().out
+    assert "attempts\n  1  NodeLost: " in shown and "\n  2  Completed\n" in shown
