@@ -25,6 +25,8 @@ HERE = {
     "azureml.data": "FileDataset OutputFileDatasetConfig TabularDataset DataType",
     "azureml.data.dataset_factory": "FileDatasetFactory TabularDatasetFactory DataType",
     "azureml.data.tabular_dataset": "TabularDataset",
+    "azureml.data.dataset_type_definitions": "PromoteHeadersBehavior",
+    "azureml._restclient.snapshots_client": "SNAPSHOT_MAX_SIZE_BYTES",
     "azureml.opendatasets": "MNIST Diabetes",
     "azureml.data.dataset_consumption_config": "DatasetConsumptionConfig",
     "azureml.data.file_dataset": "FileDataset",

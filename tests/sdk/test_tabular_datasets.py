@@ -88,6 +88,11 @@ def test_types_and_paths_are_as_asked_for(datastore: Datastore, tmp_path: Path) 
     typed = Dataset.Tabular.from_delimited_files(place, set_column_types={"n": DataType.to_float()})
     frame = texts.to_pandas_dataframe()
 
+    bare = Dataset.Tabular.from_delimited_files(place, header=PromoteHeadersBehavior.NO_HEADERS)
+
+    assert bare.to_pandas_dataframe()["Column1"].tolist() == ["n", "0", "1", "2", "3", "4", "5"]
+    with pytest.raises(NotYetSupported, match="only the first file"):
+        Dataset.Tabular.from_delimited_files(place, header=PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS)
     assert frame["n"].tolist() == ["0", "1", "2", "3", "4", "5"]
     assert set(frame["Path"]) == {"/a.csv"}
     assert typed.to_pandas_dataframe()["n"].dtype == "float64"

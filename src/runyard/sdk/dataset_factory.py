@@ -14,6 +14,7 @@ from runyard.sdk.edge import translates
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.file_dataset import FileDataset
 from runyard.sdk.not_yet import refuse
+from runyard.sdk.table_headers import has_header
 from runyard.sdk.tabular_dataset import DataType, TabularDataset, type_names
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class TabularDatasetFactory:
             "infer_column_types": bool(infer_column_types),
             "types": type_names(set_column_types),
             "separator": separator,
-            "header": header is not False and str(header).rpartition(".")[2] != "NO_HEADERS",
+            "header": has_header(header),
             "support_multi_line": bool(support_multi_line),
             "empty_as_string": bool(empty_as_string),
             "encoding": encoding,

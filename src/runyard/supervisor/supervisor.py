@@ -52,7 +52,7 @@ IDLE_S = 1.0
 UNKILLABLE_S = 60.0
 GONE_S = 0.5  # a program that removes its own folder usually ends by itself
 DESCRIBE_AFTER_S = 0.2
-DESCRIBE_S = 1.5  # how long the end of a short run waits for its package list
+DESCRIBE_S = 4.0  # how long the end of a short run waits for its package list
 LOCK_S = 30.0  # and for its lock file, which only the first run of a new environment makes
 
 

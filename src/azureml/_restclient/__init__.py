@@ -1,0 +1,1 @@
+"""Names of Azure's own that people's scripts set."""

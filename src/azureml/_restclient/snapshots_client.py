@@ -1,0 +1,7 @@
+"""The limit that scripts raise before they submit a large folder. Snapshots have none here: setting it does nothing."""
+
+from __future__ import annotations
+
+SNAPSHOT_MAX_SIZE_BYTES = 300 * 1024 * 1024
+
+__all__ = ["SNAPSHOT_MAX_SIZE_BYTES"]

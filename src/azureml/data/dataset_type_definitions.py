@@ -1,0 +1,7 @@
+"""`azureml.data.dataset_type_definitions`."""
+
+from __future__ import annotations
+
+from runyard.sdk.table_headers import PromoteHeadersBehavior
+
+__all__ = ["PromoteHeadersBehavior"]
