@@ -42,6 +42,7 @@ WITHOUT_EFFECT = {
         "spark",
     ],
     "azureml.core.authentication": authentication.__all__,
+    "azureml._restclient.snapshots_client": ["SNAPSHOT_MAX_SIZE_BYTES"],
     "azureml.telemetry": ["set_diagnostics_collection"],
 }
 # Kept, and refused at submit, or not acted upon before a later release.

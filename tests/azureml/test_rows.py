@@ -1,6 +1,6 @@
 """Each row of the SDK's tables that this version covers, with the test that checks its values.
 
-Rows about data, models, services, sweeps, distribution and key vaults are covered where those are tested.
+Rows about services, sweeps and distribution are covered where those are tested.
 """
 
 from __future__ import annotations
@@ -165,6 +165,75 @@ ROWS = [
     ("./logs while it runs", "e2e/test_example.py:a_file_in_logs_is_downloadable_while_the_run_goes_on"),
     ("a copy is the work folder", "e2e/test_example.py:the_work_folder_is_a_copy_with_modes_and_empty_folders"),
     ("git properties", "snapshots/test_git.py:a_clean_repository_gives_the_properties_of_azure"),
+    # Datastores
+    ("the default datastores", "sdk/test_datastore.py:a_workspace_has_its_default_datastores"),
+    ("upload, download, overwrite", "sdk/test_datastore.py:upload_and_download_count"),
+    ("upload_files, relative_root", "sdk/test_datastore.py:upload_files_keeps_the_paths_below_their_common_folder"),
+    ("what cannot be uploaded", "sdk/test_datastore.py:what_cannot_be_uploaded_is_named"),
+    ("register, unregister", "sdk/test_datastore.py:a_folder_of_ones_own_becomes_a_datastore"),
+    ("set_as_default", "sdk/test_datastore.py:the_default_can_be_changed_and_changed_back"),
+    (
+        "register_azure_blob_container, S3",
+        "data/test_object_storage.py:runs_read_and_write_it_and_its_keys_are_nowhere",
+    ),
+    ("put and get on moto and Azurite", "data/test_object_storage.py:files_go_there_and_come_back_whole"),
+    ("as_mount, as_download, as_upload", "sdk/test_datastore.py:runs_get_data_by_mount_download_and_upload"),
+    ("DataReference's text and name", "sdk/test_data_plan.py:a_reference_is_its_variable"),
+    ("DataReference: wrong modes", "sdk/test_data_plan.py:a_reference_that_cannot_be_is_refused"),
+    ("DataReference's ways, to_config", "sdk/test_data_plan.py:ways_to_have_data_keep_its_name_and_path"),
+    ("DataPath.create_data_reference", "sdk/test_datastore.py:a_datapath_is_a_reference_once_it_is_bound"),
+    ("DataPathComputeBinding", "sdk/test_data_plan.py:a_binding_says_how_a_datapath_is_had"),
+    # Datasets
+    ("File.from_files, globs", "sdk/test_file_datasets.py:files_are_found_by_path_and_pattern"),
+    (
+        "lists of paths, DataPath, nothing there",
+        "sdk/test_file_datasets.py:files_of_the_same_name_stay_apart_and_nothing_is_an_error",
+    ),
+    (
+        "skip, take, take_sample, random_split",
+        "sdk/test_file_datasets.py:parts_are_the_same_for_the_same_seed_and_share_the_files_out",
+    ),
+    (
+        "register, versions, tags, get_by_name, get_all",
+        "sdk/test_file_datasets.py:a_name_has_versions_and_the_same_data_is_the_same_version",
+    ),
+    ("download, mount, data_changed_time", "sdk/test_file_datasets.py:download_and_mount_on_this_machine"),
+    ("as_named_input, input_datasets", "sdk/test_file_datasets.py:a_script_reads_mounted_and_downloaded_data"),
+    ("OutputFileDatasetConfig", "sdk/test_file_datasets.py:outputs_end_on_their_datastore_and_become_datasets"),
+    (
+        "File.upload_directory, register_model(datasets)",
+        "e2e/test_data_journey.py:a_script_trains_on_a_mounted_dataset_and_all_it_made_is_found_again",
+    ),
+    ("Tabular.from_…", "sdk/test_tabular_datasets.py:every_kind_of_file_gives_the_same_rows"),
+    ("Tabular: types, include_path, header", "sdk/test_tabular_datasets.py:types_and_paths_are_as_asked_for"),
+    ("keep_columns, drop_columns", "sdk/test_tabular_datasets.py:rows_and_columns_are_narrowed_step_by_step"),
+    ("with_timestamp_columns, time_…", "sdk/test_tabular_datasets.py:time_filters_need_to_know_the_column"),
+    (
+        "to_csv_files, to_parquet_files",
+        "sdk/test_tabular_datasets.py:a_registered_table_is_a_table_again_and_can_be_written",
+    ),
+    ("a table as an input", "sdk/test_tabular_datasets.py:a_script_gets_the_table_itself"),
+    # Models and secrets
+    ("run.register_model, download", "sdk/test_models.py:a_runs_file_and_folder_become_models"),
+    (
+        "Model, Model.register, list, delete",
+        "sdk/test_models.py:versions_count_up_are_listed_newest_first_and_found_by_what_they_say",
+    ),
+    (
+        "update, tags, properties",
+        "sdk/test_models.py:what_is_said_about_a_version_can_change_and_its_properties_cannot",
+    ),
+    ("get_model_path", "sdk/test_models.py:get_model_path_downloads_once_and_finds_what_lies_beside_the_program"),
+    ("model.datasets, dataset_id", "sdk/test_models.py:a_model_knows_its_datasets_by_what_they_were_for"),
+    ("WebserviceException", "sdk/test_models.py:mistakes_are_web_service_exceptions"),
+    ("download(exist_ok)", "sdk/test_models.py:a_file_that_is_there_is_not_overwritten_unless_that_is_fine"),
+    ("keyvault, run.get_secret", "sdk/test_keyvault.py:a_script_reads_the_secrets_of_its_workspace"),
+    # TensorBoard, widgets, small packages
+    ("Tensorboard: start, stop", "e2e/test_tensorboard.py:what_pytorch_writes_is_followed_and_shows_as_metrics"),
+    ("export_to_tensorboard", "e2e/test_tensorboard.py:exported_metrics_are_what_tensorboard_reads"),
+    ("RunDetails outside of a notebook", "sdk/test_run_card.py:outside_of_a_notebook_it_is_text"),
+    ("MNIST", "sdk/test_opendatasets.py:mnist_says_where_its_files_belong_and_is_found_there"),
+    ("Diabetes", "sdk/test_opendatasets.py:diabetes_comes_out_of_scikit_learn"),
     # 2018
     (
         "prepare_environment, container_instance",

@@ -6,6 +6,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from runyard.data.checked_copy import BLOCK, copy_checked
 from runyard.data.datastores import BUILT_IN, default_name, get_document, list_documents, open_storage
 from runyard.data.folder import STAGING, STALE_S, FolderStorage
 from runyard.data.paths import clean_data_path
-from runyard.data.transfer import download, upload
+from runyard.data.transfer import download, for_all, upload
 from tests.e2e.conftest import wait_for
 
 
@@ -172,6 +173,21 @@ def test_many_files_are_moved_at_once_and_each_is_whole(storage: FolderStorage, 
     assert (done.count, back.count, len(said), said[-1].endswith("(300 of 300).")) == (300, 300, 300, True)
     assert all((tmp_path / "out" / name).read_bytes() == Path(path).read_bytes() for path, name in files)
     assert not (root / STAGING).exists()
+
+
+def test_the_first_error_ends_a_transfer() -> None:
+    begun: list[int] = []
+    never = threading.Event()
+
+    def move(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise SystemFailure("The disk is full.")
+        never.wait(0.05)
+
+    with pytest.raises(SystemFailure, match="The disk is full"):
+        for_all(move, range(200), 4)
+    assert len(begun) < 200
 
 
 def test_links_to_folders_are_followed_once(storage: FolderStorage, root: Path, tmp_path: Path) -> None:

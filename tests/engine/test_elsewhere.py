@@ -264,7 +264,7 @@ def seconds_until(bench: Bench, shown: Callable[[], bool]) -> int:
     raise AssertionError("never shown")
 
 
-def test_a_dead_supervisor_is_shown_within_35_seconds_and_a_dead_node_is_named_within_60(bench: Bench) -> None:
+def test_r9_a_dead_supervisor_is_shown_within_35_seconds_and_a_dead_node_is_named_within_60(bench: Bench) -> None:
     """R9, from the death on: its last word is as young as can be, and the engine takes 15 s to miss the node."""
     lost = JobReport(JobState.GONE, "node n3 is down", Cause.NODE_LOST)
     for run_id, max_attempts in (("silent", 1), ("once", 1), ("twice", 2)):

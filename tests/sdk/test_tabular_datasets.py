@@ -11,6 +11,8 @@ import pytest
 
 from azureml.core import Dataset, Datastore
 from azureml.data.dataset_factory import DataType
+from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
+from runyard.core.errors import NotYetSupported
 from runyard.data.tables import read_batches
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
 from runyard.sdk.run import Run

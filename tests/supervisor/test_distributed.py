@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from runyard.compute.local import is_locked
 from runyard.core.specs import DistributionSpec, NodeSpec
 from tests.supervisor.supervised import Job, Site, command_line, kill_all, lives, wait_for
 
@@ -226,6 +227,7 @@ def test_everything_killed_at_once_is_adopted_and_told(site: Site) -> None:
     kill_all(job)
     assert job.process is not None
     job.process.wait()
+    wait_for(lambda: not is_locked(job.folder / "supervisor.lock"))  # an adopter leaves a run alone that has one
     job.start("--adopt")
 
     assert job.wait().status == "Failed"

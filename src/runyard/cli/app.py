@@ -21,6 +21,8 @@ COMMANDS = {
     "compute": ("runyard.cli.compute:compute", "Make, change and look at compute targets: nodes, runs, queues."),
     "snapshots": ("runyard.cli.snapshots:snapshots", "Show and compare the source folders of runs."),
     "environments": ("runyard.cli.environments:environments", "List, show, build and prune environments."),
+    "models": ("runyard.cli.models:models", "List, show, download and delete models of the workspace."),
+    "datasets": ("runyard.cli.datasets:datasets", "List and show datasets of the workspace."),
     "workspaces": ("runyard.cli.workspaces:workspaces", "List and delete workspaces."),
     "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
     "users": ("runyard.cli.users:users", "Add, list and remove users of a team's server."),

@@ -91,6 +91,8 @@ def _matching(source: DataSource, storage: Storage) -> Tuple[str, List[StoredFil
         is_one = [file.name for file in files] == [source.path]
         return (posixpath.dirname(source.path) if is_one else source.path), files
     base = fixed_part(source.path)
+    if _WHOLE.fullmatch(source.path):
+        return base, [file for file in storage.iter_files(base) if file.name != base]
     pattern = compile_pattern(source.path)
     return base, [file for file in storage.iter_files(base) if pattern.fullmatch(file.name)]
 

@@ -111,10 +111,12 @@ class FolderStorage(Storage):
 
 
 def _begin(part: str) -> None:
-    while True:
-        os.makedirs(os.path.dirname(part), mode=0o700, exist_ok=True)
+    """Make the empty file. An upload that just ended may take the staging folder away in between: try again."""
+    for left in reversed(range(100)):
         try:
+            os.makedirs(os.path.dirname(part), mode=0o700, exist_ok=True)
             with open(part, "xb"):
                 return
-        except FileNotFoundError:  # an upload that just ended took the staging folder away
-            continue
+        except (FileNotFoundError, FileExistsError):
+            if not left:
+                raise

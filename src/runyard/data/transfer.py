@@ -90,8 +90,13 @@ def for_all(move: Callable[[T], None], items: Sequence[T], at_once: int) -> None
     from concurrent.futures import ThreadPoolExecutor  # folders need none
 
     with ThreadPoolExecutor(at_once, thread_name_prefix="runyard-data") as pool:
-        for _ in pool.map(move, items):
-            pass
+        started = [pool.submit(move, item) for item in items]
+        try:
+            for one in started:
+                one.result()
+        finally:
+            for one in started:
+                one.cancel()  # what has not begun when another failed, or Ctrl-C came
 
 
 def is_stored(storage: Storage, source: str, name: str) -> bool:

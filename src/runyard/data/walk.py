@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from operator import attrgetter
 from typing import Iterator, NamedTuple, Set, Tuple
 
 
@@ -24,7 +25,7 @@ def _iter_below(folder: str, prefix: str, seen: Set[Tuple[int, int]]) -> Iterato
         return
     seen.add((status.st_dev, status.st_ino))
     with os.scandir(folder) as entries:
-        found = sorted(entries, key=lambda entry: entry.name)
+        found = sorted(entries, key=attrgetter("name"))
     for entry in found:
         try:
             about = entry.stat()

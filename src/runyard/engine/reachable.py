@@ -26,7 +26,7 @@ def require_reachable(yard: Yard, target_kind: str) -> None:
         return
     name = find_own_address() or socket.gethostname()
     raise UserError(
-        f"A {target_kind} target cannot be used: its machines cannot reach this server.",
+        f"Machines of kind `{target_kind}` cannot be used: they cannot reach this server.",
         why="The server listens on a socket and on loopback addresses of its own machine only.",
         hint=f"On the server's machine: `runyard server start --host {name} --port 8787`, with a name or address under "
         "which the nodes know it. Nothing is lost by it: the server of this home starts again, and runs go on.",

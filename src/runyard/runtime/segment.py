@@ -40,8 +40,11 @@ class Segment:
         self._write = write
 
     def begin(self, header: Dict[str, Any]) -> None:
-        """Write the first record. When the disk is full the empty file stays, and this is called again."""
-        self._write_whole(journal.pack_long(journal.HEADER, header))
+        """Write the first record. When the disk is full the empty file stays, and this is called again; so it is when a
+        signal's handler raised just after the write.
+        """
+        if os.fstat(self.fd).st_size == 0:
+            self._write_whole(journal.pack_long(journal.HEADER, header))
 
     def entry(self, name: str) -> Entry:
         """Return where and under which id `name` is logged, after its definition was written."""

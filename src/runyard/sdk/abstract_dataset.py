@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 
 from runyard.core.datasets import FILE, KIND, DatasetSpec, DataSource
 from runyard.core.plain import from_plain, to_plain
-from runyard.data.dataset_files import DataFile, list_files, opened_once
+from runyard.data.dataset_files import DataFile, fingerprint, list_files, opened_once
 from runyard.sdk.dataset_input import DatasetConsumptionConfig
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -176,6 +176,12 @@ class AbstractDataset:
     def _source_files(self) -> List[DataFile]:
         """Return the files before any step: of tables, steps are about rows."""
         return list_files(replace(self._spec, steps=[]), opened_once(self._open))
+
+    def _amount(self) -> Dict[str, Any]:
+        """Return how much data there is now, as runs keep it."""
+        files = self._source_files()
+        total = sum(file.size for file in files)
+        return {"files": len(files), "bytes": total, "fingerprint": fingerprint(files)}
 
     def _open(self, datastore: str) -> Storage:
         from runyard.sdk.datastore import Datastore  # which knows datasets too

@@ -178,7 +178,11 @@ class Courier:
 
     def _post_once(self, final: Dict[str, Any]) -> None:
         body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}
-        self.reporter.post(self._job.run_id, {**body, "warnings": self.reporter.take_unreported()})
+        left: Dict[str, Any] = {"warnings": self.reporter.take_unreported()}
+        environment = self.reporter.find_unreported_environment()
+        if environment is not None:
+            left["environment"] = environment
+        self.reporter.post(self._job.run_id, {**body, **left})
 
 
 def began_at(folder: RunFolder) -> float:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import socket
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
 from runyard.core.errors import RunyardError
 from runyard.core.leases import LEASE_S
 from runyard.core.specs import JobSpec, NodeSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.diagnosis import Finding, error_of, find_failure, finding_of, place_of
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.mpirun_fault import find_mpirun_fault
 from runyard.supervisor.prepare import PreparationFailed
 from runyard.supervisor.rank_ends import CAUSE, HELPER, has_failed
 from runyard.supervisor.stopping import CANCEL, CUT_OFF, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
+
+if TYPE_CHECKING:
+    from runyard.supervisor.diagnosis import Finding
 
 BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights beyond those of ranks
 
@@ -52,6 +53,10 @@ def decide(
         return Outcome(RunStatus.FAILED, _cut_off())
     if any(record.get("lost") for record in exits):
         return Outcome(RunStatus.FAILED, _node_lost(job))
+    # A node's start does not wait for what only ends need.
+    from runyard.supervisor.diagnosis import error_of, find_failure, finding_of
+    from runyard.supervisor.mpirun_fault import find_mpirun_fault
+
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]
     ranks = [record for record in exits if record["rank"] >= 0]
@@ -75,6 +80,8 @@ def before_launch(stop: Optional[Stop]) -> Outcome:
 
 def after_failed_preparation(failure: PreparationFailed, *, node: Optional[NodeSpec] = None) -> Outcome:
     """Return the end of a run that could not start; `node`: on which of several machines."""
+    from runyard.supervisor.diagnosis import place_of  # as above
+
     cause = failure.cause
     code = cause.code if isinstance(cause, RunyardError) else "SystemFailure"
     text = str(cause) if isinstance(cause, RunyardError) else f"{type(cause).__name__}: {cause}"

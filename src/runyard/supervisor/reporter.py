@@ -103,6 +103,12 @@ class Reporter:
         with self._lock:
             return [warning for body in self._queue for warning in body.get("warnings", ())]
 
+    def find_unreported_environment(self) -> Optional[Dict[str, Any]]:
+        """Return what is known of the environment and still queued, for the final state."""
+        with self._lock:
+            queued = [body["environment"] for body in self._queue if body.get("environment")]
+        return queued[-1] if queued else None
+
     def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
         """Take what any answer of the server says about the run's wanted end."""
         self._heard_at = time.monotonic()

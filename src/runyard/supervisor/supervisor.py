@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from runyard.core.errors import UserError
 from runyard.core.plain import to_plain
@@ -20,8 +20,6 @@ from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.lease import GRACE_S
 from runyard.supervisor.limits import TimeLimit
-from runyard.supervisor.mpi_job import MpiJob
-from runyard.supervisor.observer import Observer
 from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
 from runyard.supervisor.peers import Peers
 from runyard.supervisor.prepare import Preparation, PreparationFailed, Unwanted
@@ -42,6 +40,10 @@ from runyard.supervisor.stopping import (
 )
 from runyard.supervisor.wake import Wake
 from runyard.supervisor.work_folders import remove_shared
+
+if TYPE_CHECKING:
+    from runyard.supervisor.mpi_job import MpiJob
+    from runyard.supervisor.observer import Observer
 
 logger = logging.getLogger(__name__)
 
@@ -76,10 +78,10 @@ class Supervisor:
             check=self._go_on_or_raise,
             peers=self._peers,
         )
-        self._observer = Observer(folder, job, settings, ranks=self._rank_pids, warn=self._reporter.warn)
+        self._watching: Optional[Observer] = None
         self._stopping = Stopping(folder, keeper)
         self._limit = TimeLimit(folder, job.spec.time_limit_s if self._peers.leads else 0.0)
-        self._mpi = MpiJob(folder, job, keeper, self._peers) if job.spec.distribution.kind == MPI else None
+        self._mpi = self._mpi_job() if job.spec.distribution.kind == MPI else None
         self._failed_at: Optional[float] = None
         self._gone_at: Optional[float] = None
         self._plan: Dict[str, Any] = {}
@@ -148,6 +150,21 @@ class Supervisor:
             emptied_boot_ns=self._emptied_boot_ns,
         )
         return self._with_data_delivered(outcome)
+
+    @property
+    def _observer(self) -> Observer:
+        """Made when the program has started: a node's start does not wait for it."""
+        if self._watching is None:
+            from runyard.supervisor.observer import Observer
+
+            ranks, warn = self._rank_pids, self._reporter.warn
+            self._watching = Observer(self._folder, self._job, self._settings, ranks=ranks, warn=warn)
+        return self._watching
+
+    def _mpi_job(self) -> MpiJob:
+        from runyard.supervisor.mpi_job import MpiJob  # most runs have none
+
+        return MpiJob(self._folder, self._job, self._keeper, self._peers)
 
     def _go_on_launched(self) -> None:
         """Take up what an earlier supervisor held."""
