@@ -57,13 +57,13 @@ def microsofts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 SCRIPT = """
 import azureml.core
-import azureml._restclient
+import azureml._file_utils
 from azureml.core import Run
 from azureml.core.run import _OfflineRun
 run = Run.get_context()
 assert not isinstance(run, _OfflineRun)
 run.log("module", type(run).__module__)
-run.log("theirs", "site-packages" in azureml._restclient.__file__)
+run.log("theirs", "site-packages" in azureml._file_utils.__file__)
 run.log("experiment", run.experiment.name)
 """
 
@@ -91,7 +91,7 @@ def test_ours_wins_in_a_run_whose_environment_has_theirs(
 
 def test_ours_wins_from_pythonpath(microsofts: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    code = "import azureml.core, azureml._restclient; print(azureml.core.__file__, azureml._restclient.__file__)"
+    code = "import azureml.core, azureml._file_utils; print(azureml.core.__file__, azureml._file_utils.__file__)"
     done = subprocess.run([str(microsofts), "-c", code], env=environ, capture_output=True, text=True, check=True)
     ours, theirs = done.stdout.split()
 
