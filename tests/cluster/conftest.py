@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.ground import Ground, open_ground
+from tests.cluster.sshd import Boxes
 from tests.cluster.team import Team
 
 
@@ -24,6 +25,16 @@ def team_server(ground: Ground, session_folder: Path) -> Iterator[Team]:
     team.start()
     yield team
     team.stop()
+
+
+@pytest.fixture(scope="session")
+def session_boxes(ground: Ground, session_folder: Path) -> Boxes:
+    return Boxes(ground, session_folder / "boxes")
+
+
+@pytest.fixture
+def boxes(session_boxes: Boxes) -> Boxes:
+    return session_boxes.start()
 
 
 @pytest.fixture

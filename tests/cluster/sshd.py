@@ -105,6 +105,9 @@ class Sshd:
         wait_for(lambda: "Server listening" in self.log())
         return self
 
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def log(self) -> str:
         assert self._process is not None
         return self._ground.log_of(self._process) if self._ground is not None else (self.folder / "log").read_text()
@@ -138,6 +141,27 @@ class Sshd:
             except ProcessLookupError:
                 pass
         self._process.wait(10)
+
+
+class Boxes:
+    """Three machines with their daemons, and the key that opens them; for all tests of a session."""
+
+    HOSTS = ("node2", "node3", "node4")
+
+    def __init__(self, ground: Ground, folder: Path) -> None:
+        folder.mkdir()
+        self.key = make_key(folder / "key")
+        self.daemons = {node: Sshd(folder / node, self.key, ground=ground, node=node) for node in self.HOSTS}
+
+    def start(self) -> Boxes:
+        """Start the daemons that do not run: a test may have killed all of a machine's processes."""
+        for daemon in self.daemons.values():
+            if not daemon.is_alive():
+                daemon.start()
+        return self
+
+    def addresses(self, *nodes: str) -> str:
+        return ",".join(self.daemons[node].address for node in nodes or self.HOSTS)
 
 
 def _users() -> str:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.cluster.ground import Ground
-from tests.cluster.sshd import Sshd, make_key
+from tests.cluster.sshd import Boxes
 from tests.cluster.team import Team
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
@@ -18,20 +16,11 @@ pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 HOSTS = ("node2", "node3", "node4")
 
 
-@pytest.fixture(scope="module")
-def daemons(ground: Ground, session_folder: Path) -> Iterator[tuple[Path, list[Sshd]]]:
-    folder = session_folder / "compute-test"
-    folder.mkdir()
-    key = make_key(folder / "key")
-    yield key, [Sshd(folder / node, key, ground=ground, node=node).start() for node in HOSTS]
-
-
 def test_every_machine_is_looked_at_and_a_closed_way_between_two_is_named(
-    team: Team, ground: Ground, daemons: tuple[Path, list[Sshd]]
+    team: Team, ground: Ground, boxes: Boxes
 ) -> None:
-    key, hosts = daemons
-    address = ",".join(host.address for host in hosts)
-    words = ["--address", address, "--user", "root", "--key", str(key), "--python", sys.executable]
+    key = ["--key", str(boxes.key), "--python", sys.executable]
+    words = ["--address", boxes.addresses(), "--user", "root", *key]
     team.cli("compute", "attach", "tested", "ssh", *words)
     found = json.loads(team.cli("compute", "test", "tested", "--json"))
 

@@ -8,7 +8,8 @@ from azureml.core.runconfig import PyTorchConfiguration
 from tests.cluster import scenarios
 from tests.cluster.ground import Ground
 from tests.cluster.scenarios import PATIENCE_S, Yard, finish, logs_of, tell
-from tests.cluster.test_ssh import Boxes, boxes, yard  # noqa: F401  # fixtures
+from tests.cluster.sshd import Boxes
+from tests.cluster.test_ssh import yard  # noqa: F401  # the fixture
 from tests.conftest import environ_of
 from tests.e2e.conftest import wait_for
 

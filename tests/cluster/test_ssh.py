@@ -9,7 +9,6 @@ import shutil
 import signal
 import sys
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from azureml.core.runconfig import PyTorchConfiguration
 from tests.cluster import scenarios
 from tests.cluster.ground import Ground
 from tests.cluster.scenarios import RunsOnAClusterSuite, Yard
-from tests.cluster.sshd import PLAIN_UID, Sshd, make_key
+from tests.cluster.sshd import PLAIN_UID, Boxes, make_key
 from tests.cluster.team import Team
 from tests.conftest import environ_of
 from tests.e2e.conftest import wait_for
@@ -41,23 +40,6 @@ kept = []
 while True:
     kept.append(listener.accept())
 """
-
-
-class Boxes:
-    """The machines with their daemons, and the key that opens them."""
-
-    def __init__(self, ground: Ground, folder: Path) -> None:
-        folder.mkdir()
-        self.key = make_key(folder / "key")
-        self.daemons = {node: Sshd(folder / node, self.key, ground=ground, node=node).start() for node in HOSTS}
-
-    def addresses(self, *nodes: str) -> str:
-        return ",".join(self.daemons[node].address for node in nodes or HOSTS)
-
-
-@pytest.fixture(scope="module")
-def boxes(ground: Ground, session_folder: Path) -> Iterator[Boxes]:
-    yield Boxes(ground, session_folder / "boxes")
 
 
 def attach(team: Team, boxes: Boxes, name: str = TARGET, *, slots: int = 2, **options: str) -> ComputeTarget:
