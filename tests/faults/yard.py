@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import random
@@ -59,9 +60,9 @@ class Yard:
 
     def reaper_pids(self) -> list[int]:
         pids = []
-        for claim in runs_folder(self.home).glob("*/*/claim"):
+        for claim in glob.glob(f"{runs_folder(self.home)}/*/*/claim"):  # pathlib's stumbles over a folder that goes
             try:
-                pids.append(int(json.loads(claim.read_text())["pid"]))
+                pids.append(int(json.loads(Path(claim).read_text())["pid"]))
             except (OSError, ValueError, KeyError):
                 continue
         return [pid for pid in pids if is_alive(pid)]

@@ -53,6 +53,7 @@ class JobRequest:
     job: JobSpec
     script: str = ""  # what the engine is given, where that is a text: an sbatch script
     resources: dict[str, Any] = field(default_factory=dict)  # what the engine is asked for, in its own words
+    is_first: bool = False  # nobody can have submitted this attempt before, so the engine need not be asked
 
 
 @dataclass(frozen=True)

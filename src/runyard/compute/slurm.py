@@ -84,7 +84,7 @@ class SlurmBackend(ComputeBackend, Attachable):
             request = self.plan(request.job)
         with self._watch.submitting(handle):
             # An earlier try may have got through although its answer did not.
-            if self._slurm.find_job(job_name(*_key(handle))) is None:
+            if request.is_first or self._slurm.find_job(job_name(*_key(handle))) is None:
                 self._sbatch(request)
         return handle
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 
 from runyard.compute.base import JobHandle
 from runyard.core.compute import LOCAL
@@ -140,11 +141,12 @@ def keeps_spool(yard: Yard, run: Run) -> bool:
 def _begin_attempt(yard: Yard, run: Run) -> tuple[str, Run]:
     """Count the attempt up, unless it is one that a killed server had begun, and give it a token."""
     token = mint_run_token()
-    if run.attempt == 0 or run.is_between_attempts:
+    is_first = run.attempt == 0 or run.is_between_attempts
+    if is_first:
         run = yard.store.start_attempt(run.id, token_hash=hash_token(token))
     else:
         yard.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
-    yard.board.update(run.id, attempt=run.attempt)
+    yard.board.update(run.id, attempt=run.attempt, is_first=is_first)
     if not is_launched(run):
         yard.store.set_status(run.id, RunStatus.RUNNING, attempt=run.attempt)
     return token, run
@@ -202,7 +204,9 @@ def _give_late_back(yard: Yard, run: Run, now: Run) -> None:
 def _submit(yard: Yard, run: Run, token: str) -> None:
     spooled = yard.spool.read(run.id) or Spooled()
     backend = yard.backend(run.workspace, run.spec.target)
-    backend.submit(backend.plan(job_of(yard, run, token, spooled)))
+    request = backend.plan(job_of(yard, run, token, spooled))
+    held = yard.board.find(run.id)
+    backend.submit(replace(request, is_first=held is not None and held.is_first))
 
 
 def _delivered(yard: Yard, run: Run) -> None:

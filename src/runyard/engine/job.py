@@ -30,6 +30,7 @@ class Job:
     why: str = ""  # what it waits for in the queue of its engine, in that engine's words
     adopted_at: float = 0.0
     retry_at: float = 0.0
+    is_first: bool = False  # its attempt was begun just now: no earlier hand-over can have got through
     faults: int = 0
     fault: str = ""  # why it could not be handed over, in words
     workspace: str = ""
