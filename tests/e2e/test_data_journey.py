@@ -41,6 +41,8 @@ run.register_model(name, "outputs/model", model_framework="ScikitLearn", dataset
 """
 
 
+@pytest.mark.external
+@pytest.mark.timeout(300)
 def test_a_script_trains_on_a_mounted_dataset_and_all_it_made_is_found_again(
     workspace: Workspace, submit: Submit, tmp_path: Path
 ) -> None:
