@@ -10,6 +10,7 @@ from runyard.client.client import Client
 from runyard.client.http1 import quote
 from runyard.core.errors import ProtocolError
 from runyard.core.plain import to_plain
+from runyard.core.whole_files import written_beside
 
 
 class DatastoreFiles:
@@ -30,17 +31,11 @@ class DatastoreFiles:
 
     def fetch(self, name: str, target: str) -> None:
         """Write the file to `target`: beside it first, and renamed when all of it is there."""
-        beside = f"{target}.{os.urandom(4).hex()}.part"
-        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
         path = f"{self._path}/{quote(name, safe=b'/')}"
-        try:
+        with written_beside(target) as beside:
             with self._client.transport.stream("GET", path, timeout_s=120.0) as answer, open(beside, "xb") as out:
                 for piece in answer.iter_bytes():
                     out.write(piece)
             due, came = answer.headers.get("x-runyard-size", ""), os.path.getsize(beside)
             if due != str(came):
                 raise ProtocolError(f"The file `{name}` came with {came} bytes; {due or '?'} were due.")
-            os.replace(beside, target)
-        finally:
-            if os.path.lexists(beside):
-                os.unlink(beside)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -14,6 +13,7 @@ from runyard.core.models import ModelSpec, ModelVersion
 from runyard.core.names import clean_file_name
 from runyard.core.plain import to_plain
 from runyard.core.records import RunFile
+from runyard.core.whole_files import written_beside
 
 
 class ModelCalls:
@@ -67,10 +67,8 @@ class ModelCalls:
         """Write one of the model's files to `target`: beside it first, then renamed when its SHA-256 is right."""
         name = clean_file_name(file.name)
         path = f"{_path(model.workspace, model.name)}/{model.version}/files/{quote(name, safe=b'/')}"
-        beside = f"{target}.{os.urandom(4).hex()}.part"
         digest = sha256()
-        os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-        try:
+        with written_beside(target) as beside:
             with self._transport.stream("GET", path, timeout_s=120.0) as response, open(beside, "xb") as out:
                 for piece in response.iter_bytes():
                     digest.update(piece)
@@ -80,10 +78,6 @@ class ModelCalls:
                     f"The file `{name}` of model `{model.name}:{model.version}` came damaged.",
                     hint="Download it again.",
                 )
-            os.replace(beside, target)
-        finally:
-            if os.path.lexists(beside):
-                os.unlink(beside)
 
 
 def _path(workspace: str, name: Optional[str] = None) -> str:

@@ -8,6 +8,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.datasets import MOUNT, DatasetInputSpec
 from runyard.core.errors import InvalidArgument, SystemFailure
+from runyard.core.whole_files import written_beside
 from runyard.data.dataset_files import DataFile, Open, fingerprint, list_files, opened_once, whole_place
 from runyard.data.paths import below, clean_data_path
 from runyard.data.references import Node
@@ -114,13 +115,9 @@ def fetch_url(url: str, target: str) -> None:
     # It loads slowly, and every start of a supervisor would wait for it.
     import urllib.request
 
-    beside = f"{target}.{os.urandom(4).hex()}.part"
     try:
-        with urllib.request.urlopen(url, timeout=_FETCH_S) as answer, open(beside, "xb") as out:
-            shutil.copyfileobj(answer, out)
-        os.replace(beside, target)
+        with written_beside(target) as beside:
+            with urllib.request.urlopen(url, timeout=_FETCH_S) as answer, open(beside, "xb") as out:
+                shutil.copyfileobj(answer, out)
     except OSError as error:
         raise SystemFailure(f"{url} could not be fetched.", why=str(error)) from error
-    finally:
-        if os.path.lexists(beside):
-            os.unlink(beside)

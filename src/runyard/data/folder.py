@@ -8,6 +8,7 @@ import time
 from typing import Any, Iterator, Mapping, Optional
 
 from runyard.core.errors import Conflict, NotFound, SystemFailure
+from runyard.core.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
 from runyard.data.checked_copy import copy_checked
 from runyard.data.paths import below
@@ -58,14 +59,8 @@ class FolderStorage(Storage):
     def fetch_file(self, name: str, target: str) -> None:
         if self.find_file(name) is None:
             raise NotFound(f"The datastore's folder {self._root} holds no file `{name}`.")
-        beside = f"{target}.{os.urandom(4).hex()}.part"
-        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-        try:
+        with written_beside(target) as beside:
             copy_checked(below(self._root, name), beside)
-            os.replace(beside, target)
-        finally:
-            if os.path.lexists(beside):
-                os.unlink(beside)
 
     def find_local(self, path: str) -> Optional[str]:
         self._check_root()

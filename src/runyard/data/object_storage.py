@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument, MissingExtra, NotFound, SystemFailure
+from runyard.core.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
 
 PART = 8 << 20
@@ -54,9 +55,7 @@ class ObjectStorage(Storage):
                 _obstore().put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
 
     def fetch_file(self, name: str, target: str) -> None:
-        beside = f"{target}.{os.urandom(4).hex()}.part"
-        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
-        try:
+        with written_beside(target) as beside:
             with self._explained(name), open(beside, "xb") as out:
                 answer = _obstore().get(self._store, name)
                 due = int(answer.meta["size"])
@@ -64,11 +63,6 @@ class ObjectStorage(Storage):
                 came = sum(out.write(piece) for piece in pieces)
             if came != due:
                 raise SystemFailure(f"`{name}` came with {came} bytes; {due} were due.")
-            os.replace(beside, target)
-        except BaseException:
-            if os.path.lexists(beside):
-                os.unlink(beside)
-            raise
 
     def find_local(self, path: str) -> Optional[str]:
         return None
