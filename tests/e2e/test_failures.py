@@ -235,6 +235,7 @@ def test_a_fifo_is_skipped_and_a_2_gb_file_is_stored(submit: Submit, project: Pa
     assert f"{2 << 30} False" in log_of(run)
 
 
+@pytest.mark.external  # for its length alone
 def test_fifty_submits_at_once_are_fifty_runs(submit: Submit, experiment: Experiment) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

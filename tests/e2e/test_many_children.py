@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from azureml.core import Run
 from tests.e2e.conftest import Submit, finish
 
@@ -29,6 +31,7 @@ for child in children:
 """
 
 
+@pytest.mark.external  # for its length alone
 def test_a_hundred_children_3000_rows_500_files_and_50_tags_read_back_identical(submit: Submit, tmp_path: Path) -> None:
     run: Run = submit(SCRIPT)
     details = finish(run)
