@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from runyard.compute.ssh_client import Host, SshClient
 from runyard.core.errors import InvalidArgument
 from runyard.core.settings import Settings
+from tests.cluster.sshd import install
 
 SHELL = [
     "$(touch {canary})",
@@ -71,7 +71,7 @@ def test_a_port_is_a_number(tmp_path: Path, port: Any) -> None:
         client(tmp_path, hosts=[{"address": "hostA", "port": port}])
 
 
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="shows what OpenSSH reads; the external tests install it")
+@pytest.mark.external  # asks OpenSSH itself what it reads
 @pytest.mark.parametrize("name", FOLDERS)
 def test_ssh_reads_the_paths_of_an_odd_home_as_they_are(tmp_path: Path, name: str) -> None:
     home = tmp_path / name
@@ -87,7 +87,7 @@ def test_ssh_reads_the_paths_of_an_odd_home_as_they_are(tmp_path: Path, name: st
     assert read["passwordauthentication"] == read["forwardagent"] == "no"
 
 
-@pytest.mark.skipif(shutil.which("ssh") is None, reason="shows what OpenSSH reads; the external tests install it")
+@pytest.mark.external  # asks OpenSSH itself what it reads
 def test_control_a_home_that_is_not_quoted_is_read_as_something_else_and_a_variable_is_refused(tmp_path: Path) -> None:
     found = effective(["ssh", "-F", "none", "-o", f"UserKnownHostsFile={tmp_path}/a b/%%h", "--", "hostA"])
     assert found["userknownhostsfile"] != f"{tmp_path}/a b/%%h"
@@ -100,5 +100,6 @@ def test_control_a_home_that_is_not_quoted_is_read_as_something_else_and_a_varia
 
 def effective(words: list[str]) -> dict[str, str]:
     """Return what ssh would do, by its own account; it connects to nobody."""
+    install()
     said = subprocess.run([words[0], "-G", *words[1:]], capture_output=True, text=True, check=True).stdout
     return dict(line.split(" ", 1) for line in said.splitlines() if " " in line)

@@ -25,7 +25,6 @@ def test_mnist_says_where_its_files_belong_and_is_found_there(workspace: Workspa
 
 
 def test_diabetes_comes_out_of_scikit_learn(workspace: Workspace) -> None:
-    pytest.importorskip("sklearn")
     frame = Diabetes.get_tabular_dataset().to_pandas_dataframe()
 
     assert list(frame.columns) == ["AGE", "SEX", "BMI", "BP", "S1", "S2", "S3", "S4", "S5", "S6", "Y"]

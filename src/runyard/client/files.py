@@ -12,6 +12,7 @@ from runyard.core.errors import ProtocolError, SystemFailure
 from runyard.core.names import clean_file_name
 from runyard.core.plain import to_plain
 from runyard.core.records import RunFile
+from runyard.core.whole_files import written_beside
 
 
 class FileCalls:
@@ -66,13 +67,9 @@ class FileCalls:
         """
         target = os.fspath(path)
         known = expected or self._find_file(run_id, name)
-        beside = f"{target}.{os.urandom(4).hex()}.part"
         try:
-            os.makedirs(os.path.dirname(target) or ".", exist_ok=True)
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            with os.fdopen(descriptor, "wb", buffering=0) as out:
+            with written_beside(target) as beside, open(beside, "xb", buffering=0) as out:
                 self._copy(run_id, name, known, out, progress or _ignore)
-            os.replace(beside, target)
         except OSError as error:
             if isinstance(error, SystemFailure):
                 raise
@@ -81,9 +78,6 @@ class FileCalls:
                 why=str(error),
                 hint="Choose another place with output_file_path.",
             ) from error
-        finally:
-            if os.path.lexists(beside):
-                os.unlink(beside)
 
     def _copy(
         self, run_id: str, name: str, known: Optional[RunFile], out: Any, progress: Callable[[int], None]

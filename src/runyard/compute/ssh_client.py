@@ -23,6 +23,7 @@ from runyard.compute.ssh_errors import explain
 from runyard.core.compute_options import SSH, SSH_PORT, check_options
 from runyard.core.errors import InvalidArgument, MissingExtra
 from runyard.core.folders import server_folder
+from runyard.core.private_files import replace_private
 from runyard.core.runtime_folder import runtime_folder
 from runyard.core.settings import Settings
 
@@ -184,7 +185,8 @@ class SshClient:
             )
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._is_own_list and not self.known_hosts.exists():
-            _write_private(self.known_hosts, str(self._options["known_hosts"]).rstrip("\n") + "\n")
+            known = str(self._options["known_hosts"]).rstrip("\n") + "\n"
+            replace_private(self.known_hosts, known.encode())
 
     def _variables(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
@@ -218,11 +220,3 @@ def _path_value(path: Path) -> str:
         )
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
-
-
-def _write_private(path: Path, text: str) -> None:
-    beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}.new")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(fd, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.rename(beside, path)

@@ -1,4 +1,4 @@
-"""Small JSON files that hold secrets: only their owner reads them, and a write that is cut off leaves the old one."""
+"""Small files that hold secrets: only their owner reads them, and a write that is cut off leaves the old one."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def read_private(path: Path) -> Dict[str, Any]:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         text = file.read()
-    if found.st_uid != os.getuid():
-        raise _unusable(path, f"It belongs to user {found.st_uid}.", "Set RUNYARD_HOME to a folder of your own.")
-    if found.st_mode & 0o077:
-        raise _unusable(path, f"Others can read it (mode {found.st_mode & 0o777:04o}).", f"chmod 600 {path}")
+    fault = fault_of(found)
+    if fault:
+        is_ours = found.st_uid == os.getuid()
+        raise _unusable(path, fault, f"chmod 600 {path}" if is_ours else "Set RUNYARD_HOME to a folder of your own.")
     try:
         plain = json.loads(text)
     except ValueError as error:
@@ -39,16 +39,31 @@ def read_private(path: Path) -> Dict[str, Any]:
 
 
 def write_private(path: Path, plain: Dict[str, Any]) -> None:
-    """Write beside first and rename."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    replace_private(path, json.dumps(plain, indent=2, sort_keys=True).encode() + b"\n")
+
+
+def replace_private(path: Path, data: bytes) -> None:
+    """Write beside first and rename."""
+    os.rename(str(write_beside(path, data)), str(path))
+
+
+def write_beside(path: Path, data: bytes) -> Path:
+    """Return a new file beside `path` that holds `data`, on the disk for good."""
     beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(plain, file, indent=2, sort_keys=True)
-        file.write("\n")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(str(beside), flags, 0o600), "wb") as file:
+        file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    os.rename(str(beside), str(path))
+    return beside
+
+
+def fault_of(found: os.stat_result) -> str:
+    """Return why a file does not keep a secret; "" when it does."""
+    if found.st_uid != os.getuid():
+        return f"It belongs to user {found.st_uid}."
+    return f"Others can read it (mode {found.st_mode & 0o777:04o})." if found.st_mode & 0o077 else ""
 
 
 def _unusable(path: Path, why: str, hint: str) -> UserError:

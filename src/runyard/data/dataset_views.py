@@ -88,7 +88,6 @@ def fetch_all(wanted: Sequence[Tuple[DataFile, str]], opened: Open) -> None:
 
     def fetch(pair: Tuple[DataFile, str]) -> None:
         file, target = pair
-        os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
         if file.url:
             fetch_url(file.url, target)
         else:

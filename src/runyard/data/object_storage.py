@@ -6,7 +6,8 @@ import os
 from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
-from runyard.core.errors import InvalidArgument, MissingExtra, NotFound, SystemFailure
+from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
+from runyard.core.extras import load_extra
 from runyard.core.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
 
@@ -114,13 +115,8 @@ def _open(document: Mapping[str, Any], read_secret: Callable[[str], str]) -> Any
 
 def _obstore(part: str = "") -> Any:
     """Load obstore, or a part of it: only these datastores need it."""
-    import importlib
-
-    try:
-        return importlib.import_module(f"obstore.{part}" if part else "obstore")
-    except ImportError as error:
-        raise MissingExtra(
-            "Datastores on S3, Azure Blob and Google Cloud Storage need the package `obstore`.",
-            why="It is not installed in this Python.",
-            hint="`pip install 'runyard[objects]'`, where you submit and where runs are.",
-        ) from error
+    return load_extra(
+        f"obstore.{part}" if part else "obstore",
+        needs="Datastores on S3, Azure Blob and Google Cloud Storage need",
+        hint="`pip install 'runyard[objects]'`, where you submit and where runs are.",
+    )

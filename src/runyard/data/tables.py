@@ -7,7 +7,8 @@ import random
 from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
-from runyard.core.errors import InvalidArgument, MissingExtra
+from runyard.core.errors import InvalidArgument
+from runyard.core.extras import load_extra
 
 DELIMITED, PARQUET, JSON_LINES = "delimited", "parquet", "json_lines"
 PATH_COLUMN = "Path"
@@ -214,16 +215,11 @@ def _type(kind: str) -> Any:
 
 def load_pyarrow(part: str = "") -> Any:
     """Load pyarrow, or one of its parts: only tables need it."""
-    import importlib
-
-    try:
-        return importlib.import_module(f"pyarrow.{part}" if part else "pyarrow")
-    except ImportError as error:
-        raise MissingExtra(
-            "Datasets of tables need the package `pyarrow`.",
-            why="It is not installed in this Python.",
-            hint="`pip install 'runyard[tables]'`, or `pip install pyarrow pandas` in the run's environment.",
-        ) from error
+    return load_extra(
+        f"pyarrow.{part}" if part else "pyarrow",
+        needs="Datasets of tables need",
+        hint="`pip install 'runyard[tables]'`, or `pip install pyarrow pandas` in the run's environment.",
+    )
 
 
 def to_table(batches: Batches) -> Any:

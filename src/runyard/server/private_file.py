@@ -7,17 +7,13 @@ import re
 from pathlib import Path
 
 from runyard.core.errors import ServerNotStarted
+from runyard.core.private_files import fault_of, write_beside
 
 
 def make_private_file(path: Path, text: str) -> None:
     """Write it beside first: a start that is cut off leaves no half file behind. Whoever was first stays."""
-    beside = path.with_name(f"{path.name}.{os.urandom(4).hex()}")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    beside = write_beside(path, text.encode("ascii") + b"\n")
     try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
         os.link(beside, path)
     except FileExistsError:
         pass
@@ -38,12 +34,11 @@ def read_private_file(path: Path, *, pattern: str, what: str) -> str:
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(file.fileno())
         text = file.read(512).decode("latin-1").strip()
-    if found.st_uid != os.getuid():
-        raise _unusable(path, what, f"It belongs to user {found.st_uid}.")
-    if found.st_mode & 0o077:
-        raise _unusable(path, what, f"Others can read it (mode {found.st_mode & 0o777:04o}).")
-    if not re.fullmatch(pattern, text):
-        raise _unusable(path, what, f"It does not hold a {what.partition(' ')[0]}.")
+    fault = fault_of(found)
+    if not fault and not re.fullmatch(pattern, text):
+        fault = f"It does not hold a {what.partition(' ')[0]}."
+    if fault:
+        raise _unusable(path, what, fault)
     return text
 
 

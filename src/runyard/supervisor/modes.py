@@ -219,7 +219,7 @@ def _warm_up(settings: Settings) -> None:
     from runyard.environments import get_builder
     from runyard.launchers import get_launcher
     from runyard.runtime.injection import injection_folder
-    from runyard.supervisor import diagnosis, observer, supervisor  # noqa: F401  # pull in all the rest
+    from runyard.supervisor import diagnosis, observer, run_data, supervisor  # noqa: F401  # pull in all the rest
 
     job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
     from_plain(JobSpec, to_plain(job))

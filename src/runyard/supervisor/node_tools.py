@@ -13,6 +13,7 @@ from runyard.client.nodes import NodeCalls
 from runyard.core.errors import RunyardError
 from runyard.core.folders import cache_folder
 from runyard.core.specs import JobSpec
+from runyard.core.whole_files import written_beside
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +38,8 @@ def with_uv(job: JobSpec, nodes: NodeCalls) -> Dict[str, str]:
 
 
 def _fetch(nodes: NodeCalls, folder: Path) -> None:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = folder / f"uv.{os.urandom(4).hex()}.new"
-    try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
-        with open(fd, "wb") as file:
+    with written_beside(str(folder / "uv")) as beside:
+        with open(beside, "xb") as file:
             for part in nodes.iter_uv(platform.system(), platform.machine()):
                 file.write(part)
-        os.rename(beside, folder / "uv")
-    finally:
-        if beside.exists():
-            beside.unlink()
+        os.chmod(beside, 0o700)

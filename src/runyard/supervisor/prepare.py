@@ -7,7 +7,7 @@ import os
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
 
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -18,11 +18,14 @@ from runyard.supervisor.connection import Connection, HomeGone
 from runyard.supervisor.earlier_outputs import bring_back
 from runyard.supervisor.folder import RunFolder, remove_tree
 from runyard.supervisor.keeper import ReaperGone
+from runyard.supervisor.no_data import NoData, has_data
 from runyard.supervisor.ports import Ports
-from runyard.supervisor.run_data import RunData
 from runyard.supervisor.run_environment import RunEnvironment
 from runyard.supervisor.run_layout import Meeting, lay_out, take_ports
 from runyard.supervisor.work_folders import shares_folder, work_folder, work_folders
+
+if TYPE_CHECKING:
+    from runyard.supervisor.run_data import RunData
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -80,10 +83,17 @@ class Preparation:
         self._warn = warn
         self._check = check
         self.environment = RunEnvironment(folder, job, settings, variables=self._variables(), check=check)
-        self.data = RunData(folder, job, connection=connection, warn=warn)
+        self.data = self._find_data()
         self.ports = Ports()
         self._data_paths: Dict[str, str] = {}
         self._meeting = Meeting([], [])
+
+    def _find_data(self) -> Union[RunData, NoData]:
+        if not has_data(self._job.spec):
+            return NoData()
+        from runyard.supervisor.run_data import RunData  # most runs have none
+
+        return RunData(self._folder, self._job, connection=self._connection, warn=self._warn)
 
     def steps(self) -> List[Callable[[], None]]:
         if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills it
