@@ -7,7 +7,7 @@ WORKERS ?= 3
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-external soak check fix bench docs lock clean
+.PHONY: help demo test test-external soak check fix bench studio screenshots docs lock clean
 
 help:
 	@echo "make demo           submit a real training run and watch it"
@@ -16,6 +16,8 @@ help:
 	@echo "make test-external  tests against real components"
 	@echo "make soak           hours of kills under load"
 	@echo "make bench          every figure we promise, measured here"
+	@echo "make studio         build the web page from web/"
+	@echo "make screenshots    pictures of every page, light and dark"
 	@echo "make fix            format and repair what ruff can"
 	@echo "make docs           write the generated reference pages"
 	@echo "make lock           newest versions into the lock files"
@@ -29,6 +31,7 @@ test: $(VENV)/ready-dev
 
 # pytest answers 5 when nothing is marked so.
 test-external: $(VENV)/ready-dev
+	$(PY) scripts/build_studio.py --required
 	$(PY) -m pytest -m external || test $$? -eq 5
 
 soak: $(VENV)/ready-dev
@@ -39,6 +42,7 @@ check: $(VENV)/ready-dev
 	$(PY) -m ruff check
 	$(PY) -m mypy --strict
 	$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py
+	$(PY) scripts/build_studio.py --check
 
 fix: $(VENV)/ready-dev
 	$(PY) -m ruff check --fix
@@ -46,6 +50,12 @@ fix: $(VENV)/ready-dev
 
 bench: $(VENV)/ready-dev
 	$(PY) benchmarks/run_all.py
+
+studio: $(VENV)/ready-dev
+	@$(PY) scripts/build_studio.py --required
+
+screenshots: studio
+	$(PY) scripts/screenshots.py
 
 docs: $(VENV)/ready-dev
 	$(PY) scripts/write_reference.py
@@ -55,7 +65,7 @@ lock: $(VENV)/ready-demo
 
 clean:
 	-@test ! -x $(PY) || RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) -m runyard.cli server stop
-	rm -rf $(VENV) .runyard .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	rm -rf $(VENV) .runyard .mypy_cache .ruff_cache .pytest_cache .hypothesis dist web/node_modules src/runyard/studio/static
 	find src tests benchmarks examples scripts -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A venv knows its folder: after the checkout was moved or copied it is made anew.

@@ -103,7 +103,7 @@ def draw_charts(store: RunStore, values: dict[str, NDArray[np.float64]]) -> None
         wrong += count_wrong(store.chart(RUN, name, width=WIDTH), series)
         first, last = len(series) // 3, len(series) // 3 + len(series) // 50
         zoom = lambda name=name, first=first, last=last: store.chart(  # noqa: E731
-            RUN, name, width=WIDTH, first_step=first, last_step=last
+            RUN, name, width=WIDTH, first=first, last=last
         )
         zooms.append(seconds(zoom) * 1000)
         wrong += count_wrong(zoom(), series[first : last + 1])

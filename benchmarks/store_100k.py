@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,10 @@ from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
 from runyard.store.changes import made  # noqa: E402
 from runyard.store.database import Session  # noqa: E402
 from runyard.store.schema import run_metrics, series  # noqa: E402
-from runyard.store.sql_rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows  # noqa: E402
+from runyard.store.sql_rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows, microseconds  # noqa: E402
 from runyard.store.sqlite import SqliteStore  # noqa: E402
 from runyard.store.statements import Insert  # noqa: E402
+from runyard.store.text import to_microseconds  # noqa: E402
 
 TARGET_MS = 50
 ROUNDS = 15
@@ -145,7 +147,8 @@ def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
         },
     )
     now = START + timedelta(seconds=index)
-    return made(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
+    run = made(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
+    return replace(run, started_at=now, ended_at=now + timedelta(seconds=draw.randrange(20_000)))
 
 
 def insert(session: Session, draw: random.Random, first: int, batch: Sequence[Run]) -> None:
@@ -172,6 +175,13 @@ def run_row(serial: int, run: Run) -> dict[str, Any]:
         "finished": 1,
         "type": run.type,
         "document": document_of(run),
+        "name": run.display_name,
+        "target": run.spec.target,
+        "created_us": to_microseconds(run.created_at),
+        "number": run.number,
+        "submitted_by": run.submitted_by,
+        "started_us": microseconds(run.started_at),
+        "ended_us": microseconds(run.ended_at),
     }
 
 

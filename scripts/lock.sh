@@ -16,3 +16,4 @@ compile requirements-dev.lock pyproject.toml --group demo --group dev --group se
 compile requirements-demo.lock pyproject.toml --group demo --constraint requirements-dev.lock
 compile requirements.lock pyproject.toml --constraint requirements-dev.lock
 compile requirements-setup.lock --group setup --constraint requirements-dev.lock
+compile requirements-node.lock --group node

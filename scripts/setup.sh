@@ -49,6 +49,13 @@ install() {
 if [ "$(cat "$venv/made-for" 2>/dev/null)" != "$here" ] || ! "$venv/bin/python" -m uv --version >/dev/null 2>&1; then
     make_venv
 fi
+
+has_node() { command -v npm >/dev/null 2>&1 && node -e 'process.exit(parseInt(process.versions.node) < 20)' 2>/dev/null; }
+
 say "Installing $lock …"
+has_node || [ -f src/runyard/studio/static/index.html ] || install --require-hashes -r requirements-node.lock || true
+# The web page is built meanwhile; the editable install's hook then finds it done.
+"$venv/bin/python" scripts/build_studio.py &
 install --require-hashes -r "$lock"
+wait
 install --no-deps --no-build-isolation --editable .

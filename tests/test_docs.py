@@ -26,6 +26,8 @@ SKIPPED = {
     ".pytest_cache",
     ".hypothesis",
     "dist",
+    "node_modules",
+    "static",  # built
 }
 LINK = re.compile(r"(?<!!)\[[^\]\n]*\]\(([^)\s]+)\)")
 CODE = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)

@@ -109,6 +109,6 @@ EXEMPT_TRICKS = [
     "/openapi.json",
     "/api/v1/openapi.json",
     "/metrics",
-    "/style.css",
+    "/static/icon.svg",
     "/",
 ]

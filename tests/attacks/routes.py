@@ -22,7 +22,13 @@ FILLED = {
     "snapshot": "00000000-0000-0000-0000-000000000000",
     "label": "x",
 }
-QUERIES = {"/runs/{run_id}/metrics/series": "?name=m", "/runs/{run_id}/metrics/chart": "?name=m"}
+QUERIES = {
+    "/workspaces/{workspace}/groups": "?by=status",
+    "/runs/{run_id}/metrics/series": "?name=m",
+    "/runs/{run_id}/metrics/chart": "?name=m",
+    "/runs/{run_id}/log/search": "?text=m",
+    "/snapshots/{snapshot}/diff": "?with=00000000-0000-0000-0000-000000000000",
+}
 
 
 class Route(NamedTuple):

@@ -24,7 +24,7 @@ def live_routes(victim: Victim) -> list[str]:
     assert answer.status == 200, answer
     paths = list(json.loads(answer.body)["paths"])
     assert len(paths) >= 20
-    paths += ["/", f"/runs/{victim.first.id}", "/style.css", "/docs", "/redoc", "/openapi.json", "/metrics"]
+    paths += ["/", f"/runs/{victim.first.id}", "/static/icon.svg", "/docs", "/redoc", "/openapi.json", "/metrics"]
     filled = [path.replace("{run_id}", victim.first.id).replace("{id}", victim.first.id) for path in paths]
     return [path.replace("{", "").replace("}", "") for path in filled if not path.startswith("/signin/")]
 

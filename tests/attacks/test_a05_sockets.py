@@ -132,5 +132,6 @@ def test_a05_bridges_backends_and_supervisors_open_no_listener_of_their_own() ->
     files = [path for path in root.rglob("*.py") if "testing" not in path.parts]
     found = {str(path.relative_to(root)) for path in files if listeners_in(path.read_text(encoding="utf-8"))}
 
-    assert found - {"supervisor/mpi_job.py"} <= LISTENERS  # that one calls agent_server's
+    others = {"supervisor/mpi_job.py", "server/routes/events.py"}  # call agent_server's, and listen to news
+    assert found - others <= LISTENERS
     assert {"server/binding.py", "supervisor/agent_server.py"} <= found  # the look does find them

@@ -16,7 +16,10 @@ from tests.attacks.routes import Route, ask, live_routes, routes_of
 
 # All that a reader may do beside GET, and what of GET it may not. To PUT what is there already only reads it.
 READER_MAY_PUT = routes_of("PUT /workspaces/{workspace}", "PUT /workspaces/{workspace}/experiments/{experiment}")
-READER_MAY_POST = routes_of("POST /chunks/fetch", "POST /signin-codes", "POST /signout") | READER_MAY_PUT
+READER_MAY_POST = (
+    routes_of("POST /chunks/fetch", "POST /charts", "POST /metrics/summary", "POST /signin-codes", "POST /signout")
+    | READER_MAY_PUT
+)
 READER_MAY_NOT_GET = routes_of(
     "GET /users", "GET /workspaces/{workspace}/secrets", "GET /workspaces/{workspace}/secrets/{name}"
 )

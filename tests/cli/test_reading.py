@@ -69,6 +69,7 @@ def test_a_filter_picks_runs_and_a_metric_orders_them(runs: dict[str, str]) -> N
     assert listed("--filter", 'metrics.loss < 0.1 and tags.team = "x"') == [runs["good"]]
     assert listed("--filter", 'metrics.loss < 0.1 and tags.team = "y"') == []
     assert listed("--order", "metrics.loss") == [runs["good"], runs["bad"]]
+    assert listed("--sort", "tags.size") == [runs["good"], runs["bad"]]
     assert listed("--order", "metrics.loss", "--desc") == [runs["bad"], runs["good"]]
     assert listed("--filter", "status = completed or created < 2020-01-01") == [runs["bad"], runs["good"]]
     assert listed("--filter", "tags.size < 10 and name != x and target = local") == [runs["good"]]
@@ -226,13 +227,34 @@ def test_a_run_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path)
 
     unasked = runyard("runs", "delete", run_id)
     deleted = runyard("runs", "delete", "--yes", run_id)
-    experiment = runyard("experiments", "delete", "-y", "gone")
 
     assert unasked.returncode == 2 and "--yes" in unasked.stderr
     assert (deleted.returncode, deleted.stdout) == (0, f"{run_id}\n")
+    assert f"`runyard runs restore {run_id}`" in deleted.stderr
     assert runyard("runs", "show", run_id).returncode == 1
-    assert experiment.returncode == 0
+    assert run_id in ok("runs", "list", "--view", "deleted", "--columns", "metrics.loss")
+    assert ok("runs", "restore", run_id) == f"{run_id}\n"
+    assert ok("experiments", "delete", "-y", "gone") == f"{run_id}\n"
+    assert [one["name"] for one in as_json("experiments", "list", "--deleted")] == ["gone"]
     assert "gone" not in [one["name"] for one in as_json("experiments", "list", "--all")]
+    assert ok("experiments", "restore", "gone") == f"{run_id}\n"
+    assert ok("runs", "delete", "--yes", "--now", run_id) == f"{run_id}\n"
+    assert as_json("runs", "list", "--view", "deleted") == []
+
+
+def test_a_run_is_archived_and_submitted_again(runs: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('once more')")
+    run_id = runyard("submit", "--name", "again", "train.py", cwd=tmp_path).stderr.split()[1]
+    ok("runs", "archive", run_id)
+
+    assert [run["id"] for run in as_json("runs", "list", "--view", "archived")] == [run_id]
+    assert as_json("runs", "list", "-e", "again") == []
+    new_id = ok("runs", "resubmit", run_id).strip()
+    assert new_id.startswith("again_") and new_id != run_id
+    assert ok("runs", "logs", "-f", new_id) == "once more\n"
+    ok("runs", "unarchive", run_id)
+    assert [run["id"] for run in as_json("runs", "list", "-e", "again")] == [new_id, run_id]
+    assert as_json("runs", "show", new_id)["run"]["properties"]["runyard.resubmitted_from"] == run_id
 
 
 def test_a_workspace_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path) -> None:

@@ -43,7 +43,15 @@ def certificate(tmp_path: Path) -> Path:
 def server(certificate: Path) -> Iterator[Standin]:
     def answer(peer: Peer) -> None:
         if peer.read_request()[1].get("authorization") == f"Bearer {TOKEN}":
-            info = {"id": "x", "version": "9.9", "api": 1, "pid": 1, "host": "far", "path": "/signin/x"}
+            info: dict[str, object] = {
+                "id": "x",
+                "version": "9.9",
+                "api": 1,
+                "pid": 1,
+                "host": "far",
+                "path": "/signin/x",
+            }
+            info.update(name="ada", role="user")
             peer.answer(info, headers="connection: close\r\n")
         else:
             peer.answer({"error": {"code": "NotAuthenticated", "what": "no good"}}, status="401 No")
@@ -76,7 +84,7 @@ def test_a_login_is_kept_when_certificate_and_token_are_good_and_forgotten_by_lo
 
     assert log_in(monkeypatch, url.partition("://")[2], "--fingerprint", pin.upper()) == 0
     said = capsys.readouterr()
-    assert f"Logged in to {url} (Runyard 9.9)" in said.err
+    assert f"Logged in to {url} (Runyard 9.9) as ada (user)." in said.err
     assert TOKEN not in said.out + said.err
     found = find_login(home)
     assert found is not None and (found.url, found.token, found.fingerprint) == (url, TOKEN, pin)

@@ -37,7 +37,7 @@ def test_version() -> None:
         pytest.param(["runs", "show"], "RUN", id="no run"),
         pytest.param(["runs", "list", "--filter", "tags.a = 'x"], "at character 10. A text is", id="filter"),
         pytest.param(["runs", "list", "--filter", "metrics.loss < a"], "\n" + " " * 17 + "^", id="filter's place"),
-        pytest.param(["runs", "list", "--order", "loss"], "metrics.loss", id="order"),
+        pytest.param(["runs", "list", "--sort", "loss"], "metrics.<name>", id="sort"),
         pytest.param(["runs", "list", "--columns", "loss"], "metrics.<name>", id="column"),
         pytest.param(["runs", "tag", "x"], "KEY=VALUE", id="no tag"),
         pytest.param(["completion", "tcsh"], "bash", id="unknown shell"),

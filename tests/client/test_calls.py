@@ -284,11 +284,12 @@ def test_unknown_fields_of_a_newer_server_are_dropped() -> None:
 @pytest.mark.parametrize(
     ("known", "delete", "expected"),
     [
-        (RUN, lambda c: c.runs.delete("r_1"), ["r_1"]),
-        (EXPERIMENT, lambda c: c.experiments.delete("w", "e"), []),
+        (RUN, lambda c: c.runs.delete("r_1").deleted, ["r_1"]),
+        (RUN, lambda c: c.runs.delete("r_1", now=True).deleted, ["r_1"]),
+        (EXPERIMENT, lambda c: c.experiments.delete("w", "e").deleted, []),
         (WORKSPACE, lambda c: c.workspaces.delete("w"), []),
     ],
-    ids=["run", "experiment", "workspace"],
+    ids=["run", "for good", "experiment", "workspace"],
 )
 def test_a_delete_whose_answer_was_lost_is_repeated_and_done(
     known: Any, delete: Callable[[Client], Any], expected: list[str]

@@ -14,11 +14,14 @@ from runyard.core.filters import (
     MAX_DEPTH,
     MAX_LENGTH,
     Comparison,
+    Field,
     Filter,
     Junction,
     Negation,
     conjuncts,
+    fitting,
     holds,
+    parse_field,
     parse_filter,
     quoted,
 )
@@ -42,6 +45,11 @@ DONE = Comparison("status", "=", "Completed")
         ("params.lr <= 1e-2", Comparison("params", "<=", 0.01, "lr")),
         ("tags.team = 3", Comparison("tags", "=", "3", "team")),
         ("target = gpu", Comparison("target", "=", "gpu")),
+        ("user = eve", Comparison("user", "=", "eve")),
+        ("not type", Negation(Comparison("type", "present"))),
+        ("number >= 12", Comparison("number", ">=", 12.0)),
+        ("duration > 90", Comparison("duration", ">", 90.0)),
+        ("duration <= 1.5h", Comparison("duration", "<=", 5400.0)),
         ("properties.git", Comparison("properties", "present", None, "git")),
         ("created >= 2026-11-15", Comparison("created", ">=", datetime(2026, 11, 15, tzinfo=timezone.utc))),
         (
@@ -77,6 +85,9 @@ def test_a_filter_is_read(text: str, expected: Filter) -> None:
         ("metrics.loss < nan", 16, "with a number"),
         ("metrics.loss <", 15, "A value should be here"),
         ("status", 7, "a comparison should be"),
+        ("number = many", 10, "with a number"),
+        ("duration > long", 12, "90s, 15m, 2h, 1d"),
+        ("user < eve", 6, "by = or != only"),
         ("status = Done", 10, "Completed"),
         ("name < x", 6, "by = or != only"),
         ("tags.team < low", 13, "with a number only"),
@@ -145,3 +156,27 @@ def test_any_text_can_be_compared_with_when_it_is_quoted(text: str) -> None:
     assert parse_filter(f"name = {quoted(text)} and tags.a = x") == Junction(
         "and", (Comparison("name", "=", text), Comparison("tags", "=", "x", "a"))
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("status", Field("status")),
+        ("metrics.val loss", Field("metrics", "val loss")),
+        ('tags.say "hi".x', Field("tags", 'say "hi".x')),
+    ],
+)
+def test_a_field_is_read_and_its_filter_asks_for_it(text: str, field: Field) -> None:
+    assert parse_field(text) == field and field.title == text
+    assert (
+        parse_filter(fitting(field, {"status": "Completed", "metrics": 0.5}.get(field.name, "1"))).field == field.name
+    )  # type: ignore[union-attr]  # a Comparison
+    if field.key:
+        assert parse_filter(fitting(field, None)) == Negation(Comparison(field.name, "present", None, field.key))
+
+
+@pytest.mark.parametrize("text", ["colour", "status.x", "metrics", "tags.", ""])
+def test_an_unknown_field_is_answered_with_the_known(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="There is no field") as caught:
+        parse_field(text)
+    assert caught.value.hint

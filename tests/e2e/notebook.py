@@ -95,6 +95,6 @@ def printed(cell: NotebookNode, stream: str = "stdout") -> str:
 
 
 def shown(cell: NotebookNode, kind: str) -> str:
-    """Return what the value of the cell's last line shows as, in one of its forms ("text/html")."""
-    (result,) = [output for output in cell.outputs if output.output_type == "execute_result"]
+    """Return what the cell shows, such as the value of its last line, in one of its forms ("text/html")."""
+    (result,) = [output for output in cell.outputs if output.output_type in ("execute_result", "display_data")]
     return str(result.data[kind])

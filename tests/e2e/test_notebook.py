@@ -1,4 +1,4 @@
-"""Runs in a notebook: cells log, a bare run shows a table, and a kernel that is killed leaves no run open."""
+"""Runs in a notebook: cells log, a bare run is a card that follows it, a kernel that is killed leaves no run open."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ def run_id_of(cell: Any) -> str:
     return printed(cell).split()[-1]
 
 
-def table_of(cell: Any) -> dict[str, str]:
-    """Return the table that a bare run shows: what stands below each head."""
-    html = shown(cell, "text/html")
-    return dict(zip(re.findall("<th>(.*?)</th>", html), re.findall("<td>(.*?)</td>", html)))
+def card_of(cell: Any) -> tuple[str, str]:
+    """Return the status and the run's id on the card that a bare run shows."""
+    found = re.search("● (.*?)</b>.*?<code>(.*?)</code>", shown(cell, "text/html"))
+    assert found is not None
+    return found[1], found[2]
 
 
 def error_of(run: Run) -> dict[str, Any]:
@@ -52,22 +53,20 @@ def test_a_notebook_logs_a_run_and_a_child_and_shows_them(workspace: Workspace, 
     _, started, bare, logged, with_child, bare_child, bare_late, ended = notebook.cells
     run = Run.get(workspace, run_id_of(started))
 
-    table = table_of(bare)
-    assert list(table) == ["Experiment", "Id", "Type", "Status", "Details Page"]
-    assert list(table.values())[:4] == ["in-notebook", run.id, "None", "Running"]
-    assert re.search(r'<a href="http://[^"]+" ', table["Details Page"])
+    assert card_of(bare)[1] == run.id
+    assert re.search(r' · in-notebook · .*<a href="http://[^"]+" ', shown(bare, "text/html"))
     assert shown(bare, "text/plain").startswith("Run(Experiment: in-notebook,\nId: " + run.id)
     assert shown(logged, "text/plain") == "True"
-    assert table_of(ended)["Status"] == "Completed"
+    assert card_of(ended) == ("Completed", run.id)
+    assert "children: 2 Completed" in shown(ended, "text/html")
     assert run.get_status() == "Completed"
     assert run.get_metrics() == {"n": list(range(100))}
     late, child = run.get_children()
     assert (child.id, child.parent.id) == (run_id_of(with_child), run.id)
     assert child.get_status() == "Completed"
     assert child.get_metrics() == {"loss": 0.5}
-    assert table_of(bare_child)["Id"] == child.id
-    assert table_of(bare_child)["Status"] == "Completed"
-    assert (table_of(bare_late)["Id"], table_of(bare_late)["Status"]) == (late.id, "Running")
+    assert card_of(bare_child) == ("Completed", child.id)
+    assert card_of(bare_late)[1] == late.id
 
 
 def test_two_runs_of_one_kernel_do_not_mix(workspace: Workspace, tmp_path: Path) -> None:
@@ -200,7 +199,7 @@ async def _interrupt_while_shown(notebook: Notebook, run_id: str) -> None:
 
 
 def test_a_card_follows_a_run_to_its_end_while_other_cells_go_on(workspace: Workspace, tmp_path: Path) -> None:
-    async def go() -> tuple[str, str]:
+    async def go() -> tuple[str, str, str]:
         async with open_notebook(tmp_path) as notebook:
             await notebook.run(
                 """
@@ -210,15 +209,16 @@ def test_a_card_follows_a_run_to_its_end_while_other_cells_go_on(workspace: Work
                 run.flush()
                 """
             )
-            cell = await notebook.run("RunDetails(run).show()")
+            cell, bare = await notebook.run("RunDetails(run).show()"), await notebook.run("run")
             first = str(cell.outputs[0].data["text/html"])
             await notebook.run("run.log('loss', 1.25)\nrun.complete()")
             await notebook.run(
                 "import threading\nfor one in threading.enumerate():\n    one.name == 'runyard-card' and one.join(30)"
             )
-            return first, str(cell.outputs[0].data["text/html"])
+            return first, shown(cell, "text/html"), shown(bare, "text/html")
 
-    first, last = asyncio.run(go())
+    first, last, bare = asyncio.run(go())
 
     assert "● Running" in first and ">1.5</td>" in first and "<polyline" in first
     assert "● Completed" in last and ">1.25</td>" in last
+    assert re.sub('href="[^"]*"', "", bare) == re.sub('href="[^"]*"', "", last)

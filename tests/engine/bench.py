@@ -79,6 +79,7 @@ class Bench:
             clock=self.clock,
             pool=Pool(0),
             on_change=self.changes.append,
+            on_log=self.changes.append,
             find_gpus=lambda: self.gpus,
         )
         engine.yard.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test

@@ -34,6 +34,8 @@ def test_outside_of_a_notebook_it_is_text(experiment: Experiment, capsys: pytest
 
     assert lines[0].startswith("Completed 0:0") and lines[0].endswith(f"{experiment.name} · {run.id}")
     assert lines[1:3] == ["children: 1 Completed", "  loss = 0.125"]
+    run._ipython_display_()
+    assert capsys.readouterr().out == f"{run!r}\n"
     data = details.get_widget_data()
     assert (data["status"], data["run_metrics"]) == ("Completed", [{"name": "loss", "last": "0.125"}])
     with pytest.raises(UserErrorException, match="shows a run"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,7 @@ class Guarded:
     tcp: Door
     port: int
     clock: list[float]  # of sign-in codes and cookies: add to it
+    leave: Callable[[str], None]  # the server's own: it stops as it would by itself
 
     def client(self, token: str = TOKEN) -> Client:
         return Client(Transport(Address("unix", path=str(self.unix.place), token=token)))
@@ -76,12 +77,19 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames |
     credentials = Credentials(token=TOKEN, store=store, signin=signin)
     ready = threading.Event()
     guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity)
-    server = PrivateServer(guarded, unix=unix, on_ready=ready.set, is_idle=lambda: False, protocol=protocol)
+    server = PrivateServer(
+        guarded,
+        unix=unix,
+        on_ready=ready.set,
+        is_idle=lambda: False,
+        on_leave=services.news.close,
+        protocol=protocol,
+    )
     thread = threading.Thread(target=server.run, args=([*unix.listeners, tcp],))
     thread.start()
     try:
         assert ready.wait(10)
-        yield Guarded(app, services, signin, unix_door(str(folder / "s")), tcp_door(port), port, clock)
+        yield Guarded(app, services, signin, unix_door(str(folder / "s")), tcp_door(port), port, clock, server.leave)
     finally:
         server.leave("the test is over")
         thread.join(10)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from runyard.client.answers import Deletion
 from runyard.core.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from runyard.core.statuses import RunStatus
 from tests.engine.bench import WRITER, header, journal_frame, log_frame, name, number
@@ -27,11 +28,12 @@ def test_a_finished_run_is_deleted_with_its_logs(served: Served) -> None:
     finish(served, "stays")
     assert len(streams(served)) == 2
 
-    assert served.client.runs.delete("gone") == ["gone"]
+    assert served.client.runs.delete("gone", now=True) == Deletion(["gone"], None)
     with pytest.raises(NotFound, match="`gone`"):
         served.client.runs.get("gone")
-    with pytest.raises(NotFound, match="`gone`"):
-        served.client.runs.delete("gone")
+    for now in (False, True):
+        with pytest.raises(NotFound, match="`gone`"):
+            served.client.runs.delete("gone", now=now)
     with pytest.raises((NotAuthenticated, NotAllowed)):
         served.as_run("gone").runs.get("gone")
     assert [key.split("/")[1] for key in streams(served)] == ["stays"]
@@ -41,7 +43,7 @@ def test_a_finished_run_is_deleted_with_its_logs(served: Served) -> None:
 
 def test_the_same_id_starts_from_nothing(served: Served) -> None:
     finish(served, "exp_1")
-    served.client.runs.delete("exp_1")
+    served.client.runs.delete("exp_1", now=True)
     finish(served, "exp_1")
 
     run = served.client.runs.get("exp_1")
@@ -66,7 +68,7 @@ def test_an_experiment_goes_with_all_its_runs(served: Served) -> None:
         finish(served, run_id)
     served.client.experiments.put("default", "other")
 
-    assert sorted(served.client.experiments.delete("default", "exp")) == ["a", "b"]
+    assert sorted(served.client.experiments.delete("default", "exp", now=True).deleted) == ["a", "b"]
     assert [found.name for found in served.client.experiments.list("default", view="All")] == ["other"]
     assert served.client.runs.list("default", include_children="true").runs == [] and streams(served) == []
     with pytest.raises(NotFound, match="`exp`"):
@@ -91,6 +93,9 @@ def test_no_runs_code_deletes_anything(served: Served) -> None:
     for path in paths:
         with pytest.raises(NotAllowed):
             own.transport.request("DELETE", path)
+    for path in ("/runs/mine/restore", "/runs/done/restore", "/workspaces/default/experiments/exp/restore"):
+        with pytest.raises(NotAllowed):
+            own.transport.request("POST", path)
     with pytest.raises(NotAllowed):
         own.server.collect()
 
@@ -128,6 +133,44 @@ def test_an_experiment_whose_run_has_a_live_child_elsewhere_keeps_everything(ser
     with pytest.raises(Conflict, match="`live` cannot be deleted"):
         served.client.experiments.delete("default", "exp")
     assert [run.id for run in served.client.runs.list("default", experiment="exp").runs] == ["parent", "first"]
+
+
+def test_a_deleted_run_is_gone_until_it_is_restored(served: Served) -> None:
+    finish(served, "exp_1")
+    before = served.client.runs.get("exp_1")
+    done = served.client.runs.delete("exp_1")
+
+    assert done.deleted == ["exp_1"] and done.undo_until is not None
+    for path in ("/runs/exp_1", "/runs/exp_1/metrics", "/runs/exp_1/files", "/runs/exp_1/files/user_logs/std_log.txt"):
+        with pytest.raises(NotFound, match="`exp_1`"):
+            served.client.transport.request("GET", path)
+    with pytest.raises(NotFound):
+        served.client.runs.delete("exp_1")
+    with pytest.raises((NotAuthenticated, NotAllowed)):
+        served.as_run("exp_1").runs.get("exp_1")
+    with pytest.raises(Conflict, match="`exp_1` is taken"):
+        served.submit("exp_1")
+    assert [run.undo_until for run in served.client.runs.list("default", view="deleted").runs] == [done.undo_until]
+    assert served.client.runs.list("default").runs == []
+
+    assert served.client.runs.restore("exp_1") == ["exp_1"] and served.client.runs.get("exp_1") == before
+    assert served.client.runs.restore("exp_1") == []
+    assert served.client.runs.read_file("exp_1", "user_logs/std_log.txt").data == b"hello\n"
+    with pytest.raises(NotFound, match="no deleted run `nobody`"):
+        served.client.runs.restore("nobody")
+
+
+def test_a_deleted_experiment_is_restored_with_its_runs(served: Served) -> None:
+    finish(served, "a")
+    done = served.client.experiments.delete("default", "exp")
+    shown = served.client.experiments.list("default", view="DeletedOnly")
+
+    assert done.deleted == ["a"] and [(one.name, one.undo_until) for one in shown] == [("exp", done.undo_until)]
+    assert served.client.experiments.list("default", view="All") == []
+    assert served.client.experiments.restore("default", "exp") == ["a"]
+    assert [one.name for one in served.client.experiments.list("default")] == ["exp"]
+    with pytest.raises(NotFound, match="no deleted experiment `exp`"):
+        served.client.experiments.restore("default", "exp")
 
 
 def test_content_is_collected_when_somebody_asks(served: Served) -> None:

@@ -1,69 +1,85 @@
-"""The pages over HTTP, from the real store."""
+"""The studio over HTTP: one page for its addresses, its files, and what is said where it was not built."""
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import socket
+from pathlib import Path
 
-from runyard.core import journal
-from runyard.core.statuses import RunStatus
-from tests.engine.bench import header, journal_frame, log_frame, name, number
+import pytest
+
+from runyard.server.routes.pages import PAGES
+from runyard.studio import built
 from tests.server.conftest import Served
 
+PAGE = b"<!doctype html><title>Runyard</title><script type=module src=/static/index-abc.js></script>"
+SCRIPT = b"console.log('here')\n" * 100
 
-def get(served: Served, path: str) -> tuple[int, str, dict[str, str]]:
+
+@pytest.fixture
+def static(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "index.html").write_bytes(PAGE)
+    (tmp_path / "index-abc.js").write_bytes(SCRIPT)
+    (tmp_path / "secret.txt").write_text("not of the page")
+    monkeypatch.setattr(built, "STATIC", tmp_path)
+    return tmp_path
+
+
+def get(served: Served, path: str, **headers: str) -> tuple[int, bytes, dict[str, str]]:
     """Ask as a browser would; pages lie beside the API, where the client does not go."""
     connection = http.client.HTTPConnection("runyard")
     connection.sock = socket.socket(socket.AF_UNIX)
     assert served.address.path is not None
     connection.sock.connect(served.address.path)
     try:
-        connection.request("GET", path, headers={"Authorization": f"Bearer {served.address.token}"})
+        connection.request("GET", path, headers={"Authorization": f"Bearer {served.address.token}", **headers})
         answer = connection.getresponse()
-        headers = {key.lower(): value for key, value in answer.getheaders()}
-        return answer.status, answer.read().decode(), headers
+        found = {key.lower(): value for key, value in answer.getheaders()}
+        return answer.status, answer.read(), found
     finally:
         connection.close()
 
 
-def test_a_live_run_is_shown_with_its_metrics_chart_and_log(served: Served) -> None:
-    served.submit(display_name="<b>bold</b>")
-    own = served.as_run("exp_1").runs
-    own.state("exp_1", 1, RunStatus.RUNNING, environment={"interpreter": "/usr/bin/python3"})
-    numbers = b"".join(number(1, 1 / (at + 1), time=at) for at in range(500))
-    own.ship("exp_1", [journal_frame(header() + name(1, "loss") + numbers), log_frame(b"epoch 1 <i>\n")])
-
-    status, html, headers = get(served, "/runs/exp_1")
-
-    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
-    assert "&lt;b&gt;bold&lt;/b&gt;" in html and "<b>bold" not in html and "epoch 1 &lt;i&gt;" in html
-    assert "<polygon" in html and "0.002" in html and 'http-equiv="refresh"' in html
-    assert (
-        "script" not in headers["content-security-policy"]
-        and "'unsafe-inline'" not in headers["content-security-policy"]
-    )
+def test_every_address_of_the_studio_is_the_one_page(served: Served, static: Path) -> None:
+    for path in PAGES:
+        status, body, headers = get(served, path.replace("{name}", "a-name"))
+        assert (status, body) == (200, PAGE), path
+        assert headers["content-type"] == "text/html; charset=utf-8" and headers["cache-control"] == "no-store"
+        policy = headers["content-security-policy"]
+        assert "script-src 'self'" in policy and "unsafe" not in policy and "frame-ancestors 'none'" in policy
 
 
-def test_the_front_page_and_its_style(served: Served) -> None:
-    served.submit("exp_1")
-    served.submit("other_1", experiment="other")
+def test_its_files_come_compressed_and_are_kept(served: Served, static: Path) -> None:
+    status, body, headers = get(served, "/static/index-abc.js", **{"Accept-Encoding": "gzip, br"})
+    assert status == 200 and gzip.decompress(body) == SCRIPT and len(body) < len(SCRIPT) / 5
+    assert headers["content-type"] == "text/javascript; charset=utf-8" and "immutable" in headers["cache-control"]
 
-    status, html, _headers = get(served, "/")
-    style_status, style, style_headers = get(served, "/style.css")
-
-    assert status == 200 and "/runs/exp_1" in html and "/runs/other_1" in html
-    assert style_status == 200 and "svg polygon" in style and style_headers["content-type"].startswith("text/css")
+    status, body, headers = get(served, "/static/index-abc.js")
+    assert (status, body) == (200, SCRIPT) and "content-encoding" not in headers
 
 
-def test_a_run_that_is_not_there(served: Served) -> None:
-    assert get(served, "/runs/nobody")[0] == 404
-    assert get(served, "/runs/a%2fb")[0] in (400, 404)
+@pytest.mark.parametrize("name", ["secret.txt", "index.html", "gone-abc.js", "..%2fbuilt.py", ".built-from"])
+def test_nothing_else_of_the_folder_is_given_out(served: Served, static: Path, name: str) -> None:
+    assert get(served, f"/static/{name}")[0] in (400, 404)
 
 
-def test_words_among_the_numbers_leave_the_page_whole(served: Served) -> None:
+def test_an_unknown_address_is_the_page_for_people_and_an_error_for_programs(served: Served, static: Path) -> None:
+    status, body, _ = get(served, "/nowhere", Accept="text/html,*/*")
+    assert (status, body) == (404, PAGE)
+    status, body, _ = get(served, "/nowhere")
+    assert status == 404 and b'"code": "NotFound"' in body
+    status, body, _ = get(served, "/api/v1/nowhere", Accept="text/html")
+    assert status == 404 and b'"code": "NotFound"' in body
+
+
+def test_where_it_was_not_built_the_page_says_how_to_get_it(served: Served, static: Path) -> None:
+    (static / "index.html").unlink()
+    status, body, _ = get(served, "/runs")
+    assert status == 503 and b"make studio" in body and b"runyard runs list" in body
+
+
+def test_a_runs_token_is_no_reader_of_pages(served: Served, static: Path) -> None:
     served.submit()
-    words = journal.pack_long(journal.VALUES, {"name": "mixed", "values": ["a", 1.5], "step": None, "t": 1})
-    served.as_run("exp_1").runs.ship("exp_1", [journal_frame(header() + words)])
-
-    status, html, _headers = get(served, "/runs/exp_1")
-    assert status == 200 and "mixed" in html
+    run = served.as_run("exp_1")
+    assert get(served, "/runs", Authorization=f"Bearer {run.address.token}")[0] == 403

@@ -23,7 +23,7 @@ from runyard.core.logins import Login, store_login
 from runyard.core.server_settings import ServerSettings
 from runyard.core.settings import Settings
 from runyard.sdk.exceptions import AuthenticationException
-from runyard.sdk.portal import portal_url
+from runyard.sdk.portal import portal_url, signin_url
 from runyard.sdk.server import connect
 from runyard.server.certificates import fingerprint_of, make_certificate
 from runyard.server.hosts import TeamNames
@@ -126,10 +126,11 @@ def test_who_does_not_shake_hands_cannot_take_all_files() -> None:
 
 
 def test_a_page_of_the_server_is_https_and_signs_a_browser_in_over_tls_only(team: Team) -> None:
-    url = portal_url(team.client(), "/runs/x")
+    url = signin_url(team.client(), "/runs/x")
     base = f"https://{HOST}:{team.address.port}"
     assert url.startswith(f"{base}/signin/")
-    assert portal_url(team.own, "/").startswith(f"https://team.example:{team.address.port}/signin/")
+    assert signin_url(team.own, "/").startswith(f"https://team.example:{team.address.port}/signin/")
+    assert portal_url(team.client(), "/runs/x") == f"{base}/runs/x"  # may be sent to others
 
     answer = team.ask("GET", url[len(base) :])
     cookie = answer.headers["set-cookie"]

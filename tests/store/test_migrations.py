@@ -12,6 +12,7 @@ from sqlalchemy import create_engine
 
 from runyard.core.errors import StoreUnavailable
 from runyard.core.filters import parse_filter
+from runyard.core.statuses import RunStatus
 from runyard.store import migrations, revisions
 from runyard.store.base import RunQuery
 from runyard.store.schema import KNOWN_REVISIONS, REVISION, metadata
@@ -121,7 +122,7 @@ def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path
     path = tmp_path / "runyard.db"
     store = SqliteStore(path)
     a_run(store, "small", display_name="first", parameters={"lr": "1e-3"})
-    a_run(store, "big", display_name="second", parameters={"lr": "10"})
+    a_run(store, "big", display_name="second", parameters={"lr": "10"}, submitted_by="eve", status=RunStatus.RUNNING)
     store.close()
     take_back_to(path, "0002")
     store = SqliteStore(path)
@@ -130,6 +131,7 @@ def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path
         return [run.id for run in store.list_runs(RunQuery("default", where=parse_filter(text))).runs]
 
     assert found("params.lr < 0.5") == ["small"] and found("params.lr >= 10") == ["big"]
+    assert found("user = eve and number = 2 and duration < 1h") == ["big"] and found("not duration") == ["small"]
     assert found("name = second") == ["big"] and found("target = local") == ["big", "small"]
     assert found("created > 2000-01-01") == ["big", "small"] and found("created < 2000-01-01") == []
     store.close()
@@ -140,7 +142,21 @@ def take_back_to(path: Path, revision: str) -> None:
     connection = sqlite3.connect(path)
     for table in ("run_events", "user_tokens", "users"):
         connection.execute(f"DROP TABLE {table}")
+    for first in ("workspace_id", "workspace_id_child", "experiment_id", "experiment_id_child"):
+        columns = first.replace("_id_child", "_id, child")
+        connection.execute(f"DROP INDEX ix_runs_{first}_serial_archived_purge_us")
+        connection.execute(f"CREATE INDEX ix_runs_{first}_serial ON runs ({columns}, serial)")
+    connection.execute("DROP INDEX ix_runs_purge_us")
+    for column in ("archived", "purge_us"):
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
+    connection.execute("ALTER TABLE experiments DROP COLUMN purge_us")
     connection.execute("DROP INDEX ix_run_labels_kind_key_number_run_serial")
+    connection.execute("DROP INDEX ix_runs_workspace_id_type_serial")
+    connection.execute("DROP INDEX ix_runs_workspace_id_started_us_ended_us_serial")
+    for column in ("number", "submitted_by"):
+        connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")
+    for column in ("number", "submitted_by", "started_us", "ended_us"):
+        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     for column in ("name", "target", "created_us"):
         connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")

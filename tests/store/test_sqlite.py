@@ -29,7 +29,7 @@ store = SqliteStore(Path(sys.argv[1]))
 a_run(store, "r")
 journal = Journal(store, "r")
 journal.ship(points("m", [1.0, 2.0]))
-resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, resource.RLIM_INFINITY))
+resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, resource.RLIM_INFINITY))
 stored, refused = 2, 0
 while not refused:
     part = journal.part(points("m", np.random.default_rng(stored).normal(size=5000)))

@@ -10,9 +10,10 @@ from sqlalchemy import create_engine, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from runyard.core.filters import parse_filter
+from runyard.core.filters import conjuncts, parse_field, parse_filter
 from runyard.store.schema import metadata, runs, server_values
 from runyard.store.sql_filter import filter_condition, narrow_by_filter, span_of_times
+from runyard.store.sql_serials import fitting, numbers_in_order, texts_in_order, values
 from runyard.store.statements import Statement, Upsert
 
 MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
@@ -47,6 +48,24 @@ def test_every_comparison_of_a_filter_can_be_written_for_postgresql() -> None:
 
     assert len(texts) == 7
     assert not [text for text in texts if "json" in text.lower() or "->" in text]
+
+
+FIELDS = ("status", "experiment", "name", "number", "user", "metrics.loss", "params.lr")
+
+
+def test_every_order_of_the_table_can_be_written_for_postgresql() -> None:
+    fields = [parse_field(name) for name in FIELDS]
+    found = [
+        numbers_in_order(parse_field("duration"), 1, now_us=5),
+        *(numbers_in_order(field, 1, now_us=5) for field in fields),
+        *(texts_in_order(field, 1, product="postgresql") for field in fields),
+        *(values(field, 1) for field in fields),
+        *(fitting(one, 1, now_us=5) for one in conjuncts(parse_filter(f"{FILTER} and duration > 2h"))),
+    ]
+    texts = [str(one.compile(dialect=postgresql.dialect())) for one in found if one is not None]
+
+    assert len([text for text in texts if "ORDER BY" in text]) == 9
+    assert len([text for text in texts if 'COLLATE "C"' in text]) == 5
 
 
 def test_every_table_can_be_made_in_postgresql() -> None:

@@ -17,6 +17,7 @@ COMMANDS = {
     "submit": ("runyard.cli.submit:submit", "Run a script and stream its output."),
     "runs": ("runyard.cli.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
     "sweeps": ("runyard.cli.sweeps:sweeps", "List sweeps; show their children, the best first, and why some stopped."),
+    "studio": ("runyard.cli.studio:studio", "Open the web page of the server, or of a run, signed in."),
     "experiments": ("runyard.cli.experiments:experiments", "List, archive, reactivate and delete experiments."),
     "compute": ("runyard.cli.compute:compute", "Make, change and look at compute targets: nodes, runs, queues."),
     "snapshots": ("runyard.cli.snapshots:snapshots", "Show and compare the source folders of runs."),

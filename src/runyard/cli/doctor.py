@@ -130,7 +130,7 @@ def _disk(settings: Settings) -> Finding:
     folder = next(path for path in (settings.home, *settings.home.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     text = f"{size(free)} free at {folder}"
-    hint = "Free some space, delete runs with `runyard runs delete`, or move RUNYARD_HOME."
+    hint = "Free some space, delete runs with `runyard runs delete --now`, or move RUNYARD_HOME."
     if free < NO_DISK:
         return Finding("disk", "wrong", text, hint)
     return Finding("disk", "note", text, hint) if free < LOW_DISK else Finding("disk", "ok", text)

@@ -12,7 +12,8 @@ from runyard.core.names import check_experiment_name
 from runyard.sdk.workspace import Workspace
 
 COMMANDS = {
-    "delete": ("runyard.cli.deleting:delete_experiment", "Delete an experiment with all its runs, for good."),
+    "delete": ("runyard.cli.deleting:delete_experiment", "Delete an experiment with all its runs."),
+    "restore": ("runyard.cli.deleting:restore_experiment", "Bring back a deleted experiment with its runs."),
 }
 
 
@@ -24,6 +25,7 @@ def experiments() -> None:
 @experiments.command("list")
 @click.option("--archived", "view", flag_value="ArchivedOnly", help="Only those that were archived.")
 @click.option("--all", "view", flag_value="All", help="Archived ones too.")
+@click.option("--deleted", "view", flag_value="DeletedOnly", help="Only those that were deleted and can be restored.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_experiments(view: str | None, as_json: bool) -> None:
     """List experiments."""

@@ -32,10 +32,13 @@ def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
     if not address.tls:
         click.echo(f"{plain(address)} is plain HTTP: whoever is on the way reads your token.", err=True)
     token = _read_token(token_stdin)
-    found, info = at_server.try_token(address, pin, token)
+    found, info, me = at_server.try_token(address, pin, token)
     store_login(read_settings().home, found)
+    name = f" as {plain(me.name)} ({plain(me.role)})" if me.name else " as its owner" if me.role == "owner" else ""
     click.echo(
-        f"Logged in to {plain(found.url)} (Runyard {plain(info.version)}). Calls go there from now on.", err=True
+        f"Logged in to {plain(found.url)} (Runyard {plain(info.version)}){name}. Calls go there from now on; "
+        "`runyard studio` opens its page.",
+        err=True,
     )
 
 

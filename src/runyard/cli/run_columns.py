@@ -45,7 +45,8 @@ def read_cells(client: Client, runs: Sequence[Run], columns: Sequence[Column]) -
     rows = []
     for at, run in enumerate(runs):
         progress.step(at)
-        metrics = {info.name: info.last for info in client.runs.metrics(run.id)} if names else {}
+        readable = names and run.undo_until is None  # of a deleted run only the record is left to read
+        metrics = {info.name: info.last for info in client.runs.metrics(run.id)} if readable else {}
         rows.append([_value(run, column, metrics) for column in columns])
     return rows
 

@@ -15,7 +15,7 @@ from runyard.cli.run_columns import Column, read_cells, read_columns, shown
 from runyard.cli.tables import duration, moment, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import parse_filter
+from runyard.core.filters import parse_field, parse_filter
 from runyard.core.names import check_experiment_name
 from runyard.core.plain import to_plain
 from runyard.core.records import Run
@@ -27,7 +27,11 @@ COMMANDS = {
     "files": ("runyard.cli.run_files:files", "List a run's files."),
     "download": ("runyard.cli.run_files:download", "Download files of a run."),
     "tag": ("runyard.cli.run_tags:tag", "Tag a run."),
-    "delete": ("runyard.cli.deleting:delete_runs", "Delete runs for good."),
+    "delete": ("runyard.cli.deleting:delete_runs", "Delete runs."),
+    "restore": ("runyard.cli.deleting:restore_runs", "Bring back deleted runs."),
+    "archive": ("runyard.cli.run_archive:archive", "Take runs out of lists."),
+    "unarchive": ("runyard.cli.run_archive:unarchive", "Bring archived runs back."),
+    "resubmit": ("runyard.cli.run_again:resubmit", "Submit a run again."),
 }
 
 
@@ -50,9 +54,10 @@ def _filter(ctx: click.Context, param: click.Parameter, value: str | None) -> st
 
 
 def _order(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if value != "created" and not value.startswith("metrics."):
-        raise click.BadParameter(f"{value!r} is no order. Write created, or metrics.loss.", ctx, param)
-    return value
+    try:
+        return parse_field(value).title
+    except InvalidArgument as error:
+        raise click.BadParameter(f"{value!r} is no order. {error.hint}", ctx, param) from error
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS)
@@ -74,8 +79,10 @@ def runs() -> None:
 )
 @click.option("--tag", "-t", metavar="K[=V]", multiple=True, help="Only runs with this tag. May be repeated.")
 @click.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
-@click.option("--order", callback=_order, metavar="FIELD", default="created", help="created, or metrics.<name>.")
-@click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest metric first]")
+@click.option(
+    "--sort", "--order", "order", callback=_order, metavar="FIELD", default="created", help="Any field, see above."
+)
+@click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest of any other first]")
 @click.option(
     "--columns",
     "-c",
@@ -85,6 +92,13 @@ def runs() -> None:
     help="Show these too: metrics.loss,params.lr,tags.team.",
 )
 @click.option("--children", is_flag=True, help="Children of runs too.")
+@click.option(
+    "--view",
+    type=click.Choice(["active", "archived", "all", "deleted"]),
+    default="active",
+    show_default=True,
+    help="all: archived runs too; deleted: those that can be restored.",
+)
 @click.option(
     "--limit", "-n", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
 )
@@ -98,18 +112,19 @@ def list_runs(
     descending: bool | None,
     columns: list[Column],
     children: bool,
+    view: str,
     limit: int,
     as_json: bool,
 ) -> None:
     """List runs, newest first.
 
-    A FILTER compares fields: status, experiment, name, type, target, created, metrics.<name> (its last value),
-    params.<name>, tags.<key>, properties.<key>. Operators are = and !=; for created, and for numbers in the last four,
-    also < <= > >=. Join them with and, or, not and parentheses. A metric, tag, parameter or property alone: the run
-    has it.
+    A FILTER compares fields: status, experiment, name, type, target, user, number, created, duration (90s, 15m, 2h),
+    metrics.<name> (its last value), params.<name>, tags.<key>, properties.<key>. Operators are = and !=; for number,
+    created, duration, and numbers in the last four, also < <= > >=. Join them with and, or, not and parentheses. A
+    metric, tag, parameter or property alone: the run has it.
 
     \b
-      runyard runs list --filter 'metrics.loss < 0.1 and tags.team = "vision"' --order metrics.loss
+      runyard runs list --filter 'metrics.loss < 0.1 and tags.team = "vision"' --sort metrics.loss
       runyard runs list --filter 'created > 2026-11-01 and not status = Completed'
       runyard runs list --filter 'params.lr <= 0.01' --columns params.lr,metrics.loss
     """
@@ -126,6 +141,7 @@ def list_runs(
         order=order,
         descending=_flag(order == "created" if descending is None else descending),
         include_children=_flag(children),
+        view=view,
     )
     cells = read_cells(workspace._client, found, columns)
     titles = [column.title for column in columns]
@@ -135,10 +151,15 @@ def list_runs(
         by = ["BY"] if len({run.submitted_by for run in found}) > 1 else []  # one person's list needs no names
         facts = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
         names = [[run.submitted_by] if by else [] for run in found]
-        rows = [(*fact, *who, *map(shown, row)) for fact, who, row in zip(facts, names, cells, strict=True)]
-        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *titles), rows)
+        until = [[moment(run.undo_until)] if view == "deleted" else [] for run in found]
+        rows = [
+            (*fact, *who, *due, *map(shown, row))
+            for fact, who, due, row in zip(facts, names, until, cells, strict=True)
+        ]
+        restorable = ["RESTORABLE UNTIL"] if view == "deleted" else []
+        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *restorable, *titles), rows)
     else:
-        asked = " that fit" if experiment or status or tag or where else " yet"
+        asked = " that fit" if experiment or status or tag or where or view != "active" else " yet"
         click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
 
 

@@ -6,12 +6,13 @@ Named tuples: of six dataclasses alone, the import would take 3 ms longer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Type, TypeVar, Union
+from datetime import datetime
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
 from runyard.client.transport import Response
-from runyard.core.errors import NotFound, ProtocolError
+from runyard.core.errors import NotFound, ProtocolError, RunyardError, error_from_plain
 from runyard.core.plain import from_plain
-from runyard.core.records import Mark, Run
+from runyard.core.records import Mark, MetricInfo, Run
 from runyard.core.statuses import RunStatus
 
 T = TypeVar("T")
@@ -40,6 +41,21 @@ class Collection(NamedTuple):
     removed: int  # chunks and trees
     freed_bytes: int
     rest_within_s: float
+
+
+class Deletion(NamedTuple):
+    """Runs that are deleted; `undo_until` None: for good."""
+
+    deleted: List[str]
+    undo_until: Optional[datetime] = None
+
+
+class BulkResult(NamedTuple):
+    """How a change of many runs went; `failed` holds (id, why not)."""
+
+    done: List[str]
+    failed: List[Tuple[str, RunyardError]]
+    undo_until: Optional[datetime] = None
 
 
 class CreatedRun(NamedTuple):
@@ -149,17 +165,39 @@ def collection(plain: Any) -> Collection:
     return Collection(int(plain["removed"]), int(plain["freed_bytes"]), float(plain["rest_within_s"]))
 
 
-def repeatable_delete(look: Callable[[], object], delete: Callable[[], Response]) -> List[str]:
+def repeatable_delete(look: Callable[[], object], delete: Callable[[], Response], *, now: bool) -> Deletion:
     """Return the runs that are gone. A delete whose answer was lost is sent again and then finds nothing: it is done.
 
     Raises:
-        NotFound: `look` did not find it either.
+        NotFound: `look` did not find it either. With `now` the server is asked: it may be deleted already.
     """
-    look()
+    is_there = True
     try:
-        return read_answer(delete(), deleted_runs)
+        look()
     except NotFound:
-        return []
+        if not now:
+            raise
+        is_there = False
+    try:
+        return read_answer(delete(), deletion)
+    except NotFound:
+        if not is_there:
+            raise
+        return Deletion([])
+
+
+def deletion(plain: Any) -> Deletion:
+    return Deletion(deleted_runs(plain), _moment(plain.get("undo_until")))
+
+
+def bulk_result(plain: Any) -> BulkResult:
+    failed = [(str(item["id"]), error_from_plain(item["error"])) for item in _as_list(plain["failed"])]
+    done = [str(item) for item in _as_list(plain["done"])]
+    return BulkResult(done, failed, _moment(plain.get("undo_until")))
+
+
+def restored_runs(plain: Any) -> List[str]:
+    return [str(item) for item in _as_list(plain["restored"])]
 
 
 def deleted_runs(plain: Any) -> List[str]:
@@ -168,6 +206,18 @@ def deleted_runs(plain: Any) -> List[str]:
 
 def run_page(plain: Any) -> RunPage:
     return RunPage([from_plain(Run, item) for item in _as_list(plain["runs"])], plain.get("next"))
+
+
+def metric_infos(plain: Any) -> List[MetricInfo]:
+    """Return metrics; numbers that JSON lacks come as text."""
+    numbers = ("last", "minimum", "maximum")
+    return [
+        from_plain(MetricInfo, {**item, **{key: _number(item.get(key)) for key in numbers}}) for item in _as_list(plain)
+    ]
+
+
+def _number(value: Any) -> Any:
+    return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
 def ship_answer(plain: Any) -> ShipAnswer:
@@ -183,6 +233,10 @@ def run_wish(plain: Any) -> RunWish:
         attempt=int(plain.get("attempt") or 0),
         status=RunStatus(status) if status is not None else None,
     )
+
+
+def _moment(text: Optional[str]) -> Optional[datetime]:
+    return None if text is None else datetime.fromisoformat(text)
 
 
 def _as_list(plain: Any) -> List[Any]:

@@ -9,6 +9,7 @@ from runyard.client.address import Address, parse_fingerprint, parse_url
 from runyard.client.answers import ServerInfo
 from runyard.client.client import Client
 from runyard.client.transport import Transport, open_wire
+from runyard.client.users import Me
 from runyard.core.errors import InvalidArgument, NotTrusted, ServerUnreachable
 from runyard.core.logins import Login
 
@@ -72,15 +73,16 @@ def check_pin(address: Address, wanted: str, found: Certificate) -> str:
     return pin
 
 
-def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo]:
-    """Return the login, after the server took the token, and what the server is.
+def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo, Me]:
+    """Return the login, after the server took the token, what the server is, and who it takes us for.
 
     Raises:
         NotAuthenticated: it did not.
     """
     trusted = replace(address, fingerprint=fingerprint, token=token)
-    info = Client(Transport(trusted, timeout_s=_TIMEOUT_S)).server.info(retry=False)
-    return Login(str(address), token, fingerprint), info
+    client = Client(Transport(trusted, timeout_s=_TIMEOUT_S))
+    info = client.server.info(retry=False)
+    return Login(str(address), token, fingerprint), info, client.users.me()
 
 
 def _is_vouched(address: Address) -> bool:

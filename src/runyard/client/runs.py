@@ -6,17 +6,21 @@ from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Seque
 
 from runyard.client.answers import (
     AddedWriter,
+    BulkResult,
     CreatedRun,
+    Deletion,
     RunPage,
     RunWish,
     SeriesValues,
     ShipAnswer,
     added_writer,
+    bulk_result,
     created_run,
+    metric_infos,
     read_answer,
     read_record,
-    read_records,
     repeatable_delete,
+    restored_runs,
     run_page,
     run_wish,
     ship_answer,
@@ -95,6 +99,7 @@ class RunCalls(FileCalls):
         display_name: Optional[str] = None,
         description: Optional[str] = None,
         snapshot_id: Optional[str] = None,
+        archived: Optional[bool] = None,
     ) -> Run:
         body = {
             "tags_set": dict(tags_set) if tags_set else None,
@@ -103,6 +108,7 @@ class RunCalls(FileCalls):
             "display_name": display_name,
             "description": description,
             "snapshot_id": snapshot_id,
+            "archived": archived,
         }
         return read_record(Run, self._transport.request("PATCH", _path(run_id), json=_present(body)))
 
@@ -114,15 +120,44 @@ class RunCalls(FileCalls):
         body = {"error": {"code": code, "message": message}}
         return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/fail", json=body))
 
-    def delete(self, run_id: str) -> List[str]:
-        """Delete a finished run and its child runs; return their ids.
+    def delete(self, run_id: str, *, now: bool = False) -> Deletion:
+        """Delete a finished run and its child runs; with `now` for good, also one that is deleted already.
 
         Raises:
             Conflict: it has not ended, or a child run has not.
         """
-        return repeatable_delete(
-            lambda: self.get(run_id), lambda: self._transport.request("DELETE", _path(run_id), timeout_s=600.0)
-        ) or [run_id]
+        query = {"now": "true"} if now else None
+        done = repeatable_delete(
+            lambda: self.get(run_id),
+            lambda: self._transport.request("DELETE", _path(run_id), query=query, timeout_s=600.0),
+            now=now,
+        )
+        return done if done.deleted else Deletion([run_id])
+
+    def restore(self, run_id: str) -> List[str]:
+        """Bring back a deleted run and what was deleted with it; return the ids, none when it is there."""
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/restore"), restored_runs)
+
+    def change_many(
+        self,
+        run_ids: Sequence[str],
+        action: str,
+        *,
+        tags_set: Optional[Mapping[str, Optional[str]]] = None,
+        tags_remove: Sequence[str] = (),
+    ) -> BulkResult:
+        """Do one thing to up to 1000 runs: tag, untag, cancel, archive, unarchive, delete or restore."""
+        body = {"ids": [*run_ids], "action": action, "tags_set": dict(tags_set or {}), "tags_remove": [*tags_remove]}
+        return read_answer(self._transport.request("POST", "/runs/bulk", json=body, timeout_s=600.0), bulk_result)
+
+    def resubmit(self, run_id: str, *, new_id: str, key: str, submitter: Optional[Mapping[str, str]] = None) -> Run:
+        """Submit a run like this one; the same `new_id` and `key` again is the same run.
+
+        Args:
+            submitter: this process's variables for target `local`; never stored.
+        """
+        body: Dict[str, Any] = {"id": new_id, "key": key, "submitter": dict(submitter or {})}
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/resubmit", json=body), created_run).run
 
     def add_writer(self, run_id: str, *, pid: int, start_ticks: int, host: str = "") -> AddedWriter:
         """Let a process that the run is not log on it; the same process again gets the same folder.
@@ -136,7 +171,7 @@ class RunCalls(FileCalls):
     def metrics(self, run_id: str, *, name: Optional[str] = None, system: bool = False) -> List[MetricInfo]:
         """Return what was logged; with `system` what the run's machine did meanwhile."""
         query = {"name": name, "system": "true" if system else None}
-        return read_records(MetricInfo, self._transport.request("GET", f"{_path(run_id)}/metrics", query=query))
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/metrics", query=query), metric_infos)
 
     def metric_values(self, run_id: str, name: Optional[str] = None, rank: Optional[int] = None) -> List[SeriesValues]:
         """Return all values of all series, or of one metric, in the order the metrics were first logged."""
@@ -188,8 +223,11 @@ class RunCalls(FileCalls):
         environment: Optional[Mapping[str, Any]] = None,
         marks: Optional[Sequence[Mark]] = None,
         logs: Optional[Mapping[str, int]] = None,
+        doing: Optional[str] = None,
     ) -> RunWish:
-        """Report a status of this attempt. A final one names all marks and log sizes that the server must hold.
+        """Report a status of this attempt, and what takes time in it (`doing`).
+
+        A final one names all marks and log sizes that the server must hold.
 
         Raises:
             MissingContent: the server lacks some of them; its details say how far it has got.
@@ -202,6 +240,7 @@ class RunCalls(FileCalls):
             "environment": dict(environment) if environment is not None else None,
             "marks": to_plain([*marks]) if marks is not None else None,
             "logs": dict(logs) if logs is not None else None,
+            "doing": doing,
         }
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
 

@@ -26,10 +26,12 @@ class WorkspaceCalls:
         Raises:
             Conflict: one of its runs has not ended; nothing was deleted.
         """
-        return repeatable_delete(
+        gone = repeatable_delete(
             lambda: self.get(name),
             lambda: self._transport.request("DELETE", f"/workspaces/{quote(name)}", timeout_s=600.0),
+            now=False,
         )
+        return gone.deleted
 
     def put(
         self,

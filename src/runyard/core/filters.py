@@ -2,11 +2,12 @@
 
 filter     := and-terms joined by `or`; `and` binds closer, `not` closest, parentheses group
 comparison := field operator value, or a field alone: it is there
-field      := status, experiment, name, type, target, created, metrics.<name>, params.<name>, tags.<key>,
-              properties.<key>
+field      := status, experiment, name, type, target, user, number, created, duration, metrics.<name>,
+              params.<name>, tags.<key>, properties.<key>
 
-Metrics are numbers and `created` is a time; all else is text for = and !=. Parameters, tags and properties are compared
-as numbers by < <= > >=. A run that lacks the field, or has no number there, fits no comparison; `not` turns that round.
+Metrics and `number` are numbers, `duration` is seconds or such as 90s 15m 2h 1d (of a run that goes on: so far) and
+`created` is a time; all else is text for = and !=. Parameters, tags and properties are compared as numbers by
+< <= > >=. A run that lacks the field, or has no number there, fits no comparison; `not` turns that round.
 """
 
 from __future__ import annotations
@@ -34,25 +35,29 @@ OPERATORS: Dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
 }
 
-PLAIN_FIELDS = ("status", "experiment", "name", "type", "target", "created")
+PLAIN_FIELDS = ("status", "experiment", "name", "type", "target", "user", "number", "created", "duration")
 KEYED_FIELDS = ("metrics", "params", "tags", "properties")
 EXAMPLE = 'metrics.loss < 0.1 and tags.team = "vision"'
 
+_OPTIONAL = (*KEYED_FIELDS, "name", "type", "user", "duration")  # a run may lack them
 _EQUALITY = ("=", "!=")
-_ORDERED = (*KEYED_FIELDS, "created")
+_ORDERED = (*KEYED_FIELDS, "number", "created", "duration")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<mark>[()])|(?P<op><=|>=|!=|==|=|<|>)"""
     r"""|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<word>[^\s()<>=!"']+))""",
     re.DOTALL,
 )
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?inf", re.IGNORECASE | re.ASCII)
+_DURATION = re.compile(r"(\d+\.?\d*|\.\d+)([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_WORD = re.compile(r"""[^\s()<>=!"']+""")
 _TIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(\.\d{1,6})?(Z|[+-]\d{2}:\d{2})?)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`field[.key] op value`. The value: a number for metrics and wherever labels are compared by size, a time for
-    `created`, else text; `present` has none."""
+    """`field[.key] op value`. The value: a number for metrics, `number`, `duration` (seconds) and wherever labels are
+    compared by size, a time for `created`, else text; `present` has none."""
 
     field: str
     op: str
@@ -83,6 +88,50 @@ def parse_filter(text: str) -> Filter:
     if len(text) > MAX_LENGTH:
         raise InvalidArgument(f"The filter has {len(text)} characters; {MAX_LENGTH} is the most.")
     return _Parser(text).parse()
+
+
+@dataclass(frozen=True)
+class Field:
+    """What lists of runs are compared, sorted and grouped by: `status`, `metrics.loss`."""
+
+    name: str
+    key: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}.{self.key}" if self.key else self.name
+
+    @property
+    def text(self) -> str:
+        """The field as a filter spells it."""
+        if not self.key:
+            return self.name
+        return f"{self.name}.{self.key if _WORD.fullmatch(self.key) else quoted(self.key)}"
+
+
+def parse_field(text: str) -> Field:
+    """Return the field of a name such as `status` or `metrics.loss`; whatever is behind the dot is the name.
+
+    Raises:
+        InvalidArgument: there is none of that name.
+    """
+    name, dot, key = text.partition(".")
+    if (name in KEYED_FIELDS and key) or (name in PLAIN_FIELDS and not dot):
+        return Field(name, key)
+    raise InvalidArgument(f"There is no field `{text[:60]}`.", hint=_advice(name))
+
+
+def fitting(field: Field, value: Union[str, float, None]) -> str:
+    """Return the filter that asks for runs with that value in the field; None: without the field."""
+    if value is None:
+        return f"not {field.text}"
+    return f"{field.text} = {quoted(value) if isinstance(value, str) else repr(value)}"
+
+
+def _advice(name: str) -> str:
+    known = [*PLAIN_FIELDS, *(f"{field}.<name>" for field in KEYED_FIELDS)]
+    near = difflib.get_close_matches(name, [*PLAIN_FIELDS, *KEYED_FIELDS], n=1)
+    return f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(known)}."
 
 
 def quoted(text: str) -> str:
@@ -164,7 +213,7 @@ class _Parser:
         field, key = self._field()
         token = self._peek()
         if token.kind != "op":
-            if field in KEYED_FIELDS and (token.kind in ("end", "mark") or token.text.lower() in ("and", "or")):
+            if field in _OPTIONAL and (token.kind in ("end", "mark") or token.text.lower() in ("and", "or")):
                 return Comparison(field, PRESENT, None, key)
             self._fail(token, f"After `{field}` a comparison should be: {' '.join(OPERATORS)}.")
         op = "=" if token.text == "==" else token.text
@@ -186,10 +235,7 @@ class _Parser:
             return field, key
         if field in PLAIN_FIELDS and not dot:
             return field, ""
-        known = [*PLAIN_FIELDS, *(f"{name}.<name>" for name in KEYED_FIELDS)]
-        near = difflib.get_close_matches(field, [*PLAIN_FIELDS, *KEYED_FIELDS], n=1)
-        advice = f"Did you mean `{near[0]}`?" if near else f"There are: {', '.join(known)}."
-        self._fail(token, f"There is no field `{token.text[:60]}`. {advice}")
+        self._fail(token, f"There is no field `{token.text[:60]}`. {_advice(field)}")
 
     def _quoted_key(self, before: _Token) -> str:
         token = self._peek()
@@ -203,17 +249,25 @@ class _Parser:
         if token.kind not in ("word", "text"):
             self._fail(token, "A value should be here.")
         text = _unquoted(token.text) if token.kind == "text" else token.text
-        if field == "metrics" or (field in KEYED_FIELDS and op not in _EQUALITY):
+        if field in ("metrics", "number") or (field in KEYED_FIELDS and op not in _EQUALITY):
             return self._number(token, field)
+        if field == "duration":
+            return self._duration(token)
         if field == "created":
             return self._time(token, text)
         return self._status(token, text) if field == "status" else text
 
     def _number(self, token: _Token, field: str) -> float:
         if token.kind != "word" or not _NUMBER.fullmatch(token.text):
-            why = "A metric is compared with a number."
-            self._fail(token, why if field == "metrics" else f"`{field}` are compared by size with a number only.")
+            alone = {"metrics": "A metric is compared with a number.", "number": "`number` is compared with a number."}
+            self._fail(token, alone.get(field, f"`{field}` are compared by size with a number only."))
         return float(token.text)
+
+    def _duration(self, token: _Token) -> float:
+        match = _DURATION.fullmatch(token.text)
+        if match is None:
+            self._fail(token, "`duration` is compared with seconds, or such as 90s, 15m, 2h, 1d.")
+        return float(match[1]) * _UNITS[match[2]]
 
     def _time(self, token: _Token, text: str) -> datetime:
         match = _TIME.fullmatch(text)

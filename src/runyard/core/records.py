@@ -31,14 +31,24 @@ class Experiment:
     created_at: datetime
     archived_at: Optional[datetime] = None
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
+    undo_until: Optional[datetime] = None  # it is deleted, and can be restored until then
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What a run waited for or was busy with since then, in words."""
+
+    text: str
+    at: datetime
 
 
 @dataclass(frozen=True)
 class Phase:
-    """One step of a run's timeline."""
+    """One step of a run's timeline, with the last few things that it waited for in it."""
 
     status: RunStatus
     at: datetime
+    waits: List[Wait] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -78,13 +88,15 @@ class Run:
     ended_at: Optional[datetime] = None
     error: Optional[Dict[str, Any]] = None  # {"code", "message", "details": {...}}; sdk shapes it as Azure does
     warnings: List[Dict[str, Any]] = field(default_factory=list)  # {"source", "message"}
-    waits_for: str = ""  # why it is queued, in words
+    waits_for: str = ""  # why it is queued, or what takes time in its phase, in words
     desired: Optional[str] = None  # "cancel" or "fail", stored apart from the observed status
     desired_error: Optional[Dict[str, Any]] = None
     submitted_by: str = ""
     environment: Dict[str, Any] = field(default_factory=dict)  # what was really used: interpreter, python, packages
     timeline: List[Phase] = field(default_factory=list)
     attempts: List[Attempt] = field(default_factory=list)  # those that were given up, oldest first
+    archived_at: Optional[datetime] = None
+    undo_until: Optional[datetime] = None  # it is deleted, and can be restored until then
 
     @property
     def is_fenced(self) -> bool:

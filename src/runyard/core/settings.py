@@ -29,6 +29,7 @@ class Settings:
     conda_fallback: str = "auto"  # RUNYARD_CONDA_FALLBACK: never: conda packages come from conda channels or not at all
     container_engine: Optional[str] = None  # RUNYARD_CONTAINER_ENGINE: podman, docker, apptainer, or a path
     container_arguments: str = ""  # RUNYARD_CONTAINER_ARGUMENTS: more words for the engine
+    undo_s: float = 86400.0  # RUNYARD_UNDO: a deleted run can be restored for so long; 0: it cannot
     log_level: str = "INFO"  # RUNYARD_LOG_LEVEL
     hang_after_s: float = 600.0  # RUNYARD_HANG_AFTER: a run silent for so long is looked at; 0: never
     hang_fails: bool = False  # RUNYARD_HANG_FAILS: a run that hangs is ended
@@ -57,6 +58,7 @@ def read_settings(environ: Optional[Mapping[str, str]] = None) -> Settings:
         conda_fallback=_choice(env, *_FALLBACKS),
         container_engine=env.get("RUNYARD_CONTAINER_ENGINE") or None,
         container_arguments=env.get("RUNYARD_CONTAINER_ARGUMENTS", ""),
+        undo_s=_number(env, "RUNYARD_UNDO", 86400.0),
         log_level=env.get("RUNYARD_LOG_LEVEL") or "INFO",
         hang_after_s=_number(env, "RUNYARD_HANG_AFTER", 600.0),
         hang_fails=env.get("RUNYARD_HANG_FAILS", "") in ("1", "true", "yes"),

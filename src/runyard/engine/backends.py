@@ -141,7 +141,7 @@ class Backends:
             raise SubmitRejected(
                 f"Targets of kind `{kind}` cannot be used by this server.",
                 why=f"{type(error).__name__}: {error}",
-                hint="`runyard server logs` has the whole story.",
+                hint="`runyard server status` says where the server's log is; it has the whole story.",
             ) from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 
 from runyard.engine.job import Job, Stage
 from runyard.engine.places import Books, Lack, Room, lowest_free
@@ -89,6 +90,18 @@ class Board:
                 if job.stage is Stage.WAITING and job.retry_at <= now:
                     books.place(job)
         return Lack.NOTHING
+
+    def list_lacks(self, *, now: float, most: int) -> list[tuple[Job, Lack]]:
+        """Return what the first waiting jobs have too little of."""
+        found: list[tuple[Job, Lack]] = []
+        with self._lock:
+            books = self._books()
+            waiting = (job for job in self._jobs.values() if job.stage is Stage.WAITING and job.launched)
+            for job in islice(waiting, most):
+                found.append((job, books.look(job)[0]))
+                if job.retry_at <= now:
+                    books.place(job)
+        return found
 
     def in_front_of(self, job: Job, *, wants_gpus: bool = False) -> list[Job]:
         """Return the launched jobs that wait longer for the same target (or for GPUs), oldest first."""

@@ -47,7 +47,10 @@ def _cancel_children(yard: Yard, parent: Run) -> None:
 def _unfinished_children(yard: Yard, parent: Run) -> list[Run]:
     """Return them all: cancelling one takes it out of the list, so the pages are read first."""
     query = RunQuery(
-        workspace=parent.workspace, parent_id=parent.id, statuses=[one for one in RunStatus if not one.is_terminal]
+        workspace=parent.workspace,
+        parent_id=parent.id,
+        statuses=[one for one in RunStatus if not one.is_terminal],
+        view="all",
     )
     found: list[Run] = []
     while True:

@@ -1,7 +1,14 @@
-"""Deleting runs and experiments: rows first, then the logs; a crash in between is made good at the next start."""
+"""Deleting runs and experiments. They are hidden at once and can be restored; when that time is over they go for good:
+rows first, then the logs; a crash in between is made good at the next start.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from runyard.core.errors import NotFound
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.ship import Shipping
@@ -14,19 +21,120 @@ INTENTS = "deleting/"
 _LIVE = [status for status in RunStatus if not status.is_terminal]
 
 
-def delete_run(yard: Yard, shipping: Shipping, run_id: str) -> list[str]:
-    """Delete a finished run and its descendants; return their ids.
+@dataclass(frozen=True)
+class Deleted:
+    deleted: list[str]  # run ids
+    undo_until: datetime | None  # None: they are gone for good
+
+
+def delete_run(yard: Yard, shipping: Shipping, run_id: str, *, now: bool = False) -> Deleted:
+    """Delete a finished run and its descendants; with `now` for good, also one that is deleted already.
 
     Raises:
         Conflict: one of them has not ended; none was deleted.
     """
-    check_ended(yard.store.get_run(run_id))
+    if now or yard.settings.undo_s == 0:
+        return Deleted(_erase_run(yard, shipping, run_id), None)
+    until = _until(yard)
+    return _hidden(yard, yard.store.hide_run(run_id, until=until), until)
+
+
+def delete_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str, *, now: bool = False) -> Deleted:
+    """Delete an experiment and its runs; with `now` for good, also one that is deleted already.
+
+    Raises:
+        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+    """
+    if now or yard.settings.undo_s == 0:
+        return Deleted(_erase_experiment(yard, shipping, workspace, name), None)
+    until = _until(yard)
+    return _hidden(yard, yard.store.hide_experiment(workspace, name, until=until), until)
+
+
+def restore_run(yard: Yard, run_id: str) -> list[str]:
+    """Bring back a deleted run and what was deleted with it; return the ids, none when it is there.
+
+    Raises:
+        NotFound: it is not deleted, or gone for good.
+        Conflict: the run above it is deleted too.
+    """
+    if yard.store.find_run(run_id) is not None:
+        return []
+    return _changed(yard, yard.store.restore_run(run_id))
+
+
+def restore_experiment(yard: Yard, workspace: str, name: str) -> list[str]:
+    """Bring back a deleted experiment and the runs that were deleted with it; return their ids."""
+    return _changed(yard, yard.store.restore_experiment(workspace, name))
+
+
+def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
+    """Delete a workspace with its assets, experiments and runs for good; return the runs' ids.
+
+    Raises:
+        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+    """
+    yard.store.get_workspace(name)
+    shown = [found.name for found in yard.store.list_experiments(name, view="All")]
+    hidden = [found.name for found in yard.store.list_experiments(name, view="DeletedOnly")]
+    for experiment in shown:
+        _check_all_ended(yard, name, experiment)
+    deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(yard, shipping, name, one)]
+    yard.store.delete_workspace(name)
+    for target in yard.targets.remove_workspace(name):
+        yard.secrets.forget(target.options)
+    return deleted
+
+
+def purge(yard: Yard, shipping: Shipping) -> list[str]:
+    """Delete for good what was deleted long enough ago; return the runs' ids."""
+    now, gone = yard.clock.now(), []
+    for run_id in yard.store.list_purges(now):
+        if yard.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
+            gone += _erase(yard, shipping, run_id, lambda id: yard.store.purge_run(id, now))
+    yard.store.purge_experiments(now)
+    return gone
+
+
+def finish_deletes(yard: Yard, shipping: Shipping) -> None:
+    """Delete the logs of runs that a killed server had deleted but for them."""
+    for intent in list(yard.artifacts.iter_keys(INTENTS)):
+        for run_id in yard.artifacts.get(intent).decode().split():
+            if yard.store.find_run(run_id) is None and yard.store.find_hidden(run_id) is None:
+                _delete_streams(yard, shipping, run_id)
+        yard.artifacts.delete(intent)
+
+
+def _until(yard: Yard) -> datetime:
+    return yard.clock.now() + timedelta(seconds=yard.settings.undo_s)
+
+
+def _hidden(yard: Yard, run_ids: list[str], until: datetime) -> Deleted:
+    yard.on_hide()
+    return Deleted(_changed(yard, run_ids), until)
+
+
+def _changed(yard: Yard, run_ids: list[str]) -> list[str]:
+    for run_id in run_ids:
+        yard.on_change(run_id)
+    return run_ids
+
+
+def _erase_run(yard: Yard, shipping: Shipping, run_id: str) -> list[str]:
+    shown = yard.store.find_run(run_id)
+    if shown is not None:
+        check_ended(shown)
+    elif yard.store.find_hidden(run_id) is None:
+        yard.store.get_run(run_id)  # says that there is none
+    return _erase(yard, shipping, run_id, yard.store.delete_run)
+
+
+def _erase(yard: Yard, shipping: Shipping, run_id: str, delete: Callable[[str], list[str]]) -> list[str]:
     intent = INTENTS + key_part(run_id)
-    family = _family(yard, run_id)
     yard.on_delete()
-    yard.artifacts.put(intent, "\n".join(run.id for run in family).encode())
+    yard.artifacts.put(intent, "\n".join(yard.store.list_family(run_id)).encode())
     try:
-        deleted = yard.store.delete_run(run_id)
+        deleted = delete(run_id)
     except BaseException:
         yard.artifacts.delete(intent)
         raise
@@ -37,47 +145,24 @@ def delete_run(yard: Yard, shipping: Shipping, run_id: str) -> list[str]:
     return deleted
 
 
-def delete_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str) -> list[str]:
-    """Delete an experiment and its runs, one after another; return the runs' ids.
-
-    Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
-    """
-    yard.store.get_experiment(workspace, name)
-    _check_all_ended(yard, workspace, name)
+def _erase_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str) -> list[str]:
+    hidden = [found.name for found in yard.store.list_experiments(workspace, view="DeletedOnly", name=name)]
+    if not hidden:
+        yard.store.get_experiment(workspace, name)
+        _check_all_ended(yard, workspace, name)
     deleted: list[str] = []
-    while page := _page(yard, workspace, name):
-        for run in page:
-            if yard.store.find_run(run.id) is not None:  # a parent may have taken it along
-                deleted += delete_run(yard, shipping, run.id)
+    for view in ("all", "deleted"):
+        while page := _page(yard, workspace, name, view=view):
+            before = len(deleted)
+            for run in page:
+                try:
+                    deleted += _erase_run(yard, shipping, run.id)
+                except NotFound:
+                    continue  # a parent took it along
+            if len(deleted) == before:
+                break
     yard.store.delete_experiment(workspace, name)
     return deleted
-
-
-def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
-    """Delete a workspace with its assets, experiments and runs; return the runs' ids.
-
-    Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
-    """
-    yard.store.get_workspace(name)
-    experiments = [found.name for found in yard.store.list_experiments(name, view="All")]
-    for experiment in experiments:
-        _check_all_ended(yard, name, experiment)
-    deleted = [run_id for one in experiments for run_id in delete_experiment(yard, shipping, name, one)]
-    yard.store.delete_workspace(name)
-    for target in yard.targets.remove_workspace(name):
-        yard.secrets.forget(target.options)
-    return deleted
-
-
-def finish_deletes(yard: Yard, shipping: Shipping) -> None:
-    """Delete the logs of runs that a killed server had deleted but for them."""
-    for intent in list(yard.artifacts.iter_keys(INTENTS)):
-        for run_id in yard.artifacts.get(intent).decode().split():
-            if yard.store.find_run(run_id) is None:
-                _delete_streams(yard, shipping, run_id)
-        yard.artifacts.delete(intent)
 
 
 def _delete_streams(yard: Yard, shipping: Shipping, run_id: str) -> None:
@@ -86,20 +171,6 @@ def _delete_streams(yard: Yard, shipping: Shipping, run_id: str) -> None:
         shipping.forget(run_id)
         for key in list(yard.artifacts.iter_keys(stream_folder(run_id))):
             yard.artifacts.delete(key)
-
-
-def _family(yard: Yard, run_id: str) -> list[Run]:
-    """Return the run and its descendants."""
-    family = [yard.store.get_run(run_id)]
-    for run in family:  # grows while it is walked
-        cursor: str | None = None
-        while True:
-            page = yard.store.list_runs(RunQuery(run.workspace, parent_id=run.id, limit=500, cursor=cursor))
-            family += page.runs
-            cursor = page.next
-            if cursor is None:
-                break
-    return family
 
 
 def _check_all_ended(yard: Yard, workspace: str, experiment: str) -> None:
@@ -114,6 +185,8 @@ def _check_all_ended(yard: Yard, workspace: str, experiment: str) -> None:
                 check_ended(run)
 
 
-def _page(yard: Yard, workspace: str, experiment: str, statuses: list[RunStatus] | None = None) -> list[Run]:
-    query = RunQuery(workspace, experiment, statuses or (), include_children=True, descending=False)
+def _page(
+    yard: Yard, workspace: str, experiment: str, *, statuses: list[RunStatus] | None = None, view: str = "all"
+) -> list[Run]:
+    query = RunQuery(workspace, experiment, statuses or (), include_children=True, descending=False, view=view)
     return yard.store.list_runs(query).runs

@@ -14,7 +14,8 @@ from runyard.core.records import Mark, Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.reported_losses import is_taken_as_loss, take_loss
 from runyard.engine.streams import close_streams, stream_size
-from runyard.engine.texts import storable_value
+from runyard.engine.texts import storable, storable_value
+from runyard.engine.waits import explain_run
 from runyard.engine.watch import hear
 from runyard.engine.yard import Yard
 
@@ -39,6 +40,7 @@ class StateReport:
     environment: dict[str, Any] | None = None
     marks: list[Mark] = field(default_factory=list)
     logs: dict[str, int] = field(default_factory=dict)
+    doing: str = ""  # what takes time in this phase
 
 
 def report(yard: Yard, run_id: str, said: StateReport) -> Run:
@@ -124,8 +126,9 @@ def _check_complete(yard: Yard, run: Run, said: StateReport) -> None:
 
 def _move(yard: Yard, run: Run, said: StateReport) -> Run:
     error = storable_value(said.error) if said.error and said.status.is_terminal else None
+    doing = explain_run(yard, replace(run, status=said.status, waits_for=storable(said.doing))) if said.doing else ""
     try:
-        return yard.store.set_status(run.id, said.status, attempt=said.attempt, error=error, waits_for="")
+        return yard.store.set_status(run.id, said.status, attempt=said.attempt, error=error, waits_for=doing)
     except InvalidTransition:
         # A restarted supervisor repeats phases, and a cancel may have come between: the answer tells it.
         return yard.store.get_run(run.id)

@@ -18,10 +18,12 @@ from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.engine import control, deletes, ends, schedule, sweeps, watch
 from runyard.engine.alias_book import AliasBook
+from runyard.engine.archiving import archive
 from runyard.engine.backends import Backends, Given, Make, load_backend, open_backends
 from runyard.engine.board import Board
 from runyard.engine.clock import Clock, SystemClock
 from runyard.engine.compute_secrets import ComputeSecrets
+from runyard.engine.deletes import Deleted
 from runyard.engine.ends import StateReport
 from runyard.engine.engine_nodes import EngineNodes
 from runyard.engine.gang_board import GangBoard
@@ -31,6 +33,8 @@ from runyard.engine.nodes import Join, join
 from runyard.engine.places import Room
 from runyard.engine.plan import RunPlan, plan_of, plan_run
 from runyard.engine.pool import Pool
+from runyard.engine.purging import Purging
+from runyard.engine.resubmit import Again, again, own_variables
 from runyard.engine.ship import ShipAnswer, Shipping
 from runyard.engine.spool import Spool
 from runyard.engine.submit import Submitted, Watched, submit, watch_run
@@ -63,6 +67,7 @@ class Engine:
         clock: Clock | None = None,
         pool: Pool | None = None,
         on_change: Callable[[str], None] = nobody,
+        on_log: Callable[[str], None] = nobody,
         on_node: Callable[[str], None] = nobody,
         hold_snapshot: Callable[[str], None] = nobody,
         on_delete: Callable[[], None] = nothing,
@@ -91,11 +96,14 @@ class Engine:
             pool=pool or Pool(),
             gangs=GangBoard(on_node),
             on_change=on_change,
+            on_log=on_log,
             hold_snapshot=hold_snapshot,
             on_delete=on_delete,
+            on_hide=self._note_hidden,
         )
         self.loop = Loop(self.yard)
         self._shipping = Shipping(self.yard)
+        self._purging = Purging(self.purge, store.find_next_purge, self.yard.clock.now)
 
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
@@ -106,10 +114,12 @@ class Engine:
         deletes.finish_deletes(self.yard, self._shipping)
         if thread:
             self.loop.start()
+            self._purging.start()
 
     def stop(self) -> None:
         """Stop deciding. Started runs go on; spare processes of the targets are let go."""
         self.loop.stop()
+        self._purging.stop()
         self.yard.pool.close(wait_s=_STOP_S)
         self.yard.backends.close()
 
@@ -136,11 +146,30 @@ class Engine:
     def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
         return control.fail(self.yard, run_id, error)
 
-    def delete_run(self, run_id: str) -> list[str]:
-        return deletes.delete_run(self.yard, self._shipping, run_id)
+    def delete_run(self, run_id: str, *, now: bool = False) -> Deleted:
+        return deletes.delete_run(self.yard, self._shipping, run_id, now=now)
 
-    def delete_experiment(self, workspace: str, name: str) -> list[str]:
-        return deletes.delete_experiment(self.yard, self._shipping, workspace, name)
+    def delete_experiment(self, workspace: str, name: str, *, now: bool = False) -> Deleted:
+        return deletes.delete_experiment(self.yard, self._shipping, workspace, name, now=now)
+
+    def restore_run(self, run_id: str) -> list[str]:
+        return deletes.restore_run(self.yard, run_id)
+
+    def restore_experiment(self, workspace: str, name: str) -> list[str]:
+        return deletes.restore_experiment(self.yard, workspace, name)
+
+    def archive(self, run_id: str, archived: bool) -> Run:
+        return archive(self.yard, run_id, archived)
+
+    def resubmit(self, run_id: str, wanted: Again, *, submitted_by: str | None = None) -> Submitted:
+        """Submit a run like this one; the same id and key again is the same run."""
+        new = again(self.yard, run_id, wanted)
+        submitter = wanted.submitter or own_variables()
+        return self.submit(replace(new, submitted_by=submitted_by or new.submitted_by), submitter=submitter)
+
+    def purge(self) -> list[str]:
+        """Let go for good what was deleted long enough ago; return the runs' ids."""
+        return deletes.purge(self.yard, self._shipping)
 
     def delete_workspace(self, name: str) -> list[str]:
         return deletes.delete_workspace(self.yard, self._shipping, name)
@@ -187,3 +216,6 @@ class Engine:
     def is_idle(self) -> bool:
         """Whether no run waits or lives and no sweep goes on."""
         return len(self.yard.board) == 0 and not self.yard.sweeps
+
+    def _note_hidden(self) -> None:
+        self._purging.note()

@@ -19,6 +19,7 @@ from runyard.engine.job import Stage
 from runyard.engine.reachable import address_for
 from runyard.engine.spool import Spooled
 from runyard.engine.tokens import hash_token, mint_run_token
+from runyard.engine.waits import note_wait
 from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 logger = logging.getLogger(__name__)
@@ -143,7 +144,8 @@ def _begin_attempt(yard: Yard, run: Run) -> tuple[str, Run]:
     token = mint_run_token()
     is_first = run.attempt == 0 or run.is_between_attempts
     if is_first:
-        run = yard.store.start_attempt(run.id, token_hash=hash_token(token))
+        handed = f"It was handed to `{run.spec.target}`; its supervisor is starting." if is_launched(run) else ""
+        run = yard.store.start_attempt(run.id, token_hash=hash_token(token), waits_for=handed)
     else:
         yard.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
     yard.board.update(run.id, attempt=run.attempt, is_first=is_first)
@@ -254,3 +256,5 @@ def _postpone(yard: Yard, run: Run, error: Exception) -> None:
     text = f"{type(error).__name__}: {error}".partition("\n")[0]
     yard.board.update(run.id, stage=Stage.WAITING, faults=faults, fault=text, retry_at=retry_at)
     yard.wake.set()
+    if job is None or job.fault != text:
+        note_wait(yard, run.id)

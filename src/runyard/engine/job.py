@@ -31,6 +31,7 @@ class Job:
     adopted_at: float = 0.0
     retry_at: float = 0.0
     is_first: bool = False  # its attempt was begun just now: no earlier hand-over can have got through
+    lack: str = ""  # what it had too little of when that was last noted with the run
     faults: int = 0
     fault: str = ""  # why it could not be handed over, in words
     workspace: str = ""

@@ -9,6 +9,7 @@ from runyard.engine.job import Stage
 from runyard.engine.memory import give_memory_back
 from runyard.engine.schedule import start_waiting
 from runyard.engine.sweeps import advance_sweeps
+from runyard.engine.waits import note_lacks
 from runyard.engine.watch import look
 from runyard.engine.yard import Yard
 
@@ -49,6 +50,7 @@ class Loop:
         self._last_tick = now
         advance_sweeps(self._yard)
         start_waiting(self._yard)
+        note_lacks(self._yard)
         look(self._yard)
         self._yard.returns.begin_due(self._yard.pool, self._yard.clock.monotonic)
 

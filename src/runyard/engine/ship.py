@@ -69,7 +69,7 @@ class Shipping:
                 if pieces:
                     marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
         if logs:
-            self._yard.on_change(run_id)
+            self._yard.on_log(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
 
     def forget(self, run_id: str) -> None:

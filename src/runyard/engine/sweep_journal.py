@@ -35,7 +35,9 @@ class Child:
     values: list[float] = field(default_factory=list)
     status: RunStatus | None = None
     best: float | None = None
+    best_at: str | None = None  # when that was noticed
     stopped: Event | None = None
+    ended_by_cap: bool = False  # it ended after the sweep's time was over
 
     @property
     def is_live(self) -> bool:
@@ -60,6 +62,7 @@ class SweepState:
         self.finished: Event | None = None
         self.best: tuple[str, float] | None = None
         self.bests: list[tuple[str, float]] = []  # each time there was a better one
+        self.bests_at: list[str | None] = []  # and when
         self.shown_events = self.shown_bytes = self.shown_rows = self.shown_children = 0  # of them in the run itself
         for event in events:
             self.apply(event)
@@ -88,7 +91,7 @@ class SweepState:
     def _observed(self, event: Mapping[str, Any]) -> None:
         child = self.children[event["run"]]
         child.values += [float(value) for value in event["values"]]
-        self._note_best(child, best_of(child.values, self.spec.goal))
+        self._note_best(child, best_of(child.values, self.spec.goal), at=event.get("at"))
 
     def _decided(self, event: Mapping[str, Any]) -> None:
         self.children[event["run"]].stopped = dict(event)
@@ -96,7 +99,8 @@ class SweepState:
     def _ended(self, event: Mapping[str, Any]) -> None:
         child = self.children[event["run"]]
         child.status = RunStatus(event["status"])
-        self._note_best(child, None if event["best"] is None else float(event["best"]))
+        child.ended_by_cap = self.stops
+        self._note_best(child, None if event["best"] is None else float(event["best"]), at=event.get("at"))
 
     def _closed(self, event: Mapping[str, Any]) -> None:
         self.closed = event["reason"]
@@ -105,15 +109,16 @@ class SweepState:
     def _finished(self, event: Mapping[str, Any]) -> None:
         self.finished = dict(event)
 
-    def _note_best(self, child: Child, value: float | None) -> None:
+    def _note_best(self, child: Child, value: float | None, *, at: str | None) -> None:
         if value is None or math.isnan(value):
             return
         goal = self.spec.goal
         if child.best is None or is_better(value, child.best, goal):
-            child.best = value
+            child.best, child.best_at = value, at
         if self.best is None or is_better(value, self.best[1], goal):
             self.best = (child.run_id, value)
             self.bests.append(self.best)
+            self.bests_at.append(at)
 
 
 def plain_values(values: Sequence[float]) -> list[float | str]:

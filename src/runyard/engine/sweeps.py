@@ -10,7 +10,7 @@ from typing import Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound, UserError
 from runyard.core.plain import from_plain
-from runyard.core.records import NewRun
+from runyard.core.records import NewRun, Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, MAXIMIZE, SWEEP_TYPE, SweepSpec
@@ -95,7 +95,7 @@ class _Sweep:
         known = yard.sweeps.get(run_id)
         self._state: SweepState = known if known is not None else SweepState(self._spec, yard.store.list_events(run_id))
         yard.sweeps[run_id] = self._state
-        self._runs = {child.run_id: yard.store.find_run(child.run_id) for child in self._state.live}
+        self._runs = {child.run_id: _find(yard, child.run_id) for child in self._state.live}
 
     def advance(self) -> None:
         if self._run.status.is_terminal:
@@ -300,6 +300,11 @@ class _Sweep:
     @cached_property
     def _spooled(self) -> Spooled:
         return self._yard.spool.read(self._run.id) or Spooled()
+
+
+def _find(yard: Yard, run_id: str) -> Run | None:
+    """Return a child's run, also one that somebody deleted right after its end."""
+    return yard.store.find_run(run_id) or yard.store.find_hidden(run_id)
 
 
 def _row(number: int, run_id: str, value: float, is_final: bool) -> SegmentPart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runyard.core.errors import Conflict, NotFound
 from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
@@ -12,17 +13,45 @@ from runyard.engine.places import Lack
 from runyard.engine.targets import Target
 from runyard.engine.yard import BEFORE_START, Yard
 
+MOST_NOTED = 20  # runs of the queue whose reasons are noted when they change
+
 
 def explain_run(yard: Yard, run: Run) -> str:
     """Return what a queued run waits for; empty when it does not wait."""
     if run.status is RunStatus.PREPARING:
-        return _missing_nodes(yard, run)
+        return _missing_nodes(yard, run) or run.waits_for
     if run.status is RunStatus.NOT_RESPONDING:
-        return _silent_nodes(yard, run)
+        return _silent_nodes(yard, run) or run.waits_for
     if run.status not in BEFORE_START:
         return ""
     job = yard.board.find(run.id)
     return explain(yard, job) if job is not None else run.waits_for
+
+
+def note_wait(yard: Yard, run_id: str) -> None:
+    """Keep with a queued run what it waits for now: its timeline shows it later."""
+    job = yard.board.find(run_id)
+    if job is None or not job.launched:
+        return
+    try:
+        text = explain(yard, job)
+        yard.store.set_status(
+            run_id, RunStatus.QUEUED, attempt=job.attempt, expected=[RunStatus.QUEUED], waits_for=text
+        )
+    except (Conflict, NotFound):
+        return  # it went on meanwhile
+
+
+def note_lacks(yard: Yard) -> None:
+    """Note for the first of the queue when they wait for something of another kind: a GPU instead of a place."""
+    for job, lack in yard.board.list_lacks(now=yard.clock.monotonic(), most=MOST_NOTED):
+        kind = Lack.PLACES if lack is Lack.TURN else lack
+        if kind is Lack.NOTHING or job.fault or job.lack == kind.value:
+            continue
+        yard.board.update(job.run_id, lack=kind.value)
+        if job.lack:  # the first was noted when it was submitted
+            note_wait(yard, job.run_id)
+            yard.on_change(job.run_id)
 
 
 def _missing_nodes(yard: Yard, run: Run) -> str:

@@ -7,8 +7,10 @@ server starts, and when it finds that it was itself stopped for a while.
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import Enum
 
 from runyard.compute.base import JobHandle, JobReport, JobState
@@ -20,6 +22,7 @@ from runyard.engine.attempts import go_on_when_all_told
 from runyard.engine.backends import InstanceKey
 from runyard.engine.job import Job, Stage
 from runyard.engine.lost import lose
+from runyard.engine.waits import explain_run, note_wait
 from runyard.engine.yard import BEFORE_START, Yard, handle_of
 
 logger = logging.getLogger(__name__)
@@ -28,6 +31,8 @@ SILENT_AFTER_S = LEASE_S
 POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
 ADOPT_AGAIN_S = 5.0
 NOT_KNOWN = JobReport(JobState.UNKNOWN)
+_NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
+NOT_HEARD = f"Nothing was heard of its supervisor for {SILENT_AFTER_S:.0f} s; its target has not called it gone."
 GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hearing it
 
 
@@ -116,6 +121,8 @@ def _note_wait(yard: Yard, job: Job, report: JobReport) -> None:
     why = report.why if report.state is JobState.WAITING else ""
     if report.state is not JobState.UNKNOWN and why != job.why:
         yard.board.update(job.run_id, why=why)
+        if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
+            note_wait(yard, job.run_id)
         yard.on_change(job.run_id)
 
 
@@ -154,7 +161,9 @@ def _show_silence(yard: Yard, job: Job) -> None:
     if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
         return
     try:
-        yard.store.set_status(job.run_id, RunStatus.NOT_RESPONDING, attempt=job.attempt, expected=[run.status])
+        silent = RunStatus.NOT_RESPONDING
+        why = explain_run(yard, replace(run, status=silent, waits_for=NOT_HEARD))
+        yard.store.set_status(job.run_id, silent, attempt=job.attempt, expected=[run.status], waits_for=why)
     except Conflict:
         return
     yard.board.update(job.run_id, silent=True)

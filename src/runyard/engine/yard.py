@@ -70,9 +70,11 @@ class Yard:
     locks: RunLocks = field(default_factory=RunLocks)
     shipping: RunLocks = field(default_factory=RunLocks)
     clock: Clock = field(default_factory=SystemClock)
-    on_change: Callable[[str], None] = nobody  # a run's log grew or its status moved
+    on_change: Callable[[str], None] = nobody  # a run's status moved, or what it waits for
+    on_log: Callable[[str], None] = nobody  # a run's log grew
     hold_snapshot: Callable[[str], None] = nobody  # a run is about to name this snapshot: it must stay
-    on_delete: Callable[[], None] = nothing  # a run is about to be deleted
+    on_delete: Callable[[], None] = nothing  # a run is about to be deleted for good
+    on_hide: Callable[[], None] = nothing  # a run was deleted, and can be restored for a while
     sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it
     wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
     pool: Pool = field(default_factory=Pool)  # for calls to engines that may hang

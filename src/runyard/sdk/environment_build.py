@@ -130,5 +130,7 @@ def build_log(run: Run) -> str:
 
 def _newest_build(environment: Environment, workspace: Workspace) -> Optional[records.Run]:
     tag = f"{KEY_TAG}={content_key(environment)}"
-    runs = workspace._client.runs.iter(workspace.name, experiment=EXPERIMENT, tag=tag, status="Completed", limit=1)
+    runs = workspace._client.runs.iter(
+        workspace.name, experiment=EXPERIMENT, tag=tag, status="Completed", view="all", limit=1
+    )
     return next(iter(runs), None)

@@ -151,7 +151,9 @@ class Experiment:
 
     @staticmethod
     def delete(workspace: Workspace, experiment_id: str) -> None:
-        """Delete an experiment with all its runs, their metrics, files and logs, for good.
+        """Delete an experiment with all its runs, their metrics, files and logs.
+
+        They can be brought back for a day (setting RUNYARD_UNDO): `runyard experiments restore NAME`.
 
         Raises:
             UserErrorException: the workspace has none with that id, or one of its runs has not ended.
@@ -166,10 +168,10 @@ class Experiment:
         workspace._client.experiments.delete(workspace.name, name)
 
     def get_portal_url(self) -> str:
-        """Return the address of the page that lists runs, which signs the browser in."""
-        from runyard.sdk.portal import portal_url  # loads the client's types only when asked
+        """Return the address of the page with the experiment's runs; a private server's signs the browser in."""
+        from runyard.sdk.portal import experiment_path, portal_url  # loads the client's types only when asked
 
-        return portal_url(self._client, "/")
+        return portal_url(self._client, experiment_path(self._workspace.name, self._name))
 
     def __repr__(self) -> str:
         return f"Experiment(Name: {self._name},\nWorkspace: {self._workspace.name})"

@@ -107,6 +107,7 @@ class Run(RunChildren):
             experiment=experiment.name,
             **narrowed(type, tags, properties, status),
             include_children="true" if include_children else None,
+            view="all",
         )
         for record in found:
             yield _typed(experiment.workspace, record)
@@ -126,6 +127,7 @@ class Run(RunChildren):
             filter=f"target = {quoted(str(getattr(compute, '_named_by_runs', compute.name)))}",
             **narrowed(type, tags, properties, status),
             include_children="true",
+            view="all",
         )
         for record in found:
             yield _typed(workspace, record)
@@ -257,6 +259,17 @@ class Run(RunChildren):
     def __repr__(self) -> str:
         kind, status = self._facts.type, self.status
         return f"Run(Experiment: {self._experiment.name},\nId: {self._run_id},\nType: {kind},\nStatus: {status})"
+
+    @translates
+    def _ipython_display_(self) -> None:
+        """Show a bare run in a cell: a card that follows it in a notebook, text in a terminal."""
+        from runyard.sdk.run_card import first_card  # notebooks only
+        from runyard.sdk.run_details_widget import has_notebook, show_card
+
+        if has_notebook():
+            show_card(self, first_card(self))
+        else:
+            print(repr(self))
 
     @translates
     def _repr_html_(self) -> str:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from html import escape
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
 
 from runyard.core.statuses import RunStatus
 
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from runyard.sdk.run import Run
 
 MOST_METRICS = 12
+MOST_CHILDREN = 1000
 _WIDTH, _HEIGHT = 160, 28
-_COLOURS = {RunStatus.COMPLETED: "#1a7f37", RunStatus.FAILED: "#cf222e", RunStatus.CANCELED: "#9a6700"}
-_LIVE = "#0969da"
+# Readable on white and on black: a notebook does not say which it is.
+_COLOURS = {RunStatus.COMPLETED: "#238a46", RunStatus.FAILED: "#e0443c", RunStatus.CANCELED: "#a97700"}
+_LIVE = "#3b7fe0"
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
 
 
@@ -43,8 +45,14 @@ class Card:
     lines: List[Line] = field(default_factory=list)
 
 
-def make_card(run: Run) -> Card:
-    """Ask the server how the run stands now."""
+def first_card(run: Run) -> Card:
+    """Return the card to show in a cell: with all that this process wrote about the run before."""
+    run._flush_family()
+    return make_card(run, link=run.get_portal_url())
+
+
+def make_card(run: Run, *, link: str) -> Card:
+    """Ask the server how the run stands now; `link` is the address of its page."""
     record = run._client.runs.get(run.id)
     metrics = [one for one in run._client.runs.metrics(run.id) if one.kind == "scalar"][:MOST_METRICS]
     return Card(
@@ -53,8 +61,8 @@ def make_card(run: Run) -> Card:
         status=record.status,
         seconds=_seconds(record),
         note=_note(record),
-        link=run.get_portal_url(),
-        children=_children(run),
+        link=link,
+        children=_children(run, record.workspace),
         lines=[Line(one.name, _shown(one.last), _curve(run, one)) for one in metrics],
     )
 
@@ -64,7 +72,7 @@ def card_html(card: Card) -> str:
     head = (
         f'<b style="color:{colour}">● {escape(card.status.value)}</b> {escape(_duration(card.seconds))} · '
         f"{escape(card.experiment)} · <code>{escape(card.run_id)}</code> · "
-        f'<a href="{escape(card.link)}" target="_blank" rel="noopener">details</a>'
+        f'<a href="{escape(card.link)}" target="_blank" rel="noopener">open in the studio</a>'
     )
     below = [f"<div>{escape(text)}</div>" for text in (card.children, card.note) if text]
     rows = "".join(
@@ -81,12 +89,13 @@ def card_text(card: Card) -> str:
     return "\n".join([*lines, card.link])
 
 
-def _children(run: Run) -> str:
-    counts: dict[str, int] = {}
-    for child in run.get_children():
-        status = child.get_status()
-        counts[status] = counts.get(status, 0) + 1
-    return "children: " + ", ".join(f"{count} {status}" for status, count in counts.items()) if counts else ""
+def _children(run: Run, workspace: str) -> str:
+    page = run._client.runs.list(workspace, parent=run.id, limit=MOST_CHILDREN)
+    counts: Dict[str, int] = {}
+    for child in page.runs:
+        counts[child.status.value] = counts.get(child.status.value, 0) + 1
+    shown = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"children: {shown}{' and more' if page.next else ''}" if counts else ""
 
 
 def _note(record: RunRecord) -> str:

@@ -81,10 +81,10 @@ class RunChildren(RunControl):
         parents = [self._run_id]
         while parents:
             parent = parents.pop(0)
-            for record in self._client.runs.iter(workspace.name, parent=parent, **query):
+            for record in self._client.runs.iter(workspace.name, parent=parent, view="all", **query):
                 yield _typed(workspace, record)
             if recursive:
-                parents += [found.id for found in self._client.runs.iter(workspace.name, parent=parent)]
+                parents += [found.id for found in self._client.runs.iter(workspace.name, parent=parent, view="all")]
 
     def _make_child(
         self,

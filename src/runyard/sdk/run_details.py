@@ -60,7 +60,7 @@ class RunDetails(RunHandle):
         return environment_of(self._refresh())
 
     def get_portal_url(self) -> str:
-        """Return the address of the run's page, which signs the browser in."""
+        """Return the address of the run's page; a private server's signs the browser in."""
         return portal_url(self._client, f"/runs/{self._run_id}")
 
     def _logs(self) -> List[records.RunFile]:

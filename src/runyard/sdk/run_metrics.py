@@ -100,7 +100,7 @@ class RunMetrics(RunSnapshots):
         waiting = [self._run_id]
         while waiting:
             parent = waiting.pop()
-            children = list(self._client.runs.iter(self._experiment.workspace.name, parent=parent))
+            children = list(self._client.runs.iter(self._experiment.workspace.name, parent=parent, view="all"))
             waiting.extend(child.id for child in children)
             yield from children
 

@@ -9,7 +9,7 @@ from typing import NoReturn, Optional
 
 from runyard.client import login, private_server, processes
 from runyard.client.address import Address
-from runyard.client.answers import ServerInfo
+from runyard.client.answers import Deletion, ServerInfo
 from runyard.client.choice import Choice, choose
 from runyard.client.client import Client
 from runyard.core.settings import read_settings
@@ -21,6 +21,7 @@ __all__ = [
     "Address",
     "Choice",
     "Client",
+    "Deletion",
     "ServerInfo",
     "become_server",
     "choice",

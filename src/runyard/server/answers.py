@@ -15,9 +15,19 @@ PIECE = 256 << 10
 
 
 def json_answer(value: Any, *, status: int = 200) -> Response:
-    """Return records as JSON. The encoder walks them itself: no copy of 100 runs is made first."""
-    body = json.dumps(value, default=_plain, separators=(",", ":")).encode()
-    return Response(body, status_code=status, media_type="application/json")
+    """Return records as JSON. The encoder walks them itself: no copy of 100 runs is made first.
+
+    NaN and the infinities, which JSON lacks and browsers refuse, become the texts "NaN", "Infinity" and "-Infinity".
+    """
+    try:
+        body = _dump(value, allow_nan=False)
+    except ValueError:
+        body = _dump(json.loads(_dump(value, allow_nan=True), parse_constant=str), allow_nan=False)
+    return Response(body.encode(), status_code=status, media_type="application/json")
+
+
+def _dump(value: Any, *, allow_nan: bool) -> str:
+    return json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=allow_nan)
 
 
 class PiecesAnswer(Response):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
-from html import escape
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,6 +20,7 @@ from runyard.server.idle import Activity
 from runyard.server.revocation import WhileValid
 from runyard.server.security_headers import Send, answer, refuse, secured, securing
 from runyard.server.signin import SIGNIN_PREFIX, clean_next
+from runyard.server.signin_page import POLICY, again_page, confirm_page, signin_page
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -160,7 +160,9 @@ class _Gate:
 async def _refuse(scope: Scope, send: Send, status: int, error: RunyardError) -> None:
     accepts = b" ".join(values_of(scope["headers"], b"accept"))
     if status == 401 and scope["method"] == "GET" and b"text/html" in accepts:
-        await answer(send, status, _signin_help(), b"text/html; charset=utf-8", close=True)
+        # A strict cookie is left out where another site's page leads to us, a chat's or a mail's.
+        page = again_page() if came_from_elsewhere(scope) else signin_page(scope.get("raw_path", b""))
+        await _show(send, status, page)
         return
     await refuse(send, status, error)
 
@@ -173,33 +175,29 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
     except (InvalidArgument, ValueError):
         target = "/"
     if await credentials.has_session(scope):
-        await _lead_to(scope, send, target, [])
+        await _lead_to(send, target, [])
         return
-    granted = credentials.signin.take(code)
-    if granted is None:
+    granted = credentials.signin.find(code)
+    if granted is not None and came_from_elsewhere(scope):
+        # A strict cookie comes with what our own page leads to. A link of somebody else's session needs a yes.
+        name = await credentials.find_name(granted)
+        await _show(send, 200, again_page() if name is None else confirm_page(name))
+        return
+    if granted is None or credentials.signin.take(code) is None:
         too_many = credentials.wrong_tries.is_too_many(scope)
         await _refuse(scope, send, *(_too_many() if too_many else (401, _not_authenticated())))
         return
     cookie = credentials.signin.make_cookie(granted.token_id, is_secure=scope.get("scheme") == "https")
-    await _lead_to(scope, send, target, [(b"set-cookie", cookie.encode("ascii"))])
+    await _lead_to(send, target, [(b"set-cookie", cookie.encode("ascii"))])
 
 
-async def _lead_to(scope: Scope, send: Send, target: str, headers: list[tuple[bytes, bytes]]) -> None:
-    if not came_from_elsewhere(scope):
-        await answer(send, 303, b"", b"text/plain", headers=[*headers, (b"location", target.encode("ascii"))])
-        return
-    # Followed from another site's page, a redirect would leave the strict cookie out; our own page's refresh does not.
-    page = f'<!doctype html><title>Runyard</title><meta http-equiv="refresh" content="0;url={escape(target)}">'
-    await answer(send, 200, page.encode(), b"text/html; charset=utf-8", headers=headers)
+async def _lead_to(send: Send, target: str, headers: list[tuple[bytes, bytes]]) -> None:
+    await answer(send, 303, b"", b"text/plain", headers=[*headers, (b"location", target.encode("ascii"))])
 
 
-def _signin_help() -> bytes:
-    return (
-        b"<!doctype html><title>Runyard: sign in</title><h1>This browser is not signed in</h1>"
-        b"<p>Type <code>runyard server status</code>, or <code>runyard runs show RUN</code> for the page of one run "
-        b"(<code>runyard runs list</code> names them), on this machine and open the page that it prints. "
-        b"A link works once, for twelve hours.</p>"
-    )
+async def _show(send: Send, status: int, page: bytes) -> None:
+    policy = [(b"content-security-policy", POLICY)]
+    await answer(send, status, page, b"text/html; charset=utf-8", headers=policy, close=True)
 
 
 def _not_authenticated() -> NotAuthenticated:

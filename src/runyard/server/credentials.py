@@ -19,7 +19,7 @@ from runyard.core.users import TOKEN_PREFIX, Access
 from runyard.server.hosts import is_unix, values_of
 from runyard.server.permissions import Owner, Principal, RunPrincipal, UserPrincipal
 from runyard.server.sessions import is_ended
-from runyard.server.signin import Session, Signin
+from runyard.server.signin import Pass, Session, Signin
 from runyard.server.wrong_tries import WrongTries
 from runyard.store.base import RunStore
 
@@ -59,6 +59,13 @@ class Credentials:
 
     async def has_session(self, scope: Scope) -> bool:
         return await self._by_cookie(scope) is not None
+
+    async def find_name(self, granted: Pass) -> str | None:
+        """Return whose session a sign-in code begins; None: the owner's, who alone can have made it."""
+        if granted.token_id is None:
+            return None
+        access = await asyncio.to_thread(self._store.find_access_by_id, granted.token_id)
+        return "" if access is None else access.name
 
     async def is_still(self, scope: Scope, principal: Principal) -> bool:
         """Whether the request would be let in as the same principal now."""

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.core.errors import RunyardError
+from runyard.server.routes.pages import no_such_page
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        if error.status_code == 404 and _is_for_people(request):
+            return no_such_page()
         code, what, hint = _BY_STATUS.get(error.status_code, ("InvalidArgument", "The request cannot be read.", ""))
         return _answer(error.status_code, _plain(code, what, hint=hint), dict(error.headers or {}))
 
@@ -72,6 +75,11 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RunyardError, on_ours)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, on_validation)
+
+
+def _is_for_people(request: Request) -> bool:
+    is_page = request.method == "GET" and not request.url.path.startswith("/api/")
+    return is_page and "text/html" in request.headers.get("accept", "")
 
 
 class LastResort:

@@ -99,7 +99,14 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         if team is not None:
             outside = guard(app, names=team.names, credentials=credentials, activity=activity)
             others = Listening(team.listener, team.context, outside)
-        server = PrivateServer(guarded, unix=unix, on_ready=on_ready, is_idle=lambda: _is_idle(services), team=others)
+        server = PrivateServer(
+            guarded,
+            unix=unix,
+            on_ready=on_ready,
+            is_idle=lambda: _is_idle(services),
+            on_leave=services.news.close,
+            team=others,
+        )
         logger.info("Runyard %s serves %s on %s.", __version__, settings.home, ", ".join(services.listens_on))
         server.run([*unix.listeners, tcp])
         logger.info("Leaving: %s. Live runs go on.", server.reason)

@@ -40,7 +40,10 @@ class Listening:
 
 
 class PrivateServer(Server):
-    """Serves until `leave` is called, a signal comes, or `is_idle` says so. Requests under way are finished first."""
+    """Serves until `leave` is called, a signal comes, or `is_idle` says so. Requests under way are finished first.
+
+    `on_leave` ends those that would go on for ever.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class PrivateServer(Server):
         unix: UnixSocket,
         on_ready: Callable[[], None],
         is_idle: Callable[[], bool],
+        on_leave: Callable[[], None] = lambda: None,
         protocol: type[LimitedProtocol] = LimitedProtocol,
         team: Listening | None = None,
     ) -> None:
@@ -59,6 +63,7 @@ class PrivateServer(Server):
         self._protocol = protocol
         self._on_ready = on_ready
         self._is_idle = is_idle
+        self._on_leave = on_leave
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -96,6 +101,7 @@ class PrivateServer(Server):
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
             except asyncio.TimeoutError:
                 pass
+        self._on_leave()
 
     async def _listen_for_team(self) -> None:
         """uvicorn itself would speak TLS on all of its sockets or on none."""

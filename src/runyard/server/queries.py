@@ -4,33 +4,38 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 
 from starlette.datastructures import QueryParams
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import Filter, parse_filter
+from runyard.core.filters import Field, Filter, parse_field, parse_filter
 from runyard.core.names import check_experiment_name, check_metric_name, check_run_id
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery
+from runyard.store.changes import VIEWS, no_view
 
 MAX_LIMIT = 1000
 _CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
 _KNOWN = {
     "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
-    "order", "descending", "limit", "cursor",
+    "view", "order", "descending", "limit", "cursor",
 }  # fmt: skip
 
 
-def run_query(workspace: str, params: QueryParams) -> RunQuery:
-    """Return what the address asks for.
+def run_query(
+    workspace: str, params: QueryParams, *, also: Collection[str] = (), most: int = MAX_LIMIT, order: str = "order"
+) -> RunQuery:
+    """Return what the address asks for. `also`: parameters that the caller reads; `order`: what the order is called.
 
     Raises:
         InvalidArgument: a parameter is misspelt or cannot be read; says which and what it may be.
     """
-    unknown = sorted(set(params.keys()) - _KNOWN)
+    known = {*_KNOWN, *also}
+    unknown = sorted(set(params.keys()) - known)
     if unknown:
         raise InvalidArgument(
-            f"There is no parameter {unknown[0][:40]!r} in a list of runs.", hint=f"Known: {', '.join(sorted(_KNOWN))}."
+            f"There is no parameter {unknown[0][:40]!r} in a list of runs.", hint=f"Known: {', '.join(sorted(known))}."
         )
     experiment, parent = _text(params, "experiment"), _text(params, "parent")
     return RunQuery(
@@ -45,11 +50,27 @@ def run_query(workspace: str, params: QueryParams) -> RunQuery:
         parameters=dict(_pair(value) for value in _texts(params, "parameter")),
         metrics=[_condition(value) for value in _texts(params, "metric")],
         where=_filter(params),
-        order=_order(params),
+        view=_view(params),
+        order=_order(params, order),
         descending=_flag(params, "descending", default=True),
-        limit=_limit(params),
+        limit=_limit(params, most),
         cursor=_text(params, "cursor"),
     )
+
+
+def offset_of(params: QueryParams) -> int:
+    text = _text(params, "offset") or "0"
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidArgument(f"The parameter `offset` holds {text[:40]!r}; it is a number from 0 on.")
+    return int(text)
+
+
+def fields_of(params: QueryParams, key: str, *, most: int) -> list[Field]:
+    """Return the fields that a parameter names, which may be repeated."""
+    found = [parse_field(text) for text in _texts(params, key)]
+    if len(found) > most:
+        raise InvalidArgument(f"The parameter `{key}` is given {len(found)} times; {most} is the most.")
+    return found
 
 
 def _texts(params: QueryParams, key: str) -> list[str]:
@@ -109,17 +130,22 @@ def _filter(params: QueryParams) -> Filter | None:
     return None if text is None else parse_filter(text)
 
 
-def _order(params: QueryParams) -> str:
-    order = _text(params, "order") or "created"
-    if order == "created":
-        return order
-    if not order.startswith("metrics."):
-        raise InvalidArgument(f"Runs cannot be ordered by {order[:80]!r}.", hint="Known: created, metrics.<name>.")
-    return f"metrics.{check_metric_name(order[len('metrics.') :])}"
+def _view(params: QueryParams) -> str:
+    view = _text(params, "view") or "active"
+    if view not in VIEWS:
+        raise no_view(view)
+    return view
 
 
-def _limit(params: QueryParams) -> int:
+def _order(params: QueryParams, key: str) -> str:
+    field = parse_field(_text(params, key) or "created")
+    if field.name == "metrics":
+        check_metric_name(field.key)
+    return field.title
+
+
+def _limit(params: QueryParams, most: int) -> int:
     text = _text(params, "limit") or "100"
-    if not (text.isascii() and text.isdigit() and len(text) < 10) or not 1 <= int(text) <= MAX_LIMIT:
-        raise InvalidArgument(f"The parameter `limit` holds {text[:40]!r}; it is 1 to {MAX_LIMIT}.")
+    if not (text.isascii() and text.isdigit() and len(text) < 10) or not 1 <= int(text) <= most:
+        raise InvalidArgument(f"The parameter `limit` holds {text[:40]!r}; it is 1 to {most}.")
     return int(text)

@@ -11,10 +11,11 @@ from runyard.core.errors import RunyardError
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-# No script but our own files, nothing from elsewhere, and no page around ours.
+# No script but our own files, nothing from elsewhere, no page around ours, and no text that becomes markup.
 PAGE_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _ALWAYS = (
     (b"x-content-type-options", b"nosniff"),

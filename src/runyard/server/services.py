@@ -21,8 +21,11 @@ from runyard.engine.engine import Engine
 from runyard.server.collecting import Collecting
 from runyard.server.growth import Growth
 from runyard.server.idle import Activity
+from runyard.server.line_index import LineIndexes
+from runyard.server.news import News
 from runyard.server.reach import Reach
 from runyard.server.vault import Vault
+from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
 
@@ -45,16 +48,19 @@ class Services:
     activity: Activity
     growth: Growth
     nodes: Growth  # nodes of a run that wait for news from each other
+    news: News
     reach: Reach
     collecting: Collecting
     vault: Vault
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
+    line_indexes: LineIndexes = field(default_factory=LineIndexes)
     started_at: datetime = field(default_factory=lambda: datetime.now(timezone.utc))
 
     def close(self) -> None:
         """Stop the engine, let go of spare supervisors and close the store. Started runs go on."""
+        self.news.close()
         self.collecting.stop()
         self.engine.stop()
         self.store.close()
@@ -78,12 +84,23 @@ def open_services(
     tests.
     """
     server_folder(settings.home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    opened = store if store is not None else open_store(database_file(settings.home))
+    bare = store if store is not None else open_store(database_file(settings.home))
+    news = News(lambda run_id: _workspace_of(bare, run_id))
+    opened = watched(bare, news)
     artifacts = FilesystemStore(artifact_folder(settings.home))
     content = ContentStore(artifacts, opened)
     content.clean()
     collecting = Collecting(opened, content, Collector(content, artifacts, opened))
     growth, nodes = Growth(), Growth()
+
+    def on_change(run_id: str) -> None:
+        growth.notify(run_id)
+        news.tell(run_id, "status")
+
+    def on_log(run_id: str) -> None:
+        growth.notify(run_id)
+        news.tell(run_id, "log")
+
     engine = Engine(
         settings=settings,
         store=opened,
@@ -91,7 +108,8 @@ def open_services(
         backends=backends,
         address=address,
         node_address=node_address,
-        on_change=growth.notify,
+        on_change=on_change,
+        on_log=on_log,
         on_node=nodes.notify,
         hold_snapshot=content.hold_snapshot,
         on_delete=collecting.note,
@@ -107,6 +125,7 @@ def open_services(
         activity=activity or Activity(),
         growth=growth,
         nodes=nodes,
+        news=news,
         reach=Reach(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
@@ -118,6 +137,11 @@ def open_services(
     engine.start()
     collecting.start()
     return services
+
+
+def _workspace_of(store: RunStore, run_id: str) -> str | None:
+    run = store.find_run(run_id) or store.find_hidden(run_id)  # a list is other when a run was deleted
+    return None if run is None else run.workspace
 
 
 def _server_id(store: RunStore) -> str:

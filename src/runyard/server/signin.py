@@ -51,6 +51,7 @@ class Signin:
         self._key = hashlib.sha256(b"runyard cookie\0" + token.encode()).digest()
         self._clock = clock
         self._codes: dict[bytes, tuple[float, Pass]] = {}
+        self._ended: set[str] = set()
 
     def make_path(self, next_path: str, token_id: int | None = None) -> str:
         """Return a path that signs in whoever opens it first, within twelve hours, and leads on to `next_path`.
@@ -65,6 +66,11 @@ class Signin:
         code = urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
         self._codes[_digest(code)] = (self._clock() + CODE_S, Pass(token_id))
         return f"{SIGNIN_PREFIX}{code}?next={quote(local, safe='')}"
+
+    def find(self, code: str) -> Pass | None:
+        """Return what a code is good for, and leave it good."""
+        until, found = self._codes.get(_digest(code), (0.0, None)) if len(code) == _CODE_LENGTH else (0.0, None)
+        return found if self._clock() <= until else None
 
     def take(self, code: str) -> Pass | None:
         """Use a code up; None when it was not good."""
@@ -83,13 +89,17 @@ class Signin:
         """Return the `Set-Cookie` header's value that takes the cookie away."""
         return self._cookie("", 0)
 
+    def end(self, session: Session) -> None:
+        """Have the session's cookie be no good from this moment; the store keeps it so over restarts."""
+        self._ended.add(session.nonce)
+
     def find_session(self, value: str) -> Session | None:
         """Return the session that a cookie's value names, when we made it and it has not expired."""
         text, _, signature = value.rpartition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode("utf-8", "replace")):
             return None
         until, nonce, *token_id = text.split(".")
-        if float(until) <= self._clock():
+        if float(until) <= self._clock() or nonce in self._ended:
             return None
         return Session(nonce, float(until), int(token_id[0]) if token_id else None)
 

@@ -48,6 +48,7 @@ def sign_out(request: Request) -> Response:
             hint="`runyard users rotate NAME` ends a user's tokens.",
         )
     end_session(call.services.store, session, now=time.time())
+    request.app.state.signin.end(session)
     answer = json_answer({"signed_out": True})
     answer.headers["set-cookie"] = request.app.state.signin.make_end()
     return answer

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runyard.core.filters import Filter
+from runyard.core.filters import Field, Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.core.users import Access, User
@@ -41,7 +42,8 @@ class RunQuery:
     parameters: Mapping[str, str | None] = field(default_factory=dict)
     metrics: Sequence[MetricCondition] = ()
     where: Filter | None = None  # beside the conditions above
-    order: str = "created"  # "created" or "metrics.<name>"; runs without that metric come last
+    view: str = "active"  # "active", "archived", "all" (both), or "deleted": those that can be restored
+    order: str = "created"  # a field of core.filters: numbers before texts, runs without the field last
     descending: bool = True
     limit: int = 100
     cursor: str | None = None  # from the page before
@@ -57,6 +59,63 @@ class References:
 class RunPage:
     runs: list[Run]
     next: str | None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A run as one line of a table: what is short of it, and a value for each column that was asked for."""
+
+    id: str
+    number: int
+    experiment: str
+    display_name: str
+    status: RunStatus
+    type: str | None
+    target: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    parent_id: str | None
+    submitted_by: str
+    archived: bool
+    waits_for: str
+    error: dict[str, str] | None  # {"code", "line"}
+    values: list[Any]  # a text (of a long one its beginning), the last value of a metric, or None
+
+
+@dataclass(frozen=True)
+class RunTable:
+    total: int
+    rows: list[TableRow]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, parameter, tag or property, and how many of the runs that were looked at have it."""
+
+    field: Field
+    runs: int
+
+
+@dataclass(frozen=True)
+class Group:
+    value: str | float | None  # None: those without the field
+    count: int
+
+
+@dataclass(frozen=True)
+class Groups:
+    groups: list[Group]  # by value: numbers, then texts, then None
+    total: int  # how many groups there are
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the runs of one experiment stand."""
+
+    experiment: str
+    statuses: dict[str, int]
+    last: TableRow  # the newest
 
 
 @dataclass(frozen=True)
@@ -120,6 +179,9 @@ class Series:
     times_ns: NDArray[np.int64]  # wall clock
 
 
+STEP, TIME = "step", "time"  # what a chart may be drawn over
+
+
 @dataclass(frozen=True)
 class Chart:
     """At most `width` buckets of a numeric series, minima and maxima exact; arrays of one length."""
@@ -132,6 +194,16 @@ class Chart:
     maximum: NDArray[np.float64]
     last: NDArray[np.float64]
     count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """A scalar metric of one run, in four values. `last` is what was logged last, of any type."""
+
+    last: Any
+    minimum: float | None
+    maximum: float | None
+    count: int
 
 
 class RunStore(ABC):
@@ -224,7 +296,7 @@ class RunStore(ABC):
     def list_experiments(
         self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
     ) -> list[Experiment]:
-        """`view` is ActiveOnly, ArchivedOnly or All."""
+        """`view` is ActiveOnly, ArchivedOnly, All (both), or DeletedOnly: those that can be restored."""
 
     @abstractmethod
     def update_experiment(
@@ -238,8 +310,26 @@ class RunStore(ABC):
     ) -> Experiment: ...
 
     @abstractmethod
+    def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
+        """Hide an experiment, its runs and all below them, as `hide_run` does; return the runs' ids.
+
+        `put_experiment` and `create_run` bring the experiment back without its runs.
+
+        Raises:
+            Conflict: one of them has not ended; nothing was hidden.
+        """
+
+    @abstractmethod
+    def restore_experiment(self, workspace: str, name: str) -> list[str]:
+        """Bring back the experiment and the runs that were hidden with it; return their ids.
+
+        Raises:
+            NotFound: it was not hidden, or is gone for good.
+        """
+
+    @abstractmethod
     def delete_experiment(self, workspace: str, name: str) -> None:
-        """Delete an experiment that has no runs.
+        """Delete an experiment that has no runs, hidden or not.
 
         Raises:
             Conflict: it has some.
@@ -310,6 +400,26 @@ class RunStore(ABC):
     def list_runs(self, query: RunQuery) -> RunPage: ...
 
     @abstractmethod
+    def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
+        """Return `query.limit` runs from that place on, and how many there are in all; a cursor is passed over."""
+
+    @abstractmethod
+    def list_columns(self, query: RunQuery) -> tuple[list[Column], int]:
+        """Return what the newest runs of the query have, most used first, and how many runs were looked at."""
+
+    @abstractmethod
+    def group_runs(self, query: RunQuery, by: Field, *, limit: int = 1000) -> Groups:
+        """Return the first `limit` values that a field has in the runs of the query, with how many runs have each.
+
+        Raises:
+            InvalidArgument: it is `created` or `duration`.
+        """
+
+    @abstractmethod
+    def count_by_experiment(self, query: RunQuery) -> list[Tally]:
+        """Return how the runs of the query stand, for each experiment that has some."""
+
+    @abstractmethod
     def list_unfinished(self) -> list[Run]:
         """Runs of all workspaces whose status is not terminal, oldest first."""
 
@@ -365,6 +475,7 @@ class RunStore(ABC):
         warnings_add: Sequence[Mapping[str, Any]] = (),
         environment: Mapping[str, Any] | None = None,
         snapshot: tuple[str, str] | None = None,
+        archived: bool | None = None,
     ) -> Run:
         """Change what may change. `snapshot` is (id, root tree).
 
@@ -373,8 +484,54 @@ class RunStore(ABC):
         """
 
     @abstractmethod
+    def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
+        """Hide a finished run and its descendants: every call answers as if they were gone; return their ids.
+
+        Their ids and keys stay taken, and the content they refer to stays in use, until they are deleted.
+
+        Raises:
+            Conflict: one of them has not ended; none was hidden.
+        """
+
+    @abstractmethod
+    def restore_run(self, run_id: str) -> list[str]:
+        """Bring back a hidden run, what was hidden with it below it, and its experiment; return the runs' ids.
+
+        Raises:
+            NotFound: it was not hidden, or is gone for good.
+            Conflict: the run above it is hidden.
+        """
+
+    @abstractmethod
+    def find_hidden(self, run_id: str) -> Run | None: ...
+
+    @abstractmethod
+    def list_family(self, run_id: str) -> list[str]:
+        """Return the ids of a run and its descendants, hidden or not; none for an unknown id."""
+
+    @abstractmethod
+    def find_next_purge(self) -> datetime | None:
+        """Return when the first of what is hidden is to be deleted."""
+
+    @abstractmethod
+    def list_purges(self, now: datetime) -> list[str]:
+        """Return hidden runs whose time has come, at most a thousand."""
+
+    @abstractmethod
+    def purge_run(self, run_id: str, now: datetime) -> list[str]:
+        """Delete a run and its descendants as `delete_run`, if they are hidden and their time has come.
+
+        Else nothing is done, as when somebody restored it a moment ago. Returns the ids of those deleted.
+        """
+
+    @abstractmethod
+    def purge_experiments(self, now: datetime) -> None:
+        """Delete hidden experiments without runs whose time has come."""
+
+    @abstractmethod
     def delete_run(self, run_id: str) -> list[str]:
-        """Delete a finished run and its descendants with their metrics, file names and tokens; return their ids.
+        """Delete a finished run, hidden or not, and its descendants with their metrics, file names and tokens; return
+        their ids.
 
         Numbers are not given again.
 
@@ -413,6 +570,15 @@ class RunStore(ABC):
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]: ...
 
     @abstractmethod
+    def summarize_metrics(
+        self, run_ids: Sequence[str], *, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, MetricSummary]]:
+        """Return run → metric → summary of scalars, for many runs at once; without names all but the machine's own.
+
+        Runs that are not there, or logged none, are left out.
+        """
+
+    @abstractmethod
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
         """All points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
 
@@ -425,9 +591,11 @@ class RunStore(ABC):
         column: str = "",
         rank: int | None = None,
         width: int = 1000,
-        first_step: int | None = None,
-        last_step: int | None = None,
-    ) -> Chart: ...
+        x: str = STEP,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> Chart:
+        """Draw the points whose `x` (STEP, or TIME: wall clock in ns) is `first` to `last`, both included."""
 
     @abstractmethod
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:

@@ -35,9 +35,6 @@ class Blocks:
     def __len__(self) -> int:
         return len(self.count)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Blocks:
-        return Blocks(*(getattr(self, name)[chosen] for name in _FIELDS))
-
     def moved(self, *, steps: int, times: int) -> Blocks:
         return replace(
             self,
@@ -88,10 +85,17 @@ def no_blocks() -> Blocks:
 
 
 def gather(blocks: Blocks, width: int) -> Blocks:
-    """Return at most `width` blocks, each made of neighbours."""
+    """Return at most `width` blocks, each made of neighbours.
+
+    Where steps start anew, as in a second attempt, a block starts too: one over both would reach over everything.
+    """
     if len(blocks) <= width:
         return blocks
-    starts = np.arange(width, dtype=np.int64) * len(blocks) // width
+    anew = np.flatnonzero(blocks.first_step[1:] < blocks.first_step[:-1]) + 1
+    if len(anew) > width // 4:
+        anew = anew[:0]  # steps in no order at all
+    even = width - len(anew)
+    starts = np.unique(np.concatenate([np.arange(even, dtype=np.int64) * len(blocks) // even, anew]))
     ends = np.append(starts[1:], len(blocks))
     return Blocks(
         first_step=np.minimum.reduceat(blocks.first_step, starts),

@@ -7,9 +7,12 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from runyard.core.errors import Conflict, InvalidTransition, NotFound
-from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile
+from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
+from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
+
+VIEWS = ("active", "archived", "all", "deleted")  # of runs
+MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
 
 
 def made(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
@@ -79,7 +82,7 @@ def moved(
     if attempt is not None:
         _check_attempt(run, attempt)
     if status is run.status:
-        return run if waits_for is None else replace(run, waits_for=waits_for)
+        return run if waits_for is None else _waiting(run, waits_for, now)
     if expected is not None and run.status not in expected:
         raise InvalidTransition(
             f"Run `{run.id}` is {run.status.value}; it was expected to be {' or '.join(s.value for s in expected)}.",
@@ -112,7 +115,7 @@ def attempted(run: Run, *, now: datetime, waits_for: str) -> Run:
         check_transition(run.id, run.status, RunStatus.QUEUED)
     counted = replace(run, attempt=run.attempt + 1)
     if run.status is RunStatus.QUEUED:
-        return replace(counted, waits_for=waits_for)
+        return _waiting(counted, waits_for, now)
     return _stamped(counted, RunStatus.QUEUED, now, error=None, waits_for=waits_for)
 
 
@@ -164,6 +167,13 @@ def updated(
     )
 
 
+def shelved(run: Run, archived: bool | None, now: datetime) -> Run:
+    """Return the run archived, or brought back; the first time that it was archived stays."""
+    if archived is None or archived == (run.archived_at is not None):
+        return run
+    return replace(run, archived_at=now if archived else None)
+
+
 def reported(
     run: Run,
     *,
@@ -201,6 +211,11 @@ def changed_experiment(
     return replace(experiment, archived_at=at, tags=tagged(experiment.tags, tags_set, tags_remove))
 
 
+def made_again(experiment: Experiment, *, now: datetime) -> Experiment:
+    """Return a deleted experiment as the new one of its name. Its id stays: deleted runs may come back into it."""
+    return replace(experiment, created_at=now, archived_at=None, tags={})
+
+
 def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
     """Return the file to store, or raise Conflict when it would replace other content and must not."""
     if old is not None and not replace_it and not _same_content(old, new):
@@ -221,8 +236,25 @@ def _stamped(run: Run, status: RunStatus, now: datetime, *, error: Mapping[str, 
         ended_at=now if status.is_terminal else run.ended_at,
         error=run.error if error is None else dict(error),
         waits_for=waits_for,
-        timeline=[*run.timeline, Phase(status, now)],
+        timeline=[*run.timeline, Phase(status, now, waits=_with_wait([], waits_for, now))],
     )
+
+
+def _waiting(run: Run, waits_for: str, now: datetime) -> Run:
+    """Return the run with what it waits for now; its present phase remembers it."""
+    if not run.timeline:
+        return replace(run, waits_for=waits_for)
+    last = run.timeline[-1]
+    phase = replace(last, waits=_with_wait(last.waits, waits_for, now))
+    return replace(run, waits_for=waits_for, timeline=[*run.timeline[:-1], phase])
+
+
+def _with_wait(waits: Sequence[Wait], text: str, now: datetime) -> list[Wait]:
+    """Add one unless it is the last already; of too many, what it waited for first and the newest stay."""
+    if not text or (waits and waits[-1].text == text):
+        return [*waits]
+    more = [*waits, Wait(text[:MOST_WAIT_TEXT], now)]
+    return more if len(more) <= MOST_WAITS else [more[0], *more[2:]]
 
 
 def _property_note(key: str, old: str, new: str) -> dict[str, Any]:
@@ -243,6 +275,42 @@ def check_ended(run: Run) -> None:
             why=f"It has not ended: its status is {run.status.value}.",
             hint=f"Cancel it (`runyard runs cancel {run.id}`), wait for its end, then delete it again.",
         )
+
+
+def is_hidden(run_id: str) -> Conflict:
+    return Conflict(
+        f"The run id `{run_id}` is taken.",
+        why="A run that was deleted has it, and can still be restored.",
+        hint=f"Submit again: a new id is made. Or free it: `runyard runs delete --now {run_id}`.",
+    )
+
+
+def not_hidden(run_id: str) -> NotFound:
+    return NotFound(
+        f"There is no deleted run `{run_id}`.",
+        why="It was not deleted, or its time to be restored is over.",
+        hint="`runyard runs list --view deleted` shows those that can be restored.",
+    )
+
+
+def parent_is_hidden(run_id: str, parent_id: str) -> Conflict:
+    return Conflict(
+        f"Run `{run_id}` cannot be restored alone.",
+        why=f"It is below `{parent_id}`, which is deleted too.",
+        hint=f"Restore that one: `runyard runs restore {parent_id}`.",
+    )
+
+
+def no_view(view: str) -> InvalidArgument:
+    return InvalidArgument(f"There is no view {view[:40]!r} of runs.", hint=f"Known: {', '.join(VIEWS)}.")
+
+
+def no_hidden_experiment(name: str) -> NotFound:
+    return NotFound(
+        f"There is no deleted experiment `{name}`.",
+        why="It was not deleted, or its time to be restored is over.",
+        hint="`runyard experiments list --deleted` shows those that can be restored.",
+    )
 
 
 def has_runs(experiment: str) -> Conflict:

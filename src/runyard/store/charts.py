@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
 from runyard.core.errors import InvalidArgument
-from runyard.store.base import Chart, Series
+from runyard.store.base import STEP, TIME, Chart, Series
 from runyard.store.blocks import Blocks, gather, of_points
 from runyard.store.chunks import Columns
 
 MAX_WIDTH = 10_000
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
-def chart_of_series(series: Series, *, width: int, first_step: int | None, last_step: int | None) -> Chart:
+@dataclass(frozen=True)
+class Window:
+    """The part of a series that is drawn: steps, or times in ns, `first` to `last`, both included."""
+
+    x: str = STEP
+    first: int | None = None
+    last: int | None = None
+
+    @property
+    def low(self) -> int:
+        return _LEAST if self.first is None else max(_LEAST, min(_MOST, self.first))
+
+    @property
+    def high(self) -> int:
+        return _MOST if self.last is None else max(_LEAST, min(_MOST, self.last))
+
+    def before(self, *, steps: int, times: int) -> Window:
+        """Return the window over points to which so much is yet to be added."""
+        shift = times if self.x == TIME else steps
+        return Window(self.x, *(None if edge is None else edge - shift for edge in (self.first, self.last)))
+
+    def cut(self, columns: Columns) -> Columns:
+        """Return the points inside."""
+        places = columns.times if self.x == TIME else columns.steps
+        chosen = (places >= self.low) & (places <= self.high)
+        if chosen.all():
+            return columns
+        assert not isinstance(columns.values, list)
+        return Columns(columns.kind, columns.values[chosen], columns.steps[chosen], columns.times[chosen])
+
+
+def chart_of_series(series: Series, window: Window, *, width: int) -> Chart:
     if isinstance(series.values, list):
         raise not_numeric(series.metric)
     columns = Columns(series.kind, series.values, series.steps, series.times_ns)
-    return to_chart(within(of_points(columns), first_step, last_step), width)
-
-
-def within(blocks: Blocks, first_step: int | None, last_step: int | None) -> Blocks:
-    """Return the blocks that lie in the range of steps as a whole."""
-    chosen = np.ones(len(blocks), dtype=np.bool_)
-    if first_step is not None:
-        chosen &= blocks.first_step >= first_step
-    if last_step is not None:
-        chosen &= blocks.last_step <= last_step
-    return blocks if chosen.all() else blocks.where(chosen)
+    return to_chart(of_points(window.cut(columns)), width)
 
 
 def to_chart(blocks: Blocks, width: int) -> Chart:

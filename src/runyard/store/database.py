@@ -25,16 +25,21 @@ class Session:
         self.connection = connection
         self.dialect = connection.dialect
         self.cursor: DBAPICursor = connection.connection.cursor()
+        self.changed: set[str] = set()  # tables that were written to
 
     def run(self, statement: Statement, **values: Any) -> int:
         """Execute and return the number of rows changed."""
         text = statement.text(self.dialect)
+        if statement.changes is not None:
+            self.changed.add(statement.changes)
         self.cursor.execute(text.sql, text.arguments(values))
         return self.cursor.rowcount
 
     def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
         if rows:
             text = statement.text(self.dialect)
+            if statement.changes is not None:
+                self.changed.add(statement.changes)
             arguments: Any = [text.arguments(row) for row in rows]
             self.cursor.executemany(text.sql, arguments)
 
@@ -58,6 +63,10 @@ class Database(ABC):
     """Opens sessions and turns the driver's failures into StoreUnavailable. Shared between threads."""
 
     engine: Engine
+
+    @abstractmethod
+    def version(self, table: str) -> int:
+        """Return a number that is another one after each transaction of this process that wrote to the table."""
 
     @abstractmethod
     def write(self, job: Callable[[Session], T]) -> T:

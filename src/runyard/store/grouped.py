@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
@@ -26,6 +27,7 @@ class GroupedDatabase(Database):
         self.engine = engine
         self.place = place
         self._writing: Connection | None = None
+        self._versions: Counter[str] = Counter()
         try:
             with self.translated(), engine.connect() as connection:
                 bring_up_to_date(connection, place, lock=self.lock_schema)
@@ -65,6 +67,10 @@ class GroupedDatabase(Database):
 
     def commit(self, session: Session) -> None:
         session.cursor.execute("COMMIT")
+        self._versions.update(session.changed)
+
+    def version(self, table: str) -> int:
+        return self._versions[table]
 
     def lost(self, error: BaseException) -> None:
         """Start over with a new connection: after a failed flush nobody knows what the old one holds."""

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from runyard.core.errors import Conflict, NotFound
+from runyard.core.filters import Field
 from runyard.core.names import make_uuid
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.core.users import Access, User
-from runyard.store.base import Chart, References, RunPage, RunQuery, RunStore, SegmentPart, Series
+from runyard.store.base import (
+    STEP,
+    Chart,
+    Column,
+    Groups,
+    MetricSummary,
+    References,
+    RunPage,
+    RunQuery,
+    RunStore,
+    RunTable,
+    SegmentPart,
+    Series,
+    Tally,
+)
 from runyard.store.changes import (
     attempted,
     changed_asset,
@@ -25,17 +41,22 @@ from runyard.store.changes import (
     fenced,
     has_experiments,
     has_runs,
+    is_hidden,
     made,
+    made_again,
     made_asset,
     moved,
     no_asset,
     reported,
+    shelved,
     updated,
     wished,
 )
-from runyard.store.charts import chart_of_series
+from runyard.store.charts import Window, chart_of_series
+from runyard.store.memory_hidden import MemoryHidden
 from runyard.store.memory_metrics import MemoryMetrics
 from runyard.store.memory_query import find_page
+from runyard.store.memory_table import count_by_experiment, group_runs, list_columns, read_table
 from runyard.store.memory_users import MemoryUsers
 
 K = TypeVar("K")
@@ -60,6 +81,7 @@ class MemoryStore(RunStore):
         self._last_versions: dict[tuple[str, str, str], int] = {}
         self._events: dict[str, list[dict[str, Any]]] = {}
         self._runs: dict[str, Run] = {}  # in order of creation
+        self._hidden = MemoryHidden(self._runs, self._experiments)
         self._keys: dict[str, str] = {}
         self._last_numbers: dict[str, int] = {}  # by experiment id
         self._metrics: dict[str, MemoryMetrics] = {}
@@ -125,21 +147,32 @@ class MemoryStore(RunStore):
     def put_experiment(self, workspace: str, name: str) -> Experiment:
         with self._lock:
             self.get_workspace(workspace)
-            new = Experiment(make_uuid(), name, workspace, self._clock())
-            return self._experiments.setdefault((workspace, name), new)
+            place, now = (workspace, name), self._clock()
+            if place in self._hidden.experiments:
+                self._hidden.experiments.remove(place)
+                self._experiments[place] = made_again(self._experiments[place], now=now)
+            return self._experiments.setdefault(place, Experiment(make_uuid(), name, workspace, now))
 
     def get_experiment(self, workspace: str, name: str) -> Experiment:
         with self._lock:
             self.get_workspace(workspace)
-            return _get(self._experiments, (workspace, name), f"There is no experiment `{name}`.")
+            found = self._hidden.find_experiment((workspace, name))
+            if found is None:
+                raise NotFound(f"There is no experiment `{name}`.")
+            return found
 
     def list_experiments(
         self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
     ) -> list[Experiment]:
         with self._lock:
             self.get_workspace(workspace)
-            found = [item for (space, _), item in sorted(self._experiments.items()) if space == workspace]
-        shown = {"ArchivedOnly": (True,), "All": (True, False)}.get(view, (False,))
+            hidden = {item: self._hidden.batches.get(item) for item in self._hidden.experiments}
+            found = [
+                replace(item, undo_until=hidden.get(place))
+                for place, item in sorted(self._experiments.items())
+                if place[0] == workspace and (place in hidden) == (view == "DeletedOnly")
+            ]
+        shown = {"ArchivedOnly": (True,), "All": (True, False), "DeletedOnly": (True, False)}.get(view, (False,))
         return [item for item in found if (item.archived_at is not None) in shown and name in (None, item.name)]
 
     def update_experiment(
@@ -159,12 +192,25 @@ class MemoryStore(RunStore):
             self._experiments[workspace, name] = new
             return new
 
+    def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
+        with self._lock:
+            self.get_experiment(workspace, name)
+            return self._hidden.hide_experiment((workspace, name), until)
+
+    def restore_experiment(self, workspace: str, name: str) -> list[str]:
+        with self._lock:
+            self.get_workspace(workspace)
+            return self._hidden.restore_experiment((workspace, name))
+
     def delete_experiment(self, workspace: str, name: str) -> None:
         with self._lock:
-            found = self.get_experiment(workspace, name)
+            self.get_workspace(workspace)
+            found = _get(self._experiments, (workspace, name), f"There is no experiment `{name}`.")
             if any(run.experiment_id == found.id for run in self._runs.values()):
                 raise has_runs(name)
             del self._experiments[workspace, name]
+            self._hidden.experiments.discard((workspace, name))
+            self._hidden.batches.pop((workspace, name), None)
 
     def delete_workspace(self, name: str) -> None:
         with self._lock:
@@ -235,8 +281,12 @@ class MemoryStore(RunStore):
             key = new.key or new.id
             if key in self._keys:
                 run = self._runs[self._keys[key]]
+                if run.id in self._hidden.runs:
+                    raise is_hidden(run.id)
                 check_same_request(run, new)
                 return run, False
+            if new.id in self._hidden.runs:
+                raise is_hidden(new.id)
             if new.id in self._runs:
                 raise Conflict(f"The run id `{new.id}` is taken.")
             parent = None if new.parent_id is None else self.get_run(new.parent_id)
@@ -251,15 +301,38 @@ class MemoryStore(RunStore):
             return run, True
 
     def get_run(self, run_id: str) -> Run:
-        return _get(self._runs, run_id, f"There is no run `{run_id}`.")
+        found = self.find_run(run_id)
+        if found is None:
+            raise NotFound(f"There is no run `{run_id}`.")
+        return found
 
     def find_run(self, run_id: str) -> Run | None:
-        return self._runs.get(run_id)
+        return self._runs.get(run_id) if run_id not in self._hidden.runs else None
 
     def list_runs(self, query: RunQuery) -> RunPage:
         with self._lock:
             self.get_workspace(query.workspace)
-            return find_page(list(self._runs.values()), self._metrics, query)
+            return find_page(self._hidden.in_view(query.view), self._metrics, query, self._clock())
+
+    def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
+        with self._lock:
+            return read_table(*self._in_view(query), columns, offset, self._clock())
+
+    def list_columns(self, query: RunQuery) -> tuple[list[Column], int]:
+        with self._lock:
+            return list_columns(*self._in_view(query), self._clock())
+
+    def group_runs(self, query: RunQuery, by: Field, *, limit: int = 1000) -> Groups:
+        with self._lock:
+            return group_runs(*self._in_view(query), by, limit, self._clock())
+
+    def count_by_experiment(self, query: RunQuery) -> list[Tally]:
+        with self._lock:
+            return count_by_experiment(*self._in_view(query), self._clock())
+
+    def _in_view(self, query: RunQuery) -> tuple[list[Run], dict[str, MemoryMetrics], RunQuery]:
+        self.get_workspace(query.workspace)
+        return self._hidden.in_view(query.view), self._metrics, query
 
     def list_unfinished(self) -> list[Run]:
         with self._lock:
@@ -317,9 +390,10 @@ class MemoryStore(RunStore):
         warnings_add: Sequence[Mapping[str, Any]] = (),
         environment: Mapping[str, Any] | None = None,
         snapshot: tuple[str, str] | None = None,
+        archived: bool | None = None,
     ) -> Run:
         def change(run: Run) -> Run:
-            return updated(
+            new = updated(
                 run,
                 tags_set=tags_set,
                 tags_remove=tags_remove,
@@ -330,18 +404,58 @@ class MemoryStore(RunStore):
                 environment=environment,
                 snapshot=snapshot,
             )
+            return shelved(new, archived, self._clock())
 
         return self._change(run_id, change)
 
+    def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
+        with self._lock:
+            return self._hidden.hide([self.get_run(run_id)], until)
+
+    def restore_run(self, run_id: str) -> list[str]:
+        with self._lock:
+            return self._hidden.restore(run_id)
+
+    def find_hidden(self, run_id: str) -> Run | None:
+        with self._lock:
+            return self._hidden.find(run_id)
+
+    def list_family(self, run_id: str) -> list[str]:
+        with self._lock:
+            return [run.id for run in self._hidden.below([self._runs[run_id]])] if run_id in self._runs else []
+
+    def find_next_purge(self) -> datetime | None:
+        with self._lock:
+            return min([*self._hidden.runs.values(), *self._hidden.batches.values()], default=None)
+
+    def list_purges(self, now: datetime) -> list[str]:
+        with self._lock:
+            return [id for id in self._runs if id in self._hidden.runs and self._hidden.runs[id] <= now]
+
+    def purge_run(self, run_id: str, now: datetime) -> list[str]:
+        with self._lock:
+            family = self._hidden.below([self._runs[run_id]]) if run_id in self._runs else []
+            times = [self._hidden.runs.get(run.id) for run in family]
+            return self.delete_run(run_id) if family and all(at is not None and at <= now for at in times) else []
+
+    def purge_experiments(self, now: datetime) -> None:
+        with self._lock:
+            for place in [place for place, at in self._hidden.batches.items() if at <= now]:
+                if place not in self._hidden.experiments:
+                    del self._hidden.batches[place]
+                elif all((run.workspace, run.experiment) != place for run in self._runs.values()):
+                    self.delete_experiment(*place)
+
     def delete_run(self, run_id: str) -> list[str]:
         with self._lock:
-            self.get_run(run_id)
-            family = [run for run in self._runs.values() if self.is_descendant(run.id, run_id)]
+            top = _get(self._runs, run_id, f"There is no run `{run_id}`.")
+            family = self._hidden.below([top])
             for run in family:
                 check_ended(run)
             ids = [run.id for run in family]
             for id in ids:
                 del self._runs[id], self._metrics[id], self._files[id]
+                self._hidden.runs.pop(id, None)
             self._keys = {key: id for key, id in self._keys.items() if id in self._runs}
             self._tokens = {key: of for key, of in self._tokens.items() if of[0] in self._runs}
             return ids
@@ -352,7 +466,8 @@ class MemoryStore(RunStore):
             self._tokens.setdefault(token_hash, (run_id, attempt))
 
     def find_token(self, token_hash: str) -> tuple[str, int] | None:
-        return self._tokens.get(token_hash)
+        found = self._tokens.get(token_hash)
+        return None if found is None or found[0] in self._hidden.runs else found
 
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
         with self._lock:
@@ -389,6 +504,13 @@ class MemoryStore(RunStore):
             self.get_run(run_id)
             return self._metrics[run_id].list_metrics(name)
 
+    def summarize_metrics(
+        self, run_ids: Sequence[str], *, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, MetricSummary]]:
+        with self._lock:
+            found = {run_id: self._metrics[run_id].summarize(names) for run_id in run_ids if self.find_run(run_id)}
+        return {run_id: summaries for run_id, summaries in found.items() if summaries}
+
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
         with self._lock:
             self.get_run(run_id)
@@ -402,13 +524,14 @@ class MemoryStore(RunStore):
         column: str = "",
         rank: int | None = None,
         width: int = 1000,
-        first_step: int | None = None,
-        last_step: int | None = None,
+        x: str = STEP,
+        first: int | None = None,
+        last: int | None = None,
     ) -> Chart:
         with self._lock:
             self.get_run(run_id)
             series = self._metrics[run_id].read_series(metric, column, rank, fill_gaps=False)
-        return chart_of_series(series, width=width, first_step=first_step, last_step=last_step)
+        return chart_of_series(series, Window(x, first, last), width=width)
 
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
         with self._lock:

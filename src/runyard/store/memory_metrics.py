@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.arrivals import ARTIFACT, ROWS, TABLE, Arrivals, SeriesKey, accept, to_marks
-from runyard.store.base import SegmentPart, Series
+from runyard.store.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
+from runyard.store.base import MetricSummary, SegmentPart, Series
 from runyard.store.chunks import concatenate
 from runyard.store.merging import Piece, fill, merge
 from runyard.store.summaries import Summary, combine, summarize
@@ -48,6 +49,15 @@ class MemoryMetrics:
     def list_metrics(self, name: str | None) -> list[MetricInfo]:
         wanted = None if name is None else clean(name)
         return [self._info(metric, kind) for metric, kind in self.kinds.items() if wanted in (None, metric)]
+
+    def summarize(self, names: Sequence[str] | None) -> dict[str, MetricSummary]:
+        wanted = None if names is None else {clean(name) for name in names}
+        return {
+            name: MetricSummary(found.last_value, found.minimum, found.maximum, found.count)
+            for (name, column), found in self.summaries.items()
+            if found is not None and column == "" and self.kinds[name] == SCALAR
+            if (not is_system_metric(name) if wanted is None else name in wanted)
+        }
 
     def read_series(self, metric: str, column: str, rank: int | None, *, fill_gaps: bool = True) -> Series:
         name, kind = clean(metric), self.kinds.get(clean(metric))

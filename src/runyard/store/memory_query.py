@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import OPERATORS, PRESENT, Comparison, find_number, holds
+from runyard.core.filters import OPERATORS, PRESENT, Comparison, Field, find_number, holds, parse_field
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.memory_metrics import MemoryMetrics
@@ -13,16 +14,19 @@ from runyard.store.memory_metrics import MemoryMetrics
 LABELS = {"tags": "tags", "properties": "properties", "params": "parameters"}  # field of a filter → field of Run
 
 
-def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> RunPage:
+def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> RunPage:
     """Return a page of `runs`, which come in order of creation."""
-    found = [run for run in runs if _matches(run, metrics[run.id], query)]
-    found = _ordered(found, metrics, query)
+    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
     start = _start(found, query.cursor)
     end = start + max(1, query.limit)
     return RunPage(found[start:end], found[end - 1].id if end < len(found) else None)
 
 
-def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery) -> bool:
+def find_runs(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+    return [run for run in runs if _matches(run, metrics[run.id], query, now)]
+
+
+def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery, now: datetime) -> bool:
     kept = query.include_children or run.parent_id is None
     if query.parent_id is not None:
         kept = run.parent_id == query.parent_id
@@ -36,7 +40,7 @@ def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery) -> bool:
         and _has(run.properties, query.properties)
         and _has(run.parameters, query.parameters)
         and all(_holds(metrics, condition) for condition in query.metrics)
-        and (query.where is None or holds(query.where, lambda one: _fits(run, metrics, one)))
+        and (query.where is None or holds(query.where, lambda one: _fits(run, metrics, one, now)))
     )
 
 
@@ -52,26 +56,30 @@ def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
     return last is not None and bool(compare(last, condition.value))
 
 
-def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> bool:
-    found = _value(run, metrics, wanted)
+def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison, now: datetime) -> bool:
+    found = value_of(run, metrics, Field(wanted.field, wanted.key), now)
+    if wanted.op == PRESENT:
+        return found is not None and (found != "" or wanted.field in LABELS)
     if wanted.field in LABELS and isinstance(wanted.value, float):
         found = find_number(str(found))
-    return found is not None and (wanted.op == PRESENT or bool(OPERATORS[wanted.op](found, wanted.value)))
+    return found is not None and bool(OPERATORS[wanted.op](found, wanted.value))
 
 
-def _value(run: Run, metrics: MemoryMetrics, wanted: Comparison) -> object:
-    if wanted.field == "metrics":
-        return _last(metrics, wanted.key)
-    if wanted.field in LABELS:
-        labels: Mapping[str, str | None] = getattr(run, LABELS[wanted.field])
-        return (labels[wanted.key] or "") if wanted.key in labels else None
+def value_of(run: Run, metrics: MemoryMetrics, field: Field, now: datetime) -> object:
+    if field.name == "metrics":
+        return _last(metrics, field.key)
+    if field.name in LABELS:
+        labels: Mapping[str, str | None] = getattr(run, LABELS[field.name])
+        return (labels[field.key] or "") if field.key in labels else None
     fields: dict[str, object] = {
         "name": run.display_name,
         "created": run.created_at,
         "status": run.status.value,
         "target": run.spec.target,
+        "user": run.submitted_by,
+        "duration": None if run.started_at is None else ((run.ended_at or now) - run.started_at).total_seconds(),
     }
-    return fields[wanted.field] if wanted.field in fields else getattr(run, wanted.field)
+    return fields[field.name] if field.name in fields else getattr(run, field.name)
 
 
 def _last(metrics: MemoryMetrics, name: str) -> float | None:
@@ -79,17 +87,22 @@ def _last(metrics: MemoryMetrics, name: str) -> float | None:
     return None if summary is None else summary.last
 
 
-def _ordered(runs: list[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery) -> list[Run]:
+def ordered(runs: list[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+    """Return the runs by a field: numbers before texts, those without it last, whatever the direction."""
     newest = runs[::-1] if query.descending else runs
-    if query.order == "created":
+    by = parse_field(query.order)
+    if by.name == "created":
         return newest
-    prefix, _, name = query.order.partition(".")
-    if prefix != "metrics" or not name:
-        raise InvalidArgument(f"Runs cannot be ordered by {query.order!r}.")
-    lasts = {run.id: _last(metrics[run.id], name) for run in runs}
-    having = [run for run in newest if lasts[run.id] is not None]
-    having.sort(key=lambda run: lasts[run.id] or 0.0, reverse=query.descending)
-    return having + [run for run in newest if lasts[run.id] is None]
+    found = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
+    numbers = {id: value for id, value in found.items() if isinstance(value, (int, float))}
+    texts = {id: value for id, value in found.items() if isinstance(value, str) and (value or by.name in LABELS)}
+    if by.name in LABELS:
+        numbers = {id: number for id, value in texts.items() if (number := find_number(value)) is not None}
+    having = [run for run in newest if run.id in numbers]
+    having.sort(key=lambda run: numbers[run.id], reverse=query.descending)
+    worded = [run for run in newest if run.id in texts and run.id not in numbers]
+    worded.sort(key=lambda run: texts[run.id], reverse=query.descending)
+    return having + worded + [run for run in newest if run.id not in numbers and run.id not in texts]
 
 
 def _start(runs: Sequence[Run], cursor: str | None) -> int:

@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0005"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISION = "0007"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -58,9 +58,10 @@ experiments = Table(
     Column("id", Id, primary_key=True),
     Column("workspace_id", Id, ForeignKey("workspaces.id"), nullable=False),
     Column("name", Text, nullable=False),
-    Column("archived", Integer, nullable=False),
+    Column("archived", Integer, nullable=False),  # 2: deleted
     Column("last_number", BigInteger, nullable=False),
     Column("document", Text, nullable=False),
+    Column("purge_us", BigInteger),  # what was deleted with it goes for good then
     UniqueConstraint("workspace_id", "name"),
 )
 
@@ -87,6 +88,9 @@ asset_versions = Table(
     sqlite_with_rowid=False,
 )
 
+# A deleted run has `purge_us`, when its rows and bytes go for good; until then it is as if gone. The last two columns
+# are in the indexes that pages are read along, so that runs which are not shown cost no look at their row.
+_IS_DELETED = text("purge_us IS NOT NULL")
 runs = Table(
     "runs",
     metadata,
@@ -100,20 +104,31 @@ runs = Table(
     Column("status", Text, nullable=False),
     Column("finished", Integer, nullable=False),
     Column("type", Text),
-    Column("name", Text),  # these three are for searching, as the labels are
+    Column("name", Text),  # these are for searching, as the labels are
     Column("target", Text),
     Column("created_us", BigInteger),
+    Column("number", BigInteger),
+    Column("submitted_by", Text),
+    Column("started_us", BigInteger),
+    Column("ended_us", BigInteger),
     Column("document", Text, nullable=False),
-    Index(None, "workspace_id", "serial"),
-    Index(None, "workspace_id", "child", "serial"),
-    Index(None, "experiment_id", "serial"),
-    Index(None, "experiment_id", "child", "serial"),
+    Column("archived", Integer, nullable=False, server_default=text("0")),
+    Column("purge_us", BigInteger),
+    Index(None, "workspace_id", "serial", "archived", "purge_us"),
+    Index(None, "workspace_id", "child", "serial", "archived", "purge_us"),
+    Index(None, "experiment_id", "serial", "archived", "purge_us"),
+    Index(None, "experiment_id", "child", "serial", "archived", "purge_us"),
+    Index(None, "purge_us", sqlite_where=_IS_DELETED, postgresql_where=_IS_DELETED),
     Index(None, "workspace_id", "status", "serial"),
     Index(None, "parent_serial", "serial"),
     Index(None, "finished", "serial"),
     Index(None, "workspace_id", "name", "serial"),
     Index(None, "workspace_id", "target", "serial"),
     Index(None, "workspace_id", "created_us", "serial"),
+    Index(None, "workspace_id", "type", "serial"),
+    Index(None, "workspace_id", "number", "serial"),
+    Index(None, "workspace_id", "submitted_by", "serial"),
+    Index(None, "workspace_id", "started_us", "ended_us", "serial"),
     sqlite_autoincrement=True,
 )
 

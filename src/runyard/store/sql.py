@@ -8,12 +8,26 @@ from runyard.store.sql_content import SqlContent
 from runyard.store.sql_deletes import SqlDeletes
 from runyard.store.sql_events import SqlEvents
 from runyard.store.sql_files import SqlFiles
+from runyard.store.sql_hidden import SqlHidden
 from runyard.store.sql_metrics import SqlMetrics
 from runyard.store.sql_runs import SqlRuns
+from runyard.store.sql_table import SqlTables
 from runyard.store.sql_users import SqlUsers
 
 
-class SqlStore(SqlRuns, SqlDeletes, SqlMetrics, SqlFiles, SqlContent, SqlAssets, SqlEvents, SqlUsers, RunStore):
+class SqlStore(
+    SqlTables,
+    SqlRuns,
+    SqlHidden,
+    SqlDeletes,
+    SqlMetrics,
+    SqlFiles,
+    SqlContent,
+    SqlAssets,
+    SqlEvents,
+    SqlUsers,
+    RunStore,
+):
     """Keeps everything in the tables of schema.py."""
 
     def close(self) -> None:

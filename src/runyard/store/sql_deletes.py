@@ -1,8 +1,10 @@
-"""SqlStore's part that deletes: runs with all that belongs to them, and empty experiments."""
+"""SqlStore's part that deletes for good: runs with all that belongs to them, and empty experiments."""
 
 from __future__ import annotations
 
-from sqlalchemy import bindparam, delete, select
+from datetime import datetime
+
+from sqlalchemy import bindparam, delete, null, select, update
 
 from runyard.store.changes import check_ended, has_experiments, has_runs
 from runyard.store.database import Session
@@ -17,19 +19,31 @@ from runyard.store.schema import (
     workspaces,
 )
 from runyard.store.sql_rows import (
+    DELETED,
     SqlPart,
-    find_experiment_row,
-    get_run_row,
+    find_experiment_id,
     get_workspace_id,
     no_experiment,
+    no_run,
     run_of,
 )
 from runyard.store.statements import Statement
+from runyard.store.text import clean, to_microseconds
 
-_CHILDREN = Statement(
-    select(runs.c.serial, runs.c.id, runs.c.finished, runs.c.document)
-    .where(runs.c.parent_serial == bindparam("row"))
-    .order_by(runs.c.serial)
+_COLUMNS = (runs.c.serial, runs.c.id, runs.c.purge_us, runs.c.finished, runs.c.document)
+_TOP = Statement(select(*_COLUMNS).where(runs.c.id == bindparam("run_id")).with_for_update())
+_CHILDREN = Statement(select(*_COLUMNS).where(runs.c.parent_serial == bindparam("row")).order_by(runs.c.serial))
+_FREE_EXPERIMENTS = Statement(
+    update(experiments)
+    .where(experiments.c.purge_us <= bindparam("now"), experiments.c.archived != DELETED)
+    .values(purge_us=null())
+)
+_PURGE_EXPERIMENTS = Statement(
+    delete(experiments).where(
+        experiments.c.purge_us <= bindparam("now"),
+        experiments.c.archived == DELETED,
+        experiments.c.id.not_in(select(runs.c.experiment_id)),
+    )
 )
 _SERIES = Statement(
     select(series.c.id)
@@ -51,14 +65,25 @@ class SqlDeletes(SqlPart):
     def delete_run(self, run_id: str) -> list[str]:
         return self._database.write(lambda session: _delete_family(session, run_id))
 
+    def purge_run(self, run_id: str, now: datetime) -> list[str]:
+        due = to_microseconds(now)
+        return self._database.write(lambda session: _delete_family(session, run_id, due=due))
+
+    def purge_experiments(self, now: datetime) -> None:
+        def purge(session: Session) -> None:
+            session.run(_FREE_EXPERIMENTS, now=to_microseconds(now))
+            session.run(_PURGE_EXPERIMENTS, now=to_microseconds(now))
+
+        self._database.write(purge)
+
     def delete_experiment(self, workspace: str, name: str) -> None:
         def remove(session: Session) -> None:
-            found = find_experiment_row(session, get_workspace_id(session, workspace), name, to_change=True)
-            if found is None:
+            row = find_experiment_id(session, get_workspace_id(session, workspace), name)
+            if row is None:
                 raise no_experiment(workspace, name)
-            if session.one(_ONE_RUN, row=found[0]) is not None:
+            if session.one(_ONE_RUN, row=row) is not None:
                 raise has_runs(name)
-            session.run(_DELETE_EXPERIMENT, row=found[0])
+            session.run(_DELETE_EXPERIMENT, row=row)
 
         self._database.write(remove)
 
@@ -73,18 +98,21 @@ class SqlDeletes(SqlPart):
         self._database.write(remove)
 
 
-def _delete_family(session: Session, run_id: str) -> list[str]:
-    top = get_run_row(session, run_id, to_change=True)
-    check_ended(top.run)
-    family = [(top.serial, run_id)]
-    for serial, _ in family:  # grows while it is walked: children of children follow
-        for child, child_id, finished, document in session.all(_CHILDREN, row=serial):
-            if not finished:
-                check_ended(run_of(document))
-            family.append((child, child_id))
-    for serial, _ in reversed(family):  # a run must outlive its children's references to it
-        _delete_run(session, serial)
-    return [id for _, id in family]
+def _delete_family(session: Session, run_id: str, *, due: int | None = None) -> list[str]:
+    """Delete a run and all below it; with `due` only if all of them are hidden until then at the latest."""
+    family = session.all(_TOP, run_id=clean(run_id))
+    if not family and due is None:
+        raise no_run(run_id)
+    for row in family:  # grows while it is walked: children of children follow
+        family += session.all(_CHILDREN, row=row[0])
+    for _, _, purge_us, finished, document in family:
+        if due is not None and (purge_us is None or purge_us > due):
+            return []
+        if not finished:
+            check_ended(run_of(document))
+    for row in reversed(family):  # a run must outlive its children's references to it
+        _delete_run(session, row[0])
+    return [row[1] for row in family]
 
 
 def _delete_run(session: Session, serial: int) -> None:

@@ -20,7 +20,7 @@ _COLUMNS = {"name": runs.c.name, "target": runs.c.target}
 
 
 def filter_condition(wanted: Filter) -> Condition:
-    """Return the condition, never NULL, so that `not` turns it round."""
+    """Return the condition, never NULL, so that `not` turns it round. `duration` is for sql_table.py to answer."""
     if isinstance(wanted, Comparison):
         return _comparison(wanted)
     if isinstance(wanted, Negation):
@@ -94,9 +94,11 @@ def _column(field: str) -> Any:
     # An index of its own would win on paper and lose here.
     columns = {
         "status": runs.c.status + "",
-        "type": runs.c.type,
+        "type": runs.c.type + "",
         "target": runs.c.target + "",
         "name": runs.c.name + "",
+        "user": runs.c.submitted_by + "",
+        "number": runs.c.number + 0,
         "created": runs.c.created_us + 0,
     }
     return columns[field]
@@ -104,6 +106,10 @@ def _column(field: str) -> Any:
 
 def _compared(column: Any, one: Comparison) -> Condition:
     value = one.value
-    as_text = clean if one.field == "type" else indexed
-    wanted = to_microseconds(value) if isinstance(value, datetime) else as_text(str(value))
-    return and_(column.is_not(None), OPERATORS[one.op](column, wanted))
+    if one.op == PRESENT:
+        return and_(column.is_not(None), column != "")
+    if isinstance(value, datetime):
+        value = to_microseconds(value)
+    elif not isinstance(value, float):
+        value = indexed(str(value))
+    return and_(column.is_not(None), OPERATORS[one.op](column, value))

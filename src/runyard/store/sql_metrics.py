@@ -8,9 +8,11 @@ from typing import Any
 
 from sqlalchemy import bindparam, select
 
+from runyard.core.names import SYSTEM_METRICS
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import Chart, SegmentPart, Series
-from runyard.store.schema import run_metrics, segments, series
+from runyard.store.base import STEP, Chart, MetricSummary, SegmentPart, Series
+from runyard.store.database import Session
+from runyard.store.schema import run_metrics, runs, segments, series
 from runyard.store.sql_rows import SqlPart, get_serial
 from runyard.store.statements import Statement
 from runyard.store.text import clean, load
@@ -50,6 +52,8 @@ _RANKS = Statement(
     .order_by(series.c.server, series.c.rank)
 )
 
+_SUMMARIES = 500  # runs of one statement
+
 
 class SqlMetrics(SqlPart):
     def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
@@ -81,6 +85,17 @@ class SqlMetrics(SqlPart):
         grouped = [list(group) for _, group in groupby(rows, key=lambda row: row[1])]
         return [_info(group, ranks) for group in grouped if wanted in (None, group[0][1])]
 
+    def summarize_metrics(
+        self, run_ids: Sequence[str], *, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, MetricSummary]]:
+        found: dict[str, dict[str, MetricSummary]] = {}
+        with self._database.reading() as session:
+            for start in range(0, len(run_ids), _SUMMARIES):
+                for row in _summaries(session, run_ids[start : start + _SUMMARIES], names):
+                    last = None if row[2] is None else load(row[2])
+                    found.setdefault(row[0], {})[row[1]] = MetricSummary(last, row[3], row[4], row[5])
+        return found
+
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
         from runyard.store.sql_series import read_series  # loads numpy
 
@@ -95,22 +110,28 @@ class SqlMetrics(SqlPart):
         column: str = "",
         rank: int | None = None,
         width: int = 1000,
-        first_step: int | None = None,
-        last_step: int | None = None,
+        x: str = STEP,
+        first: int | None = None,
+        last: int | None = None,
     ) -> Chart:
-        from runyard.store.sql_series import chart  # loads numpy
+        from runyard.store.charts import Window  # loads numpy, as does this:
+        from runyard.store.sql_series import chart
 
         with self._database.reading() as session:
-            return chart(
-                session,
-                run_id,
-                metric,
-                column=column,
-                rank=rank,
-                width=width,
-                first_step=first_step,
-                last_step=last_step,
-            )
+            return chart(session, run_id, metric, column=column, rank=rank, width=width, window=Window(x, first, last))
+
+
+def _summaries(session: Session, run_ids: Sequence[str], names: Sequence[str] | None) -> Sequence[Any]:
+    m = run_metrics.c
+    wanted = ~m.name.startswith(SYSTEM_METRICS, autoescape=True)
+    if names is not None:
+        wanted = m.name.in_([clean(name) for name in names])
+    return session.select(
+        select(runs.c.id, m.name, m.last_value, m.minimum, m.maximum, m.count)
+        .join_from(runs, run_metrics, m.run_serial == runs.c.serial)
+        .where(runs.c.id.in_(run_ids), runs.c.purge_us.is_(None), m.column == "", m.kind == "scalar", wanted)
+        .order_by(m.id)
+    )
 
 
 def _info(rows: list[Any], ranks: dict[int, list[int]]) -> MetricInfo:

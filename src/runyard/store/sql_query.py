@@ -17,11 +17,12 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.filters import OPERATORS
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
+from runyard.store.changes import no_view
 from runyard.store.database import MAX_PARAMETERS, Session
 from runyard.store.schema import run_labels, run_metrics, runs
 from runyard.store.sql_filter import filter_condition, metric_conditions, narrow_by_filter, span_of_times
-from runyard.store.sql_rows import find_experiment_row, find_run_row, get_workspace_id, run_of
-from runyard.store.text import clean, indexed
+from runyard.store.sql_rows import find_experiment_id, find_run_row, get_workspace_id, run_of
+from runyard.store.text import clean, from_microseconds, indexed
 
 FEW = MAX_PARAMETERS
 MAX_PAGE = 1_000_000
@@ -47,27 +48,23 @@ class _Scope:
 
 
 def find_page(session: Session, query: RunQuery) -> RunPage:
+    """Return a page in order of creation, or of a metric; sql_table.py knows the other orders."""
     query = replace(query, metrics=[*query.metrics, *metric_conditions(query.where)])
     scope = _look_up(session, query)
     if scope is None or (scope.few is not None and not scope.few):
         return RunPage([], None)
     if query.order == "created":
         return _by_creation(session, scope, query.cursor)
-    if query.order.startswith(METRIC_ORDER):
-        return _by_metric(session, scope, clean(query.order[len(METRIC_ORDER) :]))
-    raise InvalidArgument(
-        f"Runs cannot be ordered by {query.order!r}.", hint="Use `created` or `metrics.<name>`, such as `metrics.loss`."
-    )
+    return _by_metric(session, scope, clean(query.order.removeprefix(METRIC_ORDER)))
 
 
 def _look_up(session: Session, query: RunQuery) -> _Scope | None:
     workspace_id = get_workspace_id(session, query.workspace)
     experiment_id = parent_serial = None
     if query.experiment is not None:
-        experiment = find_experiment_row(session, workspace_id, query.experiment)
-        if experiment is None:
+        experiment_id = find_experiment_id(session, workspace_id, query.experiment)
+        if experiment_id is None:
             return None
-        experiment_id = experiment[0]
     if query.parent_id is not None:
         parent = find_run_row(session, query.parent_id)
         if parent is None:
@@ -96,6 +93,8 @@ def _narrow(scope: _Scope) -> list[Select[Any]]:
     """Return a select of runs' serials for each condition that an index answers."""
     query = scope.query
     found: list[Select[Any]] = [select(run_labels.c.run_serial).where(condition) for condition in _labels(query)]
+    if query.view == "deleted":
+        found.append(select(runs.c.serial).where(runs.c.purge_us.is_not(None)))
     for wanted in query.metrics:
         if wanted.op != "!=":
             in_workspace = run_metrics.c.workspace_id == scope.workspace_id
@@ -139,7 +138,8 @@ def _select_created(
     if after is not None:
         conditions.append(runs.c.serial < after if scope.query.descending else runs.c.serial > after)
     order = runs.c.serial.desc() if scope.query.descending else runs.c.serial.asc()
-    return session.select(select(runs.c.serial, runs.c.document).where(*conditions).order_by(order).limit(limit))
+    wanted = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(*conditions)
+    return session.select(wanted.order_by(order).limit(limit))
 
 
 def _metric_page(scope: _Scope, name: str, after: tuple[int, float] | None) -> Select[Any]:
@@ -157,7 +157,8 @@ def _metric_page(scope: _Scope, name: str, after: tuple[int, float] | None) -> S
         conditions += _after(after, descending)
     conditions += _run_only(scope) + _tests(scope, skip=name)
     order = [m.last.desc(), m.run_serial.desc()] if descending else [m.last.asc(), m.run_serial.asc()]
-    joined = select(runs.c.serial, runs.c.document, m.last).join_from(run_metrics, runs, runs.c.serial == m.run_serial)
+    columns = (runs.c.serial, runs.c.document, runs.c.purge_us, m.last)
+    joined = select(*columns).join_from(run_metrics, runs, runs.c.serial == m.run_serial)
     return joined.where(*conditions).order_by(*order)
 
 
@@ -186,15 +187,26 @@ def _base(scope: _Scope) -> list[Condition]:
 
 def _run_only(scope: _Scope) -> list[Condition]:
     query = scope.query
-    conditions: list[Condition] = []
+    conditions = view_conditions(query.view)
     if scope.parent_serial is not None:
         conditions.append(_on(runs.c.parent_serial, 0 if scope.few is not None else None) == scope.parent_serial)
     if query.statuses:
         # Their index is for finding few; a page of many runs is read in order.
         conditions.append((runs.c.status + "").in_([status.value for status in query.statuses]))
     if query.type is not None:
-        conditions.append(runs.c.type == clean(query.type))
+        conditions.append(runs.c.type == indexed(query.type))
     return conditions
+
+
+def view_conditions(view: str) -> list[Condition]:
+    """Return what a view asks of the rows of `runs`."""
+    if view == "deleted":
+        return [runs.c.purge_us.is_not(None)]
+    if view == "all":
+        return [runs.c.purge_us.is_(None)]
+    if view in ("active", "archived"):
+        return [runs.c.archived == int(view == "archived"), runs.c.purge_us.is_(None)]
+    raise no_view(view)
 
 
 def _tests(scope: _Scope, *, skip: str | None) -> list[Condition]:
@@ -249,8 +261,13 @@ def _limit(scope: _Scope) -> int:
 
 
 def _page(rows: Sequence[Row[Any]], limit: int, cursor: Any) -> RunPage:
-    shown: list[Run] = [run_of(row.document) for row in rows[:limit]]
+    shown: list[Run] = [shown_run(row.document, row.purge_us) for row in rows[:limit]]
     return RunPage(shown, cursor(rows[limit - 1]) if len(rows) > limit else None)
+
+
+def shown_run(document: str, purge_us: int | None) -> Run:
+    run = run_of(document)
+    return run if purge_us is None else replace(run, undo_until=from_microseconds(purge_us))
 
 
 def _metric_cursor(row: Row[Any]) -> str:

@@ -16,16 +16,17 @@ from runyard.store.damage import Damaged
 from runyard.store.database import Database, Session
 from runyard.store.schema import experiments, run_labels, runs, workspaces
 from runyard.store.statements import Insert, Statement, Upsert
-from runyard.store.text import clean, dump, indexed, load
+from runyard.store.text import clean, dump, indexed, load, to_microseconds
 
 T = TypeVar("T")
 LABELS = {"tag": "tags", "property": "properties", "parameter": "parameters"}  # kind → field of Run
 
 _RUN_COLUMNS = (runs.c.serial, runs.c.workspace_id, runs.c.experiment_id, runs.c.child, runs.c.document)
+_NAMED = (runs.c.id == bindparam("run_id"), runs.c.purge_us.is_(None))  # a deleted run is as if gone
 # Locks the row until the end of the transaction where the database has row locks.
-_FIND_TO_CHANGE = Statement(select(*_RUN_COLUMNS).where(runs.c.id == bindparam("run_id")).with_for_update())
-_FIND = Statement(select(*_RUN_COLUMNS).where(runs.c.id == bindparam("run_id")))
-_SERIAL = Statement(select(runs.c.serial).where(runs.c.id == bindparam("run_id")))
+_FIND_TO_CHANGE = Statement(select(*_RUN_COLUMNS).where(*_NAMED).with_for_update())
+_FIND = Statement(select(*_RUN_COLUMNS).where(*_NAMED))
+_SERIAL = Statement(select(runs.c.serial).where(*_NAMED))
 _UPDATE = Statement(
     update(runs)
     .where(runs.c.serial == bindparam("row"))
@@ -33,6 +34,9 @@ _UPDATE = Statement(
         status=bindparam("new_status"),
         finished=bindparam("new_finished"),
         name=bindparam("new_name"),
+        archived=bindparam("new_archived"),
+        started_us=bindparam("new_started"),
+        ended_us=bindparam("new_ended"),
         document=bindparam("new_document"),
     )
 )
@@ -42,8 +46,10 @@ _WORKSPACE = Statement(
 _EXPERIMENT_CLAUSE = select(experiments.c.id, experiments.c.last_number, experiments.c.document).where(
     experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("experiment_name")
 )
-_EXPERIMENT = Statement(_EXPERIMENT_CLAUSE)
-_EXPERIMENT_TO_CHANGE = Statement(_EXPERIMENT_CLAUSE.with_for_update())
+_EXPERIMENT_ID = Statement(_EXPERIMENT_CLAUSE)
+DELETED = 2  # the column `archived` of an experiment
+_EXPERIMENT = Statement(_EXPERIMENT_CLAUSE.where(experiments.c.archived < DELETED))
+_EXPERIMENT_TO_CHANGE = Statement(_EXPERIMENT_CLAUSE.where(experiments.c.archived < DELETED).with_for_update())
 INSERT_LABELS = Upsert(
     run_labels,
     "run_serial",
@@ -76,6 +82,10 @@ INSERT_RUN = Insert(
     "name",
     "target",
     "created_us",
+    "number",
+    "submitted_by",
+    "started_us",
+    "ended_us",
 )
 
 
@@ -150,10 +160,17 @@ def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
         new_status=new.status.value,
         new_finished=int(new.status.is_terminal),
         new_name=indexed(new.display_name),
+        new_archived=int(new.archived_at is not None),
+        new_started=microseconds(new.started_at),
+        new_ended=microseconds(new.ended_at),
         new_document=document_of(new),
     )
     for kind, field in LABELS.items():
         _save_labels(session, serial, kind, getattr(old, field), getattr(new, field))
+
+
+def microseconds(at: datetime | None) -> int | None:
+    return None if at is None else to_microseconds(at)
 
 
 def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -188,6 +205,12 @@ def find_experiment_row(
     statement = _EXPERIMENT_TO_CHANGE if to_change else _EXPERIMENT
     row = session.one(statement, workspace=workspace_id, experiment_name=clean(name))
     return None if row is None else (int(row[0]), int(row[1]), str(row[2]))
+
+
+def find_experiment_id(session: Session, workspace_id: int, name: str) -> int | None:
+    """Return its row's id, of a deleted one too: its runs can be listed by its name."""
+    row = session.one(_EXPERIMENT_ID, workspace=workspace_id, experiment_name=clean(name))
+    return None if row is None else int(row[0])
 
 
 def no_run(run_id: str) -> NotFound:

@@ -10,11 +10,19 @@ from sqlalchemy import bindparam, or_, select, update
 from runyard.core.errors import Conflict
 from runyard.core.records import Experiment, NewRun, Run
 from runyard.core.statuses import RunStatus
-from runyard.store.base import RunPage, RunQuery
-from runyard.store.changes import attempted, check_same_request, fenced, made, moved, updated, wished
+from runyard.store.changes import (
+    attempted,
+    check_same_request,
+    fenced,
+    is_hidden,
+    made,
+    moved,
+    shelved,
+    updated,
+    wished,
+)
 from runyard.store.database import Session
 from runyard.store.schema import experiments, runs, tokens
-from runyard.store.sql_query import find_page
 from runyard.store.sql_rows import (
     INSERT_LABELS,
     INSERT_RUN,
@@ -26,6 +34,7 @@ from runyard.store.sql_rows import (
     get_run_row,
     get_serial,
     label_rows,
+    microseconds,
     record_of,
     run_of,
 )
@@ -34,7 +43,9 @@ from runyard.store.statements import Statement, Upsert
 from runyard.store.text import clean, indexed, to_microseconds
 
 _TAKEN = Statement(
-    select(runs.c.key, runs.c.document).where(or_(runs.c.key == bindparam("run_key"), runs.c.id == bindparam("run_id")))
+    select(runs.c.key, runs.c.document, runs.c.purge_us).where(
+        or_(runs.c.key == bindparam("run_key"), runs.c.id == bindparam("run_id"))
+    )
 )
 _COUNT_UP = Statement(
     update(experiments).where(experiments.c.id == bindparam("row")).values(last_number=bindparam("number"))
@@ -45,7 +56,7 @@ _PUT_TOKEN = Upsert(tokens, "token_hash", "run_serial", "attempt", keys=("token_
 _TOKEN = Statement(
     select(runs.c.id, tokens.c.attempt)
     .join_from(tokens, runs, runs.c.serial == tokens.c.run_serial)
-    .where(tokens.c.token_hash == bindparam("hash"))
+    .where(tokens.c.token_hash == bindparam("hash"), runs.c.purge_us.is_(None))
 )
 
 
@@ -61,10 +72,6 @@ class SqlRuns(SqlWorkspaces):
         with self._database.reading() as session:
             row = find_run_row(session, run_id)
         return None if row is None else row.run
-
-    def list_runs(self, query: RunQuery) -> RunPage:
-        with self._database.reading() as session:
-            return find_page(session, query)
 
     def list_unfinished(self) -> list[Run]:
         with self._database.reading() as session:
@@ -124,9 +131,12 @@ class SqlRuns(SqlWorkspaces):
         warnings_add: Sequence[Mapping[str, Any]] = (),
         environment: Mapping[str, Any] | None = None,
         snapshot: tuple[str, str] | None = None,
+        archived: bool | None = None,
     ) -> Run:
+        now = self._clock()
+
         def change(run: Run) -> Run:
-            return updated(
+            new = updated(
                 run,
                 tags_set=tags_set,
                 tags_remove=tags_remove,
@@ -137,6 +147,7 @@ class SqlRuns(SqlWorkspaces):
                 environment=environment,
                 snapshot=snapshot,
             )
+            return shelved(new, archived, now)
 
         return self._database.write(lambda session: change_run(session, run_id, change))
 
@@ -160,8 +171,10 @@ class SqlRuns(SqlWorkspaces):
     def _create(self, session: Session, new: NewRun) -> tuple[Run, bool]:
         key = clean(new.key or new.id)
         taken = session.all(_TAKEN, run_key=key, run_id=clean(new.id))
-        for found_key, document in sorted(taken, key=lambda row: row[0] != key):
+        for found_key, document, purge_us in sorted(taken, key=lambda row: row[0] != key):
             run = run_of(document)
+            if purge_us is not None:
+                raise is_hidden(run.id)
             if found_key != key:
                 raise Conflict(f"The run id `{new.id}` is taken.", hint="Submit again: a new id is made.")
             check_same_request(run, new)
@@ -192,11 +205,15 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
         child=int(parent is not None),
         status=run.status.value,
         finished=int(run.status.is_terminal),
-        type=None if run.type is None else clean(run.type),
+        type=None if run.type is None else indexed(run.type),
         document=document_of(run),
         name=indexed(run.display_name),
         target=indexed(run.spec.target),
         created_us=to_microseconds(run.created_at),
+        number=run.number,
+        submitted_by=indexed(run.submitted_by),
+        started_us=microseconds(run.started_at),
+        ended_us=microseconds(run.ended_at),
     )
     serial = get_serial(session, run.id)
     for kind, field in LABELS.items():

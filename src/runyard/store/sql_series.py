@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import bindparam, select
+from sqlalchemy import ColumnElement, bindparam, select
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.store import blocks, tails
 from runyard.store.arrivals import ARTIFACT, ROWS, TABLE
-from runyard.store.base import Chart, Series
+from runyard.store.base import STEP, TIME, Chart, Series
 from runyard.store.blocks import BLOCK_POINTS, Blocks
-from runyard.store.charts import MAX_WIDTH, chart_of_series, not_numeric, to_chart, within
+from runyard.store.charts import MAX_WIDTH, Window, chart_of_series, not_numeric, to_chart
 from runyard.store.chunks import Columns, concatenate, decode
 from runyard.store.damage import Damaged
 from runyard.store.database import Session
@@ -51,24 +51,23 @@ _SERIES = Statement(
 )
 _IN_SERIES = (metric_chunks.c.id >= bindparam("first"), metric_chunks.c.id < bindparam("end"))
 _DATA = Statement(select(metric_chunks.c.data).where(*_IN_SERIES).order_by(metric_chunks.c.id))
-_RANGE = (metric_chunks.c.last_step >= bindparam("from_step"), metric_chunks.c.first_step <= bindparam("to_step"))
-_SUMMARIES = Statement(
-    select(
-        metric_chunks.c.id,
-        metric_chunks.c.count,
-        metric_chunks.c.first_step,
-        metric_chunks.c.last_step,
-        metric_chunks.c.summary,
-    )
-    .where(*_IN_SERIES, *_RANGE)
-    .order_by(metric_chunks.c.id)
-)
-_DATA_IN_RANGE = Statement(
-    select(metric_chunks.c.id, metric_chunks.c.data).where(*_IN_SERIES, *_RANGE).order_by(metric_chunks.c.id)
-)
 _ONE_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id == bindparam("row")))
-_POINTS_IN_RANGE = Statement(select(metric_chunks.c.count).where(*_IN_SERIES, *_RANGE))
-_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+
+class _Touching:
+    """Statements about the chunks of a series that touch the range `low` to `high` of steps or of times."""
+
+    def __init__(self, first: ColumnElement[int], last: ColumnElement[int]) -> None:
+        c, touching = metric_chunks.c, (*_IN_SERIES, last >= bindparam("low"), first <= bindparam("high"))
+        self.counts = Statement(select(c.count).where(*touching))
+        self.data = Statement(select(c.data).where(*touching).order_by(c.id))
+        self.summaries = Statement(select(c.id, c.count, first, last, c.summary).where(*touching).order_by(c.id))
+
+
+_BY = {
+    STEP: _Touching(metric_chunks.c.first_step, metric_chunks.c.last_step),
+    TIME: _Touching(metric_chunks.c.first_time, metric_chunks.c.last_time),
+}
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,7 @@ def chart(
     column: str,
     rank: int | None,
     width: int,
-    first_step: int | None,
-    last_step: int | None,
+    window: Window,
 ) -> Chart:
     columns, _kind = _columns(session, run_id, metric, column)
     found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
@@ -124,10 +122,10 @@ def chart(
     if _overlap(ordered):
         # Writers that logged at the same time are few points or a curiosity; their order needs every point.
         whole = read_series(session, run_id, metric, column=column, rank=rank)
-        return chart_of_series(whole, width=width, first_step=first_step, last_step=last_step)
+        return chart_of_series(whole, window, width=width)
     width = max(1, min(width, MAX_WIDTH))
     renumber = len(ordered) > 1 and all(row.numbered for row in ordered)
-    return to_chart(_range(session, ordered, renumber, width, first_step, last_step), width)
+    return to_chart(_range(session, ordered, window, width, renumber=renumber), width)
 
 
 def _columns(session: Session, run_id: str, metric: str, column: str) -> tuple[dict[str, int], str]:
@@ -215,78 +213,65 @@ def _overlap(ordered: Sequence[_Series]) -> bool:
     return any(before.attempt == after.attempt and before.last_time >= after.first_time for before, after in pairs)
 
 
-def _range(
-    session: Session,
-    ordered: Sequence[_Series],
-    renumber: bool,
-    width: int,
-    first_step: int | None,
-    last_step: int | None,
-) -> Blocks:
-    """Return blocks of all points in the range: single points when they are few, else summaries."""
+def _range(session: Session, ordered: Sequence[_Series], window: Window, width: int, *, renumber: bool) -> Blocks:
+    """Return blocks of all points in the window: single points when they are few, else summaries."""
     parts = []
     before = 0
     for row in ordered:
-        shift = before if renumber else 0
-        window = _Window(session, row, shift, first_step, last_step)
-        parts.append(window)
+        parts.append(_Part(session, row, window, before if renumber else 0))
         before += row.count
-    points = sum(window.count_points() for window in parts)
+    points = sum(part.count_points() for part in parts)
     close = points <= width * BLOCK_POINTS
-    found = [block for window in parts for block in (window.points() if close else window.summaries())]
+    found = [block for part in parts for block in (part.points() if close else part.summaries())]
     return blocks.join_blocks(found) if found else blocks.no_blocks()
 
 
-class _Window:
-    """A range of steps of one stored series. `shift` is added to its steps, because others come before it."""
+class _Part:
+    """The part of one stored series in a window. `shift` is added to its steps, because others come before it."""
 
-    def __init__(
-        self, session: Session, row: _Series, shift: int, first_step: int | None, last_step: int | None
-    ) -> None:
+    def __init__(self, session: Session, row: _Series, window: Window, shift: int) -> None:
         self._session = session
         self._row = row
         self._shift = shift
-        low = _INT64_MIN if first_step is None else max(_INT64_MIN, min(_INT64_MAX, first_step - shift))
-        high = _INT64_MAX if last_step is None else max(_INT64_MIN, min(_INT64_MAX, last_step - shift))
-        self._low, self._high = low, high
-        self._values = {**row.ids, "from_step": low, "to_step": high}
+        self._window = window.before(steps=shift, times=row.wall_offset_ns)
+        self._asked = _BY[window.x]
+        self._values = {**row.ids, "low": self._window.low, "high": self._window.high}
 
     def count_points(self) -> int:
         tail = 0 if self._row.tail is None else BLOCK_POINTS
-        return tail + sum(int(row[0]) for row in self._session.all(_POINTS_IN_RANGE, **self._values))
+        return tail + sum(int(row[0]) for row in self._session.all(self._asked.counts, **self._values))
 
     def points(self) -> Iterator[Blocks]:
-        """Yield every point in the range, reading only the chunks that touch it."""
-        for _id, data in self._session.all(_DATA_IN_RANGE, **self._values):
-            yield self._cut(blocks.of_points(decode(data)))
-        yield from self._tail()
+        """Yield every point in the window, reading only the chunks that touch it."""
+        for (data,) in self._session.all(self._asked.data, **self._values):
+            yield self._placed(blocks.of_points(self._window.cut(decode(data))))
+        if self._row.tail is not None:
+            yield self._placed(blocks.of_points(self._window.cut(tails.unpack(self._row.tail))))
 
     def summaries(self) -> Iterator[Blocks]:
-        """Yield summaries of chunks that lie in the range as a whole, and the points of those on its edge."""
-        rows = self._session.all(_SUMMARIES, **self._values)
+        """Yield summaries of chunks that lie in the window as a whole, and of those points of the others that do."""
         whole: list[Any] = []
-        for row in rows:
-            if self._low <= row[2] and row[3] <= self._high:
-                whole.append(row)
+        low, high = self._window.low, self._window.high
+        for id, count, first, last, summary in self._session.all(self._asked.summaries, **self._values):
+            if low <= first and last <= high:
+                whole.append((summary, count))
                 continue
-            if whole:
-                yield self._from_rows(whole)
-                whole = []
-            (data,) = self._session.one(_ONE_DATA, row=row[0])
-            yield self._cut(blocks.of_points(decode(data)))
-        if whole:
-            yield self._from_rows(whole)
-        yield from self._tail()
-
-    def _from_rows(self, rows: Sequence[Any]) -> Blocks:
-        return self._placed(blocks.from_bytes([row[4] for row in rows], [row[1] for row in rows]))
-
-    def _tail(self) -> Iterator[Blocks]:
+            yield from self._from_rows(whole)
+            whole = []
+            (data,) = self._session.one(_ONE_DATA, row=id)
+            yield from self._summed_up(decode(data))
+        yield from self._from_rows(whole)
         if self._row.tail is not None:
-            yield self._cut(blocks.of_points(tails.unpack(self._row.tail)))
+            yield from self._summed_up(tails.unpack(self._row.tail))
 
-    def _cut(self, found: Blocks) -> Blocks:
-        return self._placed(within(found, self._low, self._high))
+    def _from_rows(self, rows: Sequence[Any]) -> Iterator[Blocks]:
+        if rows:
+            yield self._placed(blocks.from_bytes([row[0] for row in rows], [row[1] for row in rows]))
+
+    def _summed_up(self, columns: Columns) -> Iterator[Blocks]:
+        inside = self._window.cut(columns)
+        if len(inside):
+            yield self._placed(blocks.sum_up(inside))
 
     def _placed(self, found: Blocks) -> Blocks:
         return found.moved(steps=self._shift, times=self._row.wall_offset_ns)

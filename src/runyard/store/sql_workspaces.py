@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from sqlalchemy import bindparam, select, update
 
 from runyard.core.names import make_uuid
 from runyard.core.records import Experiment, Workspace
-from runyard.store.changes import changed_experiment
+from runyard.store.changes import changed_experiment, made_again
 from runyard.store.database import Session
 from runyard.store.schema import experiments, server_values, workspaces
 from runyard.store.sql_rows import (
+    DELETED,
     SqlPart,
     document_of,
     find_experiment_row,
@@ -22,7 +24,7 @@ from runyard.store.sql_rows import (
     record_of,
 )
 from runyard.store.statements import Insert, Statement, Upsert
-from runyard.store.text import clean
+from runyard.store.text import clean, from_microseconds
 
 _VALUE = Statement(select(server_values.c.value).where(server_values.c.key == bindparam("value_key")))
 _SET_VALUE = Upsert(server_values, "key", "value", keys=("key",), change=("value",))
@@ -30,7 +32,7 @@ _INSERT_WORKSPACE = Upsert(workspaces, "name", "document", keys=("name",))
 _WORKSPACES = Statement(select(workspaces.c.document).order_by(workspaces.c.name))
 _INSERT_EXPERIMENT = Insert(experiments, "workspace_id", "name", "archived", "last_number", "document")
 _EXPERIMENTS = Statement(
-    select(experiments.c.archived, experiments.c.name, experiments.c.document)
+    select(experiments.c.archived, experiments.c.name, experiments.c.document, experiments.c.purge_us)
     .where(experiments.c.workspace_id == bindparam("workspace"))
     .order_by(experiments.c.name)
 )
@@ -39,7 +41,16 @@ _UPDATE_EXPERIMENT = Statement(
     .where(experiments.c.id == bindparam("row"))
     .values(archived=bindparam("new_archived"), document=bindparam("new_document"))
 )
-_VIEWS = {"ActiveOnly": (0,), "ArchivedOnly": (1,), "All": (0, 1)}
+_DELETED = Statement(
+    select(experiments.c.id, experiments.c.document)
+    .where(
+        experiments.c.workspace_id == bindparam("workspace"),
+        experiments.c.name == bindparam("experiment_name"),
+        experiments.c.archived == DELETED,
+    )
+    .with_for_update()
+)
+_VIEWS = {"ActiveOnly": (0,), "ArchivedOnly": (1,), "All": (0, 1), "DeletedOnly": (DELETED,)}
 
 
 class SqlWorkspaces(SqlPart):
@@ -90,7 +101,7 @@ class SqlWorkspaces(SqlPart):
             rows = session.all(_EXPERIMENTS, workspace=get_workspace_id(session, workspace))
         shown = _VIEWS.get(view, (0,))
         wanted = [row for row in rows if row[0] in shown and name in (None, row[1])]
-        return [_experiment(row[2]) for row in wanted]
+        return [_shown(row) for row in wanted]
 
     def update_experiment(
         self,
@@ -118,6 +129,8 @@ class SqlWorkspaces(SqlPart):
         """Return the experiment's row, made now when there is none."""
         workspace_id = get_workspace_id(session, workspace)
         found = find_experiment_row(session, workspace_id, name, to_change=True)
+        if found is None and self._make_again(session, workspace_id, name):
+            found = find_experiment_row(session, workspace_id, name, to_change=True)
         if found is None:
             document = document_of(Experiment(make_uuid(), name, workspace, self._clock()))
             session.run(
@@ -131,6 +144,15 @@ class SqlWorkspaces(SqlPart):
             found = find_experiment_row(session, workspace_id, name, to_change=True)
         assert found is not None
         return found
+
+    def _make_again(self, session: Session, workspace_id: int, name: str) -> bool:
+        """Bring a deleted experiment back as a new one, without its runs, which can still be restored into it."""
+        found = session.one(_DELETED, workspace=workspace_id, experiment_name=clean(name))
+        if found is None:
+            return False
+        new = made_again(_experiment(found[1]), now=self._clock())
+        session.run(_UPDATE_EXPERIMENT, row=found[0], new_archived=0, new_document=document_of(new))
+        return True
 
 
 def _put_workspace(session: Session, workspace: Workspace) -> Workspace:
@@ -146,3 +168,9 @@ def _workspace(document: str) -> Workspace:
 
 def _experiment(document: str) -> Experiment:
     return record_of(Experiment, document)
+
+
+def _shown(row: tuple[int, str, str, int | None]) -> Experiment:
+    archived, _, document, purge_us = row
+    until = from_microseconds(purge_us) if archived == DELETED and purge_us is not None else None
+    return replace(_experiment(document), undo_until=until)

@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Table, insert
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.dml import UpdateBase as Dml
 from sqlalchemy.sql.expression import ClauseElement
 
 Arguments = tuple[Any, ...] | dict[str, Any]
@@ -23,6 +24,7 @@ class Statement:
 
     def __init__(self, clause: ClauseElement) -> None:
         self._clause = clause
+        self.changes = str(clause.table.name) if isinstance(clause, Dml) else None  # type: ignore[union-attr]  # ours are tables
         self._texts: dict[str, _Text] = {}
 
     def text(self, dialect: Dialect) -> _Text:

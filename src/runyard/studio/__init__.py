@@ -1,0 +1,1 @@
+"""The web page as it was built from `web/`; it gets its data from the HTTP API like everyone else."""

@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from runyard.core.log_errors import ABORT, GPU_MEMORY
 from runyard.supervisor.evidence import Line, Tail, find_crash, find_traceback
 from runyard.supervisor.missing_packages import explain_missing
 from runyard.supervisor.peer_errors import is_peer_error, is_timeout, tells_of_peers
@@ -21,11 +22,7 @@ _AFTER_EXCEPTION = (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL)
 _AFTER_SHELL = 128  # a shell tells of a signal by this much and its number
 _PORT = re.compile(r"address already in use|EADDRINUSE|errno:? ?98\b|could not start grpc server", re.IGNORECASE)
 _PORT_NUMBER = re.compile(r"(?:port[:= ]+|:)(\d{2,5})\b")
-_GPU_MEMORY = re.compile(r"CUDA out of memory|CUDA error: out of memory|RESOURCE_EXHAUSTED: OOM|OOM when allocating")
 _MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_alloc|killed by signal: Killed")
-_ABORT = re.compile(
-    r"terminate called|Fatal Python error|Aborted|what\(\):|MPI_ABORT|Segmentation fault", re.IGNORECASE
-)
 
 
 @dataclass(frozen=True)
@@ -120,8 +117,8 @@ def _memory(facts: _Facts) -> Optional[Cause]:
     if facts.record.get("oom"):
         text = f"User program was killed because memory ran out{_peak(facts.record)}."
         return Cause(MEMORY, text, advice, facts.evidence([]))
-    found = facts.tail.matching(_GPU_MEMORY)
-    if facts.exception and (_GPU_MEMORY.search(facts.failure) or "OutOfMemoryError" in facts.failure):
+    found = facts.tail.matching(GPU_MEMORY)
+    if facts.exception and (GPU_MEMORY.search(facts.failure) or "OutOfMemoryError" in facts.failure):
         advice = "The GPU's memory ran out: make the batch smaller, or use more GPUs."
         return Cause(MEMORY, facts.sentence(), advice, facts.evidence(found))
     if facts.exception.get("type") == "MemoryError" or (facts.record.get("code") and _MEMORY.search(facts.failure)):
@@ -138,13 +135,13 @@ def _after_the_end(facts: _Facts) -> Optional[Cause]:
         "The program itself had come to its end without an error; a library's background threads aborted while Python "
         "was shutting down. With torch: `del model, optimizer; gc.collect()` before `destroy_process_group()`."
     )
-    return Cause(AT_EXIT, facts.sentence(), advice, facts.evidence(facts.tail.matching(_ABORT)[-3:]))
+    return Cause(AT_EXIT, facts.sentence(), advice, facts.evidence(facts.tail.matching(ABORT)[-3:]))
 
 
 def _crash(facts: _Facts) -> Optional[Cause]:
     if facts.record.get("signal") not in _CRASHES or facts.died_of_exception:
         return None
-    lines = find_crash(facts.tail) or facts.tail.matching(_ABORT)[-3:]
+    lines = find_crash(facts.tail) or facts.tail.matching(ABORT)[-3:]
     return Cause(CRASH, facts.sentence(), "", facts.tail.show(lines or facts.tail.lines[-3:]), *_about_peers(facts))
 
 

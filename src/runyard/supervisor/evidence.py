@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Sequence
+
+from runyard.core.log_errors import FATAL, TRACEBACK
 
 LAST_LINES = 20
 LAST_BYTES = 65536
 COUNTED_BYTES = 256 << 20  # of a longer log the lines have no numbers: counting them would delay the end
 LONGEST_LINE = 1000
 MOST_LINES = 6
-
-_TRACEBACK = "Traceback (most recent call last):"
-_FATAL = re.compile(r"Fatal Python error: ")
 
 
 class Line(NamedTuple):
@@ -66,7 +64,7 @@ def read_tail(path: str, name: str) -> Tail:
 def find_traceback(tail: Tail, message: str) -> List[Line]:
     """Return the place and the last line of the traceback that ends with `message`; of several, the last."""
     first = message.splitlines()[0] if message else ""
-    starts = [index for index, line in enumerate(tail.lines) if _TRACEBACK in line.text]
+    starts = [index for index, line in enumerate(tail.lines) if TRACEBACK in line.text]
     for start in reversed(starts):
         end = _end_of_traceback(tail.lines, start)
         if end is not None and first in tail.lines[end].text:
@@ -78,7 +76,7 @@ def find_traceback(tail: Tail, message: str) -> List[Line]:
 def find_crash(tail: Tail) -> List[Line]:
     """Return what faulthandler said of a crash: its first line and the innermost frames of the thread that crashed."""
     for index, line in enumerate(tail.lines):
-        if _FATAL.search(line.text):
+        if FATAL.search(line.text):
             frames = [one for one in tail.lines[index + 1 : index + 12] if one.text.strip()]
             return [line, *frames[: MOST_LINES - 1]]
     return []

@@ -72,10 +72,12 @@ class Preparation:
         connection: Connection,
         umask: int,
         warn: Callable[[str, str], None],
+        doing: Callable[[str], None],
         check: Callable[[], None],
         peers: Barrier,
     ) -> None:
         self._peers = peers
+        self._doing = doing
         self._folder = folder
         self._job = job
         self._connection = connection
@@ -101,12 +103,12 @@ class Preparation:
         return [self._restore, self._bring_data, self._build, self._meet, self._plan]
 
     def _restore(self) -> None:
-        folders = _stage("finding the work folders", lambda: work_folders(self._folder, self._job))
+        folders = self._stage("finding the work folders", lambda: work_folders(self._folder, self._job))
         if len(folders) > 1:
             self._warn("work folder", "Each node works in a copy of its own; what one writes there, others do not see.")
         for work in folders:
             self._restore_to(work)
-        _stage(
+        self._stage(
             "bringing back the files of earlier attempts",
             lambda: bring_back(self._folder, self._job, self._connection, warn=self._warn, check=self._check),
         )
@@ -117,29 +119,29 @@ class Preparation:
         root = self._job.snapshot_root
         if root is not None:
             content = self._connection.client.content
-            _stage("restoring the snapshot", lambda: self._connection.insist(lambda: restore(root, content, work)))
+            self._stage("restoring the snapshot", lambda: self._connection.insist(lambda: restore(root, content, work)))
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
 
     def _bring_data(self) -> None:
-        self._data_paths = _stage("fetching the run's data", self.data.bring)
+        self._data_paths = self._stage("fetching the run's data", self.data.bring)
 
     def _build(self) -> None:
         spec = self._job.spec.environment
-        built = _stage(f"making the environment `{spec.name}`", self.environment.build)
+        built = self._stage(f"making the environment `{spec.name}`", self.environment.build)
         for warning in built.warnings:
             self._warn("environment", warning)
 
     def _meet(self) -> None:
         known = self._peers.known_ports()
         if known is None:
-            known = _stage("finding free ports", lambda: take_ports(self._job, self.ports))
+            known = self._stage("finding free ports", lambda: take_ports(self._job, self.ports))
         else:
             self.ports.hold(known)
-        self._meeting = _stage("meeting the other nodes", lambda: self._peers.meet(known))
+        self._meeting = self._stage("meeting the other nodes", lambda: self._peers.meet(known))
 
     def _plan(self) -> None:
-        plan = _stage("laying out the processes", self._layout)
+        plan = self._stage("laying out the processes", self._layout)
         cgroup = "" if "remove" in plan else self._group_name()  # an engine puts each container into one of its own
         self._folder.write("launch.json", {**plan, "umask": self._umask, "cgroup": cgroup})
 
@@ -178,11 +180,11 @@ class Preparation:
     def _group_name(self) -> str:
         return f"runyard-{self._job.cookie[:32]}"
 
-
-def _stage(name: str, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except (Unwanted, HomeGone, ReaperGone):
-        raise
-    except Exception as error:
-        raise PreparationFailed(name, error) from error
+    def _stage(self, name: str, work: Callable[[], T]) -> T:
+        self._doing(name)
+        try:
+            return work()
+        except (Unwanted, HomeGone, ReaperGone):
+            raise
+        except Exception as error:
+            raise PreparationFailed(name, error) from error

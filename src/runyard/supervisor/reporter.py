@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
 HEARTBEAT_JITTER = 0.2
+TELL_AFTER_S = 2.0  # what takes less is not worth a word
 
 
 class Reporter:
@@ -37,8 +38,10 @@ class Reporter:
         beats: bool = True,
         leads: bool = True,
         lease: Optional[Lease] = None,
+        tell_after_s: float = TELL_AFTER_S,
     ) -> None:
         self._lease = lease
+        self._tell_after_s = tell_after_s
         self._engine_gone = False
         self._leads = leads
         self._connection = connection
@@ -49,6 +52,8 @@ class Reporter:
         self._queue: List[Dict[str, Any]] = []
         self._warned: List[Dict[str, Any]] = []
         self._status = RunStatus.PREPARING
+        self._doing = self._told_doing = ""
+        self._doing_since = 0.0
         self._heard_at = time.monotonic()
         self._loop = Loop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
         self.desired: Optional[str] = None
@@ -83,7 +88,12 @@ class Reporter:
         if not self._leads:
             return
         self._status = status
+        self._doing = ""
         self._enqueue({"status": status})
+
+    def note(self, doing: str) -> None:
+        """Say what takes time in this phase. The server hears of it in place of a heartbeat: most things are quick."""
+        self._doing, self._doing_since = doing, time.monotonic()
 
     def add_environment(self, environment: Dict[str, Any]) -> None:
         self._enqueue({"status": self._status, "environment": environment})
@@ -151,5 +161,11 @@ class Reporter:
             return bool(self._queue)
 
     def _beat(self) -> None:
+        doing, lasts_s = self._doing, time.monotonic() - self._doing_since
+        if self._leads and doing and doing != self._told_doing and lasts_s >= self._tell_after_s:
+            body = {"status": self._status, "doing": doing}
+            self._connection.call(lambda: self.post(self._job.run_id, body))
+            self._told_doing = doing
+            return
         if (self._beats or self._engine_gone) and time.monotonic() - self._heard_at >= HEARTBEAT_S / 2:
             self._connection.call(self.ask)

@@ -75,6 +75,7 @@ class Supervisor:
             connection=self._courier.connection,
             umask=umask,
             warn=self._reporter.warn,
+            doing=self._reporter.note,
             check=self._go_on_or_raise,
             peers=self._peers,
         )

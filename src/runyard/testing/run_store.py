@@ -16,8 +16,10 @@ from runyard.store.base import RunStore
 from runyard.testing.run_store_assets import AssetSuite, EventSuite
 from runyard.testing.run_store_charts import ChartSuite
 from runyard.testing.run_store_deletes import DeleteSuite
+from runyard.testing.run_store_hidden import HiddenSuite
 from runyard.testing.run_store_metrics import MetricSuite
 from runyard.testing.run_store_pages import PageSuite
+from runyard.testing.run_store_table import TableSuite
 from runyard.testing.run_store_users import UserSuite
 from runyard.testing.runs import a_new_run, a_run, a_workspace
 
@@ -193,6 +195,22 @@ class RunSuite:
 
         assert store.get_run("r1").waits_for == "1 run in front"
         assert store.set_status("r1", RunStatus.RUNNING).waits_for == ""
+
+    def test_a_phase_remembers_what_was_waited_for_within_bounds(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        for at in range(30):
+            store.set_status("r1", RunStatus.QUEUED, waits_for=f"reason {at}")
+            store.set_status("r1", RunStatus.QUEUED, waits_for=f"reason {at}")
+        store.start_attempt("r1", token_hash="one", waits_for="handed over")
+        store.set_status("r1", RunStatus.PREPARING)
+        store.set_status("r1", RunStatus.PREPARING, waits_for="x" * 5000)
+        created, queued, preparing = store.get_run("r1").timeline
+
+        assert created.waits == []
+        texts = [wait.text for wait in queued.waits]
+        assert texts == ["reason 0", *(f"reason {at}" for at in range(20, 30)), "handed over"]
+        assert queued.at <= queued.waits[0].at <= queued.waits[-1].at <= preparing.at
+        assert [wait.text for wait in preparing.waits] == ["x" * 1000]
 
     def test_an_unexpected_status_or_attempt_is_refused(self, store: RunStore) -> None:
         a_run(store, "r1")
@@ -396,9 +414,11 @@ class RunStoreSuite(
     RunSuite,
     FileSuite,
     PageSuite,
+    TableSuite,
     MetricSuite,
     ChartSuite,
     DeleteSuite,
+    HiddenSuite,
     AssetSuite,
     EventSuite,
     UserSuite,

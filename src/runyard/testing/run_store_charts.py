@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from runyard.core.errors import InvalidArgument
-from runyard.store.base import Chart, Rows, RunStore
+from runyard.store.base import TIME, Chart, Rows, RunStore
 from runyard.testing.runs import Journal, a_run, points
 
 SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
@@ -50,8 +50,36 @@ class ChartSuite:
         chosen = slice(first or 0, None if last is None else last + 1)
 
         for width in (3, 50, 1000):
-            chart = store.chart("r1", "m", width=width, first_step=first, last_step=last)
+            chart = store.chart("r1", "m", width=width, first=first, last=last)
             check_exact(chart, values[chosen], np.arange(70_000)[chosen])
+
+    @pytest.mark.parametrize(("first", "last"), [(0, 40), (9_001, 60_002), (209_980, None), (None, 7)])
+    def test_a_range_of_times_is_cut_exactly(self, store: RunStore, first: int | None, last: int | None) -> None:
+        """Times are the wall clock's; each attempt has its own distance to it."""
+        a_run(store, "r1")
+        values, times = np.random.default_rng(4).normal(size=70_000), np.arange(70_000) * 3
+        Journal(store, "r1", attempt=1, writer="a", wall_offset_ns=1000).ship(
+            points("m", values[:50_000], times=range(0, 150_000, 3))
+        )
+        Journal(store, "r1", attempt=2, writer="b", wall_offset_ns=151_000).ship(
+            points("m", values[50_000:], times=range(0, 60_000, 3))
+        )
+        times[:] += 1000
+        low, high = (None if edge is None else edge + 1000 for edge in (first, last))
+        chosen = (times >= (low or 0)) & (times <= (high or 10**9))
+
+        for width in (3, 50, 1000):
+            chart = store.chart("r1", "m", width=width, x=TIME, first=low, last=high)
+            check_exact(chart, values[chosen], np.arange(70_000)[chosen])
+            assert (chart.first_time_ns[0], chart.last_time_ns[-1]) == (times[chosen][0], times[chosen][-1])
+
+    def test_the_edges_of_a_range_get_no_finer_buckets_than_its_middle(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1").ship(points("m", np.arange(70_000.0)))
+        chart = store.chart("r1", "m", width=20, first=2000, last=67_000)
+
+        assert chart.count.sum() == 65_001
+        assert chart.count.min() > 65_001 / 20 / 2
 
     def test_few_points_are_drawn_one_by_one(self, store: RunStore) -> None:
         a_run(store, "r1")
@@ -85,10 +113,21 @@ class ChartSuite:
         a_run(store, "r1")
         steps = np.random.default_rng(5).permutation(30_000)
         Journal(store, "r1").ship(points("m", steps * 1.0, steps=steps))
-        chart = store.chart("r1", "m", width=10, first_step=100, last_step=20_000)
+        chart = store.chart("r1", "m", width=10, first=100, last=20_000)
 
         assert chart.count.sum() == 19_901
         assert (chart.minimum.min(), chart.maximum.max()) == (100.0, 20_000.0)
+
+    def test_no_bucket_reaches_over_a_new_start_of_the_steps(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        for attempt, value in ((1, 1.0), (2, 2.0)):
+            journal = Journal(store, "r1", attempt=attempt, writer=f"w{attempt}")
+            journal.ship(points("m", np.full(5000, value), steps=np.arange(5000)))
+        chart = store.chart("r1", "m", width=41)
+
+        assert len(chart.count) <= 41 and chart.count.sum() == 10_000
+        assert (chart.minimum == chart.maximum).all()
+        assert (chart.last_step - chart.first_step).max() < 600
 
     def test_attempts_and_writers_are_one_line(self, store: RunStore) -> None:
         a_run(store, "r1")
@@ -106,7 +145,7 @@ class ChartSuite:
         a_run(store, "r1")
         Journal(store, "r1").ship(points("m", [1.0]))
 
-        assert len(store.chart("r1", "m", first_step=5).count) == 0
+        assert len(store.chart("r1", "m", first=5).count) == 0
 
     def test_a_tables_column_is_drawn_over_its_rows(self, store: RunStore) -> None:
         a_run(store, "r1")

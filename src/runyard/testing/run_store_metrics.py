@@ -10,7 +10,7 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.records import Mark
-from runyard.store.base import ArtifactMetric, Rows, RunStore
+from runyard.store.base import ArtifactMetric, MetricSummary, Rows, RunStore
 from runyard.testing.runs import Journal, a_run, points
 
 
@@ -85,6 +85,26 @@ class MetricSuite:
         assert (b.name, b.last) == ("b", True)
         assert store.list_metrics("r1", name="a") == [a]
         assert store.list_metrics("r1", name="none") == []
+
+    def test_metrics_of_many_runs_are_summarized_at_once(self, store: RunStore) -> None:
+        for run_id in ("r1", "r2", "bare"):
+            a_run(store, run_id)
+        Journal(store, "r1").ship(points("loss", [3.0, 1.0, 2.0]), points("word", ["a"], kind="json"))
+        Journal(store, "r1", writer="t").ship(
+            Rows("table", {"c": [1]}, [1]), ArtifactMetric("plot", "image", "p.png", 1)
+        )
+        Journal(store, "r2").ship(points("loss", [math.nan]), points("_system/cpu", [50.0]))
+        runs = ["r2", "bare", "nobody", "r1"] + [f"other{number}" for number in range(1200)]
+        found = store.summarize_metrics(runs)
+
+        assert set(found) == {"r1", "r2"} and set(found["r2"]) == {"loss"}
+        assert found["r1"] == {"loss": MetricSummary(2.0, 1.0, 3.0, 3), "word": MetricSummary("a", None, None, 1)}
+        nan = found["r2"]["loss"]
+        assert math.isnan(nan.last) and (nan.minimum, nan.maximum, nan.count) == (None, None, 1)
+        assert store.summarize_metrics(runs, names=["_system/cpu", "none"]) == {
+            "r2": {"_system/cpu": MetricSummary(50.0, 50.0, 50.0, 1)}
+        }
+        assert store.summarize_metrics([]) == {}
 
     @pytest.mark.parametrize(
         ("batches", "kind", "expected"),

@@ -1,4 +1,4 @@
-"""Deleting runs, experiments and workspaces, for good."""
+"""Deleting runs and experiments, with time to restore them; and workspaces, for good."""
 
 from __future__ import annotations
 
@@ -12,25 +12,42 @@ router = APIRouter(tags=["deletes"])
 
 
 @router.delete("/runs/{run_id}")
-def delete_run(run_id: str, request: Request) -> Response:
-    """Delete a finished run and its child runs; 409 when one has not ended."""
+def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
+    """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
     call.may("delete_run", run_id)
-    return json_answer({"deleted": call.services.engine.delete_run(run_id)})
+    return json_answer(call.services.engine.delete_run(run_id, now=now))
+
+
+@router.post("/runs/{run_id}/restore")
+def restore_run(run_id: str, request: Request) -> Response:
+    """Bring back a deleted run and what was deleted with it."""
+    call = call_of(request)
+    call.may("delete_run", run_id)
+    return json_answer({"restored": call.services.engine.restore_run(run_id)})
 
 
 @router.delete("/workspaces/{workspace}/experiments/{experiment}")
-def delete_experiment(workspace: str, experiment: str, request: Request) -> Response:
-    """Delete an experiment and all its runs; 409 when one has not ended."""
+def delete_experiment(workspace: str, experiment: str, request: Request, now: bool = False) -> Response:
+    """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
     call.may("delete_experiment")
     names = check_workspace_name(workspace), check_experiment_name(experiment)
-    return json_answer({"deleted": call.services.engine.delete_experiment(*names)})
+    return json_answer(call.services.engine.delete_experiment(*names, now=now))
+
+
+@router.post("/workspaces/{workspace}/experiments/{experiment}/restore")
+def restore_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Bring back a deleted experiment and the runs that were deleted with it."""
+    call = call_of(request)
+    call.may("delete_experiment")
+    names = check_workspace_name(workspace), check_experiment_name(experiment)
+    return json_answer({"restored": call.services.engine.restore_experiment(*names)})
 
 
 @router.delete("/workspaces/{workspace}")
 def delete_workspace(workspace: str, request: Request) -> Response:
-    """Delete a workspace with all that is in it; 409 when one of its runs has not ended."""
+    """Delete a workspace with all that is in it, for good; 409 when one of its runs has not ended."""
     call = call_of(request)
     call.may("delete_workspace")
     return json_answer({"deleted": call.services.engine.delete_workspace(check_workspace_name(workspace))})

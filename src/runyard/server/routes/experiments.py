@@ -15,7 +15,7 @@ from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
 
 router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
-VIEWS = ("ActiveOnly", "ArchivedOnly", "All")
+VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ExperimentChange:
 def list_experiments(
     workspace: str, request: Request, view: str = "ActiveOnly", name: Optional[str] = None
 ) -> Response:
-    """List experiments; `view` is ActiveOnly, ArchivedOnly or All."""
+    """List experiments; `view` is ActiveOnly, ArchivedOnly, All or DeletedOnly."""
     call = call_of(request)
     call.may("read_workspace")
     if view not in VIEWS:

@@ -84,7 +84,7 @@ async def get_file(
     if window is None:
         return no_such_range(headers, found.size)
     return StreamingResponse(
-        _read(call.services, found, window),
+        read_window(call.services, found, window),
         status_code=206 if window.is_range else 200,
         headers={**headers, **window.headers(found.size)},
         media_type="application/octet-stream",
@@ -121,14 +121,20 @@ def _find(call: Call, run_id: str, name: str) -> Found:
         raise NotFound(
             f"Run `{run_id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run_id}` lists its files."
         )
+    return as_it_is(call.services, run, file)
+
+
+def as_it_is(services: Services, run: Run, file: RunFile) -> Found:
+    """Return a file of a run as it is at this moment; a log may grow on."""
     if file.kind != "stream":
         return Found(file, file.size, complete=True, stream=None)
     key = key_of(run, file)
     complete = file.complete or run.status.is_terminal
-    return Found(file, call.services.artifacts.stream_size(key), complete, key)
+    return Found(file, services.artifacts.stream_size(key), complete, key)
 
 
-def _read(services: Services, found: Found, window: Window) -> Iterator[bytes]:
+def read_window(services: Services, found: Found, window: Window) -> Iterator[bytes]:
+    """Yield some of a file's bytes."""
     if found.stream is None:
         yield from services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
         return

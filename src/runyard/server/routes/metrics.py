@@ -76,7 +76,7 @@ def metric_chart(
     if not 1 <= width <= MAX_WIDTH:
         raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {width}.")
     chart = call.services.store.chart(
-        run_id, check_metric_name(name), column=column, rank=rank, width=width, first_step=first, last_step=last
+        run_id, check_metric_name(name), column=column, rank=rank, width=width, first=first, last=last
     )
     pieces: list[Piece] = []
     for field, values in vars(chart).items():

@@ -12,6 +12,7 @@ from starlette.responses import FileResponse
 from runyard.core.errors import NotFound, SubmitRejected
 from runyard.core.plain import to_plain
 from runyard.engine.nodes import Join
+from runyard.engine.run_events import list_hosts
 from runyard.environments.uv_program import find_uv
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
@@ -31,6 +32,13 @@ async def get_bundle(request: Request) -> Response:
 async def get_uv(request: Request, system: str, machine: str) -> Response:
     """Return the program `uv` of the server's machine, for nodes of the same kind that have none."""
     return await run_in_threadpool(_uv, call_of(request), system, machine)
+
+
+@router.get("/runs/{run_id}/nodes")
+def list_nodes(run_id: str, request: Request) -> Response:
+    """List the machines of all attempts of a run."""
+    call = call_of(request)
+    return json_answer(list_hosts(call.services.engine.yard, call.readable_run(run_id)))
 
 
 @router.post("/runs/{run_id}/nodes/{rank}/join")

@@ -57,6 +57,7 @@ class RunChange:
     display_name: Optional[str] = None
     description: Optional[str] = None
     snapshot_id: Optional[str] = None
+    archived: Optional[bool] = None
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def list_runs(workspace: str, request: Request) -> Response:
 @router.patch("/runs/{run_id}")
 @takes(RunChange)
 async def update_run(run_id: str, request: Request) -> Response:
-    """Change tags, add properties, name or describe a run."""
+    """Change tags, add properties, name, describe or archive a run."""
     return await with_json(request, lambda body: _update(call_of(request), run_id, body))
 
 
@@ -166,6 +167,8 @@ def _check_child(call: Call, wanted: RunRequest) -> None:
 def _update(call: Call, run_id: str, body: bytes) -> Response:
     call.may("write_run", run_id)
     change = parse(RunChange, body)
+    if change.archived is not None and isinstance(call.principal, RunPrincipal):
+        raise NotAllowed("A run's code may not archive runs.", hint=f"`runyard runs archive {run_id}`")
     snapshot = _snapshot(call, run_id, change.snapshot_id)
     # The property never changes, so the first snapshot stays the run's.
     property_of_snapshot = {} if snapshot is None else {SNAPSHOT_PROPERTY: snapshot[0]}
@@ -178,6 +181,8 @@ def _update(call: Call, run_id: str, body: bytes) -> Response:
         description=change.description,
         snapshot=snapshot,
     )
+    if change.archived is not None:
+        run = call.services.engine.archive(run_id, change.archived)
     return json_answer(run)
 
 

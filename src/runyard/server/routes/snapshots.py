@@ -59,7 +59,11 @@ async def put_snapshot(request: Request) -> Response:
 @router.get("/snapshots/{snapshot}")
 def get_snapshot(snapshot: str, request: Request) -> Response:
     """Return a snapshot's root tree."""
-    call = call_of(request)
+    return json_answer({"id": snapshot, "root": readable_root(call_of(request), snapshot)})
+
+
+def readable_root(call: Call, snapshot: str) -> str:
+    """Return a snapshot's root tree when who asks may read it."""
     call.may("read_content")
     if not SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidArgument(f"{snapshot[:80]!r} is not a snapshot's id.")
@@ -67,7 +71,7 @@ def get_snapshot(snapshot: str, request: Request) -> Response:
     if root is None:
         raise NotFound(f"There is no snapshot `{snapshot}`.")
     call.services.reach.check_root(call.principal, root)
-    return json_answer({"id": snapshot, "root": root})
+    return root
 
 
 def _put_trees(call: Call, body: bytes) -> Response:

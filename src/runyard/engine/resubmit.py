@@ -1,0 +1,97 @@
+"""A run once more: a new run of the same spec, code, tags and name, which says where it comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from runyard.core import urls
+from runyard.core.errors import SubmitRejected
+from runyard.core.names import make_run_id, make_uuid
+from runyard.core.node_variables import node_variables
+from runyard.core.plain import to_plain
+from runyard.core.records import NewRun, Run
+from runyard.engine import redaction
+from runyard.engine.yard import Yard
+
+ORIGIN = "runyard.resubmitted_from"
+_OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, whichever run it is
+_SNAPSHOT = "ContentSnapshotId"
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is new of it. `id` and `key` make a repeated request the same run; made here where they are left out."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    id: str = ""
+    key: str = ""
+    submitter: dict[str, str] = field(default_factory=dict)  # never stored
+
+
+def again(yard: Yard, run_id: str, wanted: Again) -> NewRun:
+    """Return the request for a run like this one.
+
+    Raises:
+        SubmitRejected: the server does not hold all that it was made of; says what is missing.
+    """
+    run = yard.store.get_run(run_id)
+    _check(yard, run)
+    return NewRun(
+        key=wanted.key or make_uuid(),
+        id=wanted.id or (make_run_id(run.experiment) if run.spec.sweep is None else f"HD_{make_uuid()}"),
+        workspace=run.workspace,
+        experiment=run.experiment,
+        spec=run.spec,
+        type=run.type,
+        display_name=run.display_name,
+        description=run.description,
+        snapshot_id=run.snapshot_id,
+        tags={key: value for key, value in run.tags.items() if run.id not in key},  # a sweep's name its children
+        properties={**_of_code(run), ORIGIN: run.id},
+        submitted_by=run.submitted_by,
+    )
+
+
+def own_variables() -> Mapping[str, str]:
+    """Return what a run on `local` finds in its environment when nobody's shell submits it: what the server has."""
+    return node_variables(os.environ)
+
+
+def _check(yard: Yard, run: Run) -> None:
+    if not (run.spec.script or run.spec.command):
+        raise SubmitRejected(
+            f"Run `{run.id}` cannot be submitted again.",
+            why="It was not launched by Runyard: it logged from a notebook or a program of yours.",
+            hint="Start that program again.",
+        )
+    if _holds_hidden(to_plain(run.spec)):
+        raise SubmitRejected(
+            f"Run `{run.id}` cannot be submitted again from here.",
+            why="Its arguments or variables held a secret, which was given to its processes and not kept.",
+            hint="Submit it from where the secret is: `runyard submit`, or experiment.submit(…).",
+        )
+    if run.snapshot_id is None:
+        return
+    yard.hold_snapshot(run.snapshot_id)
+    if yard.store.find_snapshot(run.snapshot_id) is None:
+        raise SubmitRejected(
+            f"Run `{run.id}` cannot be submitted again.",
+            why="Its code is no longer on the server.",
+            hint="Submit it from its source folder: `runyard submit`.",
+        )
+
+
+def _of_code(run: Run) -> dict[str, str]:
+    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key == _SNAPSHOT}
+
+
+def _holds_hidden(value: Any) -> bool:
+    if isinstance(value, str):
+        return redaction.HIDDEN in value or f"//{urls.HIDDEN}@" in value
+    if isinstance(value, dict):
+        return any(_holds_hidden(item) for item in value.values())
+    return isinstance(value, list) and any(_holds_hidden(item) for item in value)

@@ -1,0 +1,135 @@
+"""Who is told that a run changed: streams of open pages. News say that something changed, never what it is now."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from runyard.core.errors import StoreUnavailable
+
+MOST_STREAMS = 500
+_MOST_KNOWN = 10_000
+
+
+class Listener:
+    """One stream's ear. `changed` is set when there is something to `take`."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.changed = asyncio.Event()
+        self.is_over = False
+        self.has_runs = False  # of the workspace, some changed
+        self._loop = asyncio.get_running_loop()
+        self._lock = lock
+        self._runs: dict[str, set[str]] = {}
+
+    def take(self) -> dict[str, set[str]]:
+        """Return what changed of which watched runs since the last call."""
+        self.changed.clear()
+        with self._lock:
+            found, self._runs = self._runs, {}
+        return found
+
+    def hear(self, run_id: str | None, what: Iterable[str] = ()) -> None:
+        """Note a change of a watched run, or (None) of the workspace's list; the lock is held."""
+        if run_id is None:
+            self.has_runs = True
+        else:
+            self._runs.setdefault(run_id, set()).update(what)
+        self.wake()
+
+    def wake(self) -> None:
+        try:
+            self._loop.call_soon_threadsafe(self.changed.set)
+        except RuntimeError:
+            pass  # that loop was closed, and its streams with it
+
+
+class News:
+    """`tell` is called from any thread, `listen` on an event loop. With nobody listening, news cost nothing."""
+
+    def __init__(self, find_workspace: Callable[[str], str | None]) -> None:
+        self._find_workspace = find_workspace
+        self._lock = threading.Lock()
+        self._by_run: dict[str, set[Listener]] = {}
+        self._by_workspace: dict[str, set[Listener]] = {}
+        self._workspaces: dict[str, str] = {}  # of runs that were told of
+        self._all: set[Listener] = set()
+        self._is_over = False
+
+    def tell(self, run_id: str, *what: str) -> None:
+        """Say that something of a run changed: "status", "metrics", "log", "files" or "tags"."""
+        if not self._all:
+            return
+        # The list of runs shows no log.
+        workspace = self._workspace(run_id) if self._by_workspace and what != ("log",) else ""
+        with self._lock:
+            for listener in self._by_run.get(run_id, ()):
+                listener.hear(run_id, what)
+            for listener in self._listening_to(workspace):
+                listener.hear(None)
+
+    def tell_list(self, workspace: str) -> None:
+        """Say that a workspace's experiments or runs are others than before."""
+        with self._lock:
+            for listener in self._listening_to(workspace):
+                listener.hear(None)
+
+    def check_room(self) -> None:
+        """Raises: StoreUnavailable: there are too many streams, or the server is leaving."""
+        if self._is_over:
+            raise StoreUnavailable("The server is leaving.", hint="Ask again in a moment.")
+        if len(self._all) >= MOST_STREAMS:
+            raise StoreUnavailable(
+                f"{MOST_STREAMS} pages are open already, as many as this server keeps up to date.",
+                hint="Close pages that nobody looks at.",
+            )
+
+    @contextmanager
+    def listen(self, run_ids: Iterable[str], workspace: str | None) -> Iterator[Listener]:
+        """Hear of these runs, and of all of a workspace. See `check_room`."""
+        listener = Listener(self._lock)
+        places = [(self._by_run, run_id) for run_id in set(run_ids)]
+        if workspace is not None:
+            places.append((self._by_workspace, workspace))
+        with self._lock:
+            listener.is_over = self._is_over
+            self._all.add(listener)
+            for table, key in places:
+                table.setdefault(key, set()).add(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._all.discard(listener)
+                for table, key in places:
+                    table[key].discard(listener)
+                    if not table[key]:
+                        del table[key]
+
+    def close(self) -> None:
+        """End all streams; there will be no other. May be called twice."""
+        with self._lock:
+            self._is_over = True
+            for listener in self._all:
+                listener.is_over = True
+                listener.wake()
+
+    @property
+    def stream_count(self) -> int:
+        return len(self._all)
+
+    def _workspace(self, run_id: str) -> str | None:
+        """Return the run's workspace; None when it is gone and was never told of: then all are meant."""
+        found = self._workspaces.get(run_id) or self._find_workspace(run_id)
+        if found is not None:
+            if len(self._workspaces) >= _MOST_KNOWN:
+                self._workspaces.clear()
+            self._workspaces[run_id] = found
+        return found
+
+    def _listening_to(self, workspace: str | None) -> Iterable[Listener]:
+        if workspace is None:
+            return {listener for listeners in self._by_workspace.values() for listener in listeners}
+        return self._by_workspace.get(workspace, ())

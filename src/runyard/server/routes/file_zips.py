@@ -1,0 +1,45 @@
+"""A run's files, or those of one folder, as a zip."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator, Sequence
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
+
+from runyard.core.errors import NotFound
+from runyard.core.records import Run, RunFile
+from runyard.server.calls import call_of
+from runyard.server.downloads import Window, download_headers
+from runyard.server.filenames import file_name
+from runyard.server.routes.files import as_it_is, read_window
+from runyard.server.services import Services
+from runyard.server.zips import Packed, zip_pieces
+
+router = APIRouter(prefix="/runs/{run_id}", tags=["files"])
+
+
+@router.get("/zip")
+def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
+    """Download the files below `folder`, or all, as one zip; a log as far as it is written."""
+    call = call_of(request)
+    run = call.readable_run(run_id)
+    below = f"{file_name(folder.rstrip('/'))}/" if folder else ""
+    files = [file for file in call.services.store.list_files(run_id) if file.name.startswith(below)]
+    if not files:
+        raise NotFound(
+            f"Run `{run_id}` has no files{f' in {folder[:200]!r}' if folder else ''}.",
+            hint=f"`runyard runs files {run_id}` lists its files.",
+        )
+    headers = download_headers(f"{run_id}-{below.replace('/', '-') or 'files-'}".rstrip("-") + ".zip", 0, complete=True)
+    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
+    pieces = zip_pieces(_packed(call.services, run, files))
+    return StreamingResponse(pieces, headers=headers, media_type="application/zip")
+
+
+def _packed(services: Services, run: Run, files: Sequence[RunFile]) -> Iterator[Packed]:
+    for file in files:
+        found = as_it_is(services, run, file)
+        whole = Window(0, found.size, is_range=False)
+        yield Packed(file.name, stat.S_IFREG | 0o644, read_window(services, found, whole), file.updated_at)

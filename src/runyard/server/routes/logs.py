@@ -1,0 +1,237 @@
+"""A run's logs by lines: some of them, those that hold a text, the first that tells of an error."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from typing import Any, Optional, TypeVar
+
+import anyio
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.records import Run
+from runyard.server.answers import json_answer
+from runyard.server.calls import Call, call_of
+from runyard.server.filenames import file_name
+from runyard.server.line_index import Budget, Source
+from runyard.server.log_lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, read_lines
+from runyard.server.log_search import LONGEST_TEXT, MOST_HITS, Progress, Wanted, find_first_error, search
+from runyard.server.routes.files import MAX_WAIT_S, Found, as_it_is
+from runyard.server.services import Services
+
+router = APIRouter(prefix="/runs/{run_id}/log", tags=["logs"])
+LOOK_S = 0.05  # for an answer that shows something without a count of all lines
+WORK_S = 0.5  # for one that has to count or to search
+LOG_FOLDERS = ("user_logs/", "azureml-logs/", "system_logs/", "")
+T = TypeVar("T")
+
+
+@router.get("/lines")
+async def get_lines(
+    run_id: str,
+    request: Request,
+    file: str = "",
+    first: int = -200,
+    count: int = 200,
+    whole: bool = False,
+    beyond: Optional[int] = None,
+    wait_s: float = 0.0,
+) -> Response:
+    """Return lines from number `first` on, from the end where it is negative; waits until the log has over `beyond`."""
+    call = call_of(request)
+    if not 0 <= count <= MOST_LINES:
+        raise InvalidArgument(f"`count` holds {count}; it is 0 to {MOST_LINES}.")
+    if beyond is not None and wait_s > 0:
+        await _wait_for_growth(call, run_id, file, beyond=beyond, wait_s=min(wait_s, MAX_WAIT_S))
+    longest = LONGEST_WHOLE if whole else LONGEST_LINE
+    return await _in_thread(call, lambda: _lines(call, run_id, file, first=first, count=count, longest=longest))
+
+
+@router.get("/search")
+async def search_lines(
+    run_id: str,
+    request: Request,
+    text: str,
+    file: str = "",
+    case: bool = False,
+    word: bool = False,
+    after: int = 0,
+    offset: Optional[int] = None,
+    limit: int = 1000,
+    regex: bool = False,
+) -> Response:
+    """Return the numbers of lines after line `after` that hold a text. Asked with its answer, it goes on."""
+    if regex:
+        raise InvalidArgument(
+            "Logs are searched for plain text.",
+            why="A regular expression can keep a server busy for ever.",
+            hint="Leave `regex` out, or download the log and use `grep -E`.",
+        )
+    if not 0 < len(text) <= LONGEST_TEXT or "\n" in text:
+        raise InvalidArgument(f"`text` is 1 to {LONGEST_TEXT} characters of one line.")
+    if not 1 <= limit <= MOST_HITS:
+        raise InvalidArgument(f"`limit` holds {limit}; it is 1 to {MOST_HITS}.")
+    call, wanted = call_of(request), Wanted(text, case=case, word=word)
+    return await _in_thread(call, lambda: _search(call, run_id, file, wanted, after=after, offset=offset, limit=limit))
+
+
+@router.get("/first-error")
+async def get_first_error(
+    run_id: str, request: Request, file: str = "", after: int = 0, offset: Optional[int] = None
+) -> Response:
+    """Return the first line after line `after` that tells of an error, by `core.log_errors` and the run's diagnosis."""
+    call = call_of(request)
+    return await _in_thread(call, lambda: _first_error(call, run_id, file, after=after, offset=offset))
+
+
+async def _in_thread(call: Call, work: Callable[[], T]) -> T:
+    return await anyio.to_thread.run_sync(work, limiter=call.services.line_indexes.threads)
+
+
+async def _wait_for_growth(call: Call, run_id: str, file: str, *, beyond: int, wait_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    with call.services.growth.watch(run_id) as changed:
+        while True:
+            changed.clear()
+            _, found = await anyio.to_thread.run_sync(_find, call, run_id, file)
+            left = until - loop.time()
+            if found.complete or found.size > beyond or left <= 0:
+                return
+            try:
+                await asyncio.wait_for(changed.wait(), left)
+            except (asyncio.TimeoutError, TimeoutError):
+                return
+
+
+def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longest: int) -> Response:
+    run, found = _find(call, run_id, file)
+    source = _source(call.services, run, found)
+    index = call.services.line_indexes.get(source)
+    budget = Budget(LOOK_S if first < 0 and count else WORK_S)
+    lines = read_lines(source, index, first=first, count=count, budget=budget, longest=longest)
+    ends = source.size == 0 or source.read(source.size - 1, 1) == b"\n"
+    return json_answer(
+        {
+            **_about(found, source),
+            "first": lines.first,
+            "total": lines.total,
+            "ended": ends,
+            "lines": lines.lines,
+            "cut": lines.cut,
+        }
+    )
+
+
+def _search(
+    call: Call, run_id: str, file: str, wanted: Wanted, *, after: int, offset: int | None, limit: int
+) -> Response:
+    run, found = _find(call, run_id, file)
+    source = _source(call.services, run, found)
+    budget = Budget(WORK_S)
+    progress = _progress(call.services, source, budget, after=after, offset=offset)
+    if progress is None:
+        return json_answer({**_about(found, source), **_counting(after), "lines": [], "excerpts": []})
+    hits = search(source, wanted, progress, limit=limit, budget=budget)
+    return json_answer({**_about(found, source), **_came(progress), "lines": hits.lines, "excerpts": hits.excerpts})
+
+
+def _first_error(call: Call, run_id: str, file: str, *, after: int, offset: int | None) -> Response:
+    run, found = _find(call, run_id, file)
+    source = _source(call.services, run, found)
+    budget = Budget(WORK_S)
+    shown = _diagnosed(run, found.file.name) if after <= 0 and offset is None else None
+    if shown is not None:
+        came = {"searched_to": shown["line"], "offset": None, "done": True}
+        return json_answer({**_about(found, source), **came, **shown, "kind": "diagnosis", "sure": True})
+    progress = _progress(call.services, source, budget, after=after, offset=offset)
+    if progress is None:
+        nothing = {"line": None, "text": "", "kind": "", "sure": False}
+        return json_answer({**_about(found, source), **_counting(after), **nothing})
+    error = find_first_error(source, progress, budget=budget)
+    told = {"line": error.line, "text": error.text, "kind": error.kind, "sure": error.is_sure}
+    return json_answer({**_about(found, source), **_came(progress), **told, "done": progress.done or error.is_sure})
+
+
+def _about(found: Found, source: Source) -> dict[str, Any]:
+    key = hashlib.sha256(source.key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    return {"file": found.file.name, "id": key, "size": source.size, "complete": found.complete}
+
+
+def _came(progress: Progress) -> dict[str, Any]:
+    return {"searched_to": progress.line, "offset": progress.offset, "done": progress.done}
+
+
+def _counting(after: int) -> dict[str, Any]:
+    """The place to begin at is not found yet: ask again."""
+    return {"searched_to": after, "offset": None, "done": False}
+
+
+def _progress(services: Services, source: Source, budget: Budget, *, after: int, offset: int | None) -> Progress | None:
+    """Return where to go on; None while the lines up to there are still counted."""
+    if after <= 0:
+        return Progress(0, 0)
+    if offset is not None:
+        return Progress(after, max(0, min(offset, source.size)))
+    index = services.line_indexes.get(source)
+    if not index.grow(source, budget, to_line=after + 1):
+        return None
+    start = index.find_start(source, after + 1)
+    return Progress(after, source.size if start is None else start)
+
+
+def _find(call: Call, run_id: str, file: str) -> tuple[Run, Found]:
+    run = call.readable_run(run_id)
+    name = file_name(file) if file else _first_log(call.services, run)
+    stored = call.services.store.find_file(run_id, name)
+    if stored is None:
+        raise NotFound(
+            f"Run `{run_id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run_id}` lists its files."
+        )
+    return run, as_it_is(call.services, run, stored)
+
+
+def _first_log(services: Services, run: Run) -> str:
+    """Return the log of the rank that failed, where that is known; else the first one."""
+    names = [file.name for file in services.store.list_files(run.id) if file.kind == "stream"]
+    failed = _details(run).get("log")
+    if failed in names:
+        return str(failed)
+    for folder in LOG_FOLDERS:
+        for name in names:
+            if name.startswith(folder):
+                return name
+    raise NotFound(f"Run `{run.id}` has no log yet.", hint="It has one as soon as its program started.")
+
+
+def _details(run: Run) -> dict[str, Any]:
+    details = (run.error or {}).get("details")
+    return details if isinstance(details, dict) else {}
+
+
+def _diagnosed(run: Run, name: str) -> dict[str, Any] | None:
+    """Return the line of this log that the run's diagnosis shows first."""
+    evidence = _details(run).get("evidence")
+    for line in evidence if isinstance(evidence, list) else ():
+        if isinstance(line, dict) and line.get("file") == name and isinstance(line.get("line"), int):
+            return {"line": line["line"], "text": str(line.get("text", ""))[:1000]}
+    return None
+
+
+def _source(services: Services, run: Run, found: Found) -> Source:
+    if found.stream is not None:
+        stream = found.stream
+
+        def read_stream(offset: int, length: int) -> bytes:
+            return services.artifacts.read_stream(stream, offset=offset, length=length)
+
+        # A run that was deleted may come again under its id, with other logs.
+        return Source(f"{stream} {run.created_at}", found.size, read_stream)
+    chunks = found.file.chunks
+
+    def read_blob(offset: int, length: int) -> bytes:
+        return b"".join(services.content.read_file(chunks, offset=offset, limit=length)) if length else b""
+
+    return Source("\0".join(chunks), found.size, read_blob)

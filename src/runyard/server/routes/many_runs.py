@@ -1,0 +1,79 @@
+"""Many runs in one answer, for pages that compare them: the runs themselves, and what their metrics came to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Optional
+
+from fastapi import APIRouter, Request, Response
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.names import check_metric_name, check_run_id
+from runyard.server.answers import json_answer
+from runyard.server.bodies import parse, with_json
+from runyard.server.calls import Call, call_of
+from runyard.server.openapi import takes
+from runyard.store.base import MetricSummary
+
+router = APIRouter(tags=["runs"])
+MAX_READ = 100
+MAX_SUMMARIZED = 1000
+MAX_NAMES = 100
+
+
+@dataclass(frozen=True)
+class SummaryRequest:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    runs: list[str]
+    names: Optional[list[str]] = None
+
+
+@router.get("/runs")
+def read_runs(request: Request) -> Response:
+    """Return the runs with the ids asked for, in that order; `missing` names those that are not there."""
+    call = call_of(request)
+    ids = _checked(call, request.query_params.getlist("id"), most=MAX_READ)
+    found = [(run_id, call.services.store.find_run(run_id)) for run_id in ids]
+    runs = [call.services.engine.explained(run) for _, run in found if run is not None]
+    return json_answer({"runs": runs, "missing": [run_id for run_id, run in found if run is None]})
+
+
+@router.post("/metrics/summary")
+@takes(SummaryRequest)
+async def summarize_metrics(request: Request) -> Response:
+    """Return the last, least and greatest value of scalar metrics of many runs."""
+    return await with_json(request, lambda body: _summarize(call_of(request), body))
+
+
+def _summarize(call: Call, body: bytes) -> Response:
+    wanted = parse(SummaryRequest, body)
+    ids = _checked(call, wanted.runs, most=MAX_SUMMARIZED)
+    names = None if wanted.names is None else [check_metric_name(name) for name in wanted.names]
+    if names is not None and len(names) > MAX_NAMES:
+        raise InvalidArgument(f"{len(names)} metrics are asked for at once; {MAX_NAMES} is the most.")
+    found = call.services.store.summarize_metrics(ids, names=names)
+    count = Counter(name for summaries in found.values() for name in summaries)
+    kept = [name for name, _ in count.most_common(MAX_NAMES)]
+    return json_answer({"metrics": {name: _rows(found, name) for name in kept}, "left_out": len(count) - len(kept)})
+
+
+def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, list[Any]]:
+    values = {run_id: summaries.get(name) for run_id, summaries in found.items()}
+    return {
+        run_id: [one.last, one.minimum, one.maximum, one.count] for run_id, one in values.items() if one is not None
+    }
+
+
+def _checked(call: Call, ids: Sequence[str], *, most: int) -> list[str]:
+    """Return the ids once each, when who asks may read all of these runs."""
+    wanted = [check_run_id(run_id) for run_id in dict.fromkeys(ids)]
+    if not 1 <= len(wanted) <= most:
+        raise InvalidArgument(
+            f"{len(wanted)} runs are asked for at once.", why=f"It is 1 to {most}.", hint="Name each with its `id`."
+        )
+    for run_id in wanted:
+        call.may("read_run", run_id)
+    return wanted

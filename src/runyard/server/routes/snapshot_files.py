@@ -1,0 +1,98 @@
+"""A snapshot's files: listed, downloaded one by one or as a zip, compared with another snapshot's."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from runyard.artifacts.content import ContentStore
+from runyard.artifacts.listing import Folders, compare, list_files
+from runyard.core.errors import NotFound, TooLarge
+from runyard.core.tree import FileEntry, LinkEntry, name_bytes
+from runyard.server.answers import json_answer
+from runyard.server.calls import call_of
+from runyard.server.downloads import download_headers, no_such_range, window_of
+from runyard.server.routes.snapshots import readable_root
+from runyard.server.zips import Packed, link_mode, zip_pieces
+
+router = APIRouter(prefix="/snapshots/{snapshot}", tags=["content"])
+MOST_LISTED = 50_000
+MOST_PACKED = 500_000
+
+
+@router.get("/files")
+def list_snapshot_files(snapshot: str, request: Request) -> Response:
+    """List a snapshot's files and links, sorted by path."""
+    folders = _folders(request, snapshot)
+    files, more = list_files(folders, limit=MOST_LISTED)
+    return json_answer({"id": snapshot, "root": folders.root, "files": files, "more": more})
+
+
+@router.get("/files/{path:path}")
+def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
+    """Download one file. The path is looked up in the snapshot's own folders, never on a disk."""
+    content = call_of(request).services.content
+    entry = _folders(request, snapshot).find(path)
+    if entry is None:
+        raise NotFound(
+            f"Snapshot `{snapshot}` has no file {path[:200]!r}.",
+            hint=f"`GET /api/v1/snapshots/{snapshot}/files` lists what it has.",
+        )
+    size = entry.size if isinstance(entry, FileEntry) else len(name_bytes(entry.target))
+    headers = download_headers(path, size, complete=True)
+    window = window_of(request.headers.get("range"), size=size, offset=0, limit=None)
+    if window is None:
+        return no_such_range(headers, size)
+    return StreamingResponse(
+        _read(content, entry, offset=window.start, limit=window.length),
+        status_code=206 if window.is_range else 200,
+        headers={**headers, **window.headers(size)},
+        media_type="application/octet-stream",
+    )
+
+
+@router.get("/zip")
+def get_snapshot_zip(snapshot: str, request: Request) -> Response:
+    """Download all files of a snapshot as one zip."""
+    content = call_of(request).services.content
+    folders = _folders(request, snapshot)
+    if folders.count() > MOST_PACKED:
+        raise TooLarge(
+            f"Snapshot `{snapshot}` has more than {MOST_PACKED} files, too many for a zip.",
+            hint="Fetch it with the SDK: `run.restore_snapshot(path='code')`.",
+        )
+    headers = download_headers(f"snapshot-{snapshot[:8]}.zip", 0, complete=True)
+    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
+    return StreamingResponse(zip_pieces(_packed(content, folders)), headers=headers, media_type="application/zip")
+
+
+@router.get("/diff")
+def get_snapshot_diff(snapshot: str, request: Request, other: str = Query(alias="with")) -> Response:
+    """Say which files of `with` were added, removed or changed to make this snapshot."""
+    before, after = _folders(request, other), _folders(request, snapshot)
+    return json_answer(compare(before, after, limit=MOST_LISTED))
+
+
+def _folders(request: Request, snapshot: str) -> Folders:
+    call = call_of(request)
+    return Folders(call.services.content, readable_root(call, snapshot))
+
+
+def _packed(content: ContentStore, folders: Folders) -> Iterator[Packed]:
+    for path, entry in folders.walk():
+        if entry is not None:
+            mode = stat.S_IFREG | entry.mode if isinstance(entry, FileEntry) else link_mode()
+            yield Packed(path, mode, _read(content, entry))
+
+
+def _read(
+    content: ContentStore, entry: FileEntry | LinkEntry, *, offset: int = 0, limit: int | None = None
+) -> Iterator[bytes]:
+    if isinstance(entry, FileEntry):
+        yield from content.read_file(entry.chunks, offset=offset, limit=limit)
+    else:
+        target = name_bytes(entry.target)
+        yield target[offset : len(target) if limit is None else offset + limit]

@@ -1,0 +1,80 @@
+"""What takes time while a run prepares is told in place of a heartbeat, each thing once."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Callable, Dict, List, Tuple
+
+from runyard.client.answers import RunWish
+from runyard.core.specs import JobSpec, RunSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.reporter import Reporter
+
+
+class Heard:
+    """A server that takes everything."""
+
+    def __init__(self) -> None:
+        self.states: List[Tuple[str, Dict[str, Any]]] = []
+        self.client = SimpleNamespace(runs=self)
+
+    def state(self, _run_id: str, _attempt: int, *, status: RunStatus, **more: Any) -> RunWish:
+        self.states.append((status.value, more))
+        return RunWish(None, None, 1, status)
+
+    def call(self, work: Callable[[], Any]) -> Any:
+        return work()
+
+
+def reporter_of(server: Heard, *, leads: bool = True, tell_after_s: float = 0.0) -> Reporter:
+    job = JobSpec(
+        run_id="r1",
+        attempt=1,
+        experiment="e",
+        workspace="default",
+        spec=RunSpec(),
+        snapshot_root=None,
+        server={},
+        token="",
+        cookie="",
+        home="/h",
+    )
+    connection: Any = server  # what is used of one
+    return Reporter(connection, job, notify=lambda: None, leads=leads, beats=False, tell_after_s=tell_after_s)
+
+
+def test_what_takes_time_is_told_once_and_not_before_the_phase() -> None:
+    server = Heard()
+    reporter = reporter_of(server)
+    reporter.phase(RunStatus.PREPARING)
+    reporter.note("restoring the snapshot")
+    reporter.note("making the environment `torch`")
+    for _ in range(3):
+        reporter._step()
+    reporter.phase(RunStatus.STARTING)
+    for _ in range(2):
+        reporter._step()
+
+    assert server.states == [
+        ("Preparing", {}),
+        ("Preparing", {"doing": "making the environment `torch`"}),
+        ("Starting", {}),
+    ]
+
+
+def test_what_is_quick_is_not_told() -> None:
+    server = Heard()
+    reporter = reporter_of(server, tell_after_s=3600)
+    reporter.note("restoring the snapshot")
+    reporter._step()
+
+    assert server.states == []
+
+
+def test_a_node_that_does_not_lead_tells_nothing_of_it() -> None:
+    server = Heard()
+    reporter = reporter_of(server, leads=False)
+    reporter.note("restoring the snapshot")
+    reporter._step()
+
+    assert server.states == []

@@ -1,0 +1,87 @@
+// Calls of the HTTP API: JSON and frames in and out, errors as the server words them.
+import { iterFrames, type Frame } from './frames';
+
+export const API = '/api/v1';
+
+/** What the server refused, in its own words: what happened, why, and what to type next. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    readonly what: string,
+    readonly why = '',
+    readonly hint = '',
+  ) {
+    super(what);
+  }
+}
+
+export type QueryValue = string | number | boolean | null | undefined | readonly string[];
+export type Query = Record<string, QueryValue>;
+
+/** Return `path?query`; empty values are left out, lists repeat their key. */
+export function address(path: string, query: Query = {}): string {
+  const found = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value === null || value === undefined || value === '') continue;
+    for (const one of Array.isArray(value) ? value : [String(value)]) found.append(key, one);
+  }
+  const text = found.toString();
+  return text ? `${path}?${text}` : path;
+}
+
+/** A part of a path: everything is encoded but `/` in `path()`. */
+export const part = encodeURIComponent;
+export const pathOf = (name: string): string => name.split('/').map(encodeURIComponent).join('/');
+
+export async function getJson<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return (await answer(address(API + path, query), { signal })).json() as Promise<T>;
+}
+
+export async function sendJson<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+  const init: RequestInit = { method, signal: signal ?? null };
+  if (body !== undefined) {
+    init.body = JSON.stringify(body);
+    init.headers = { 'Content-Type': 'application/json' };
+  }
+  return (await answer(API + path, init)).json() as Promise<T>;
+}
+
+export async function getFrames(path: string, query: Query = {}, signal?: AbortSignal): Promise<Frame[]> {
+  return [...iterFrames(await (await answer(address(API + path, query), { signal })).arrayBuffer())];
+}
+
+export async function sendFrames(path: string, body: unknown, signal?: AbortSignal): Promise<Frame[]> {
+  const init = { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' }, signal: signal ?? null };
+  return [...iterFrames(await (await answer(API + path, init)).arrayBuffer())];
+}
+
+/** Answer of a GET whose body the caller reads: bytes of a file. */
+export function getBytes(path: string, query: Query = {}, init: { signal?: AbortSignal; range?: [number, number] } = {}): Promise<Response> {
+  const headers: Record<string, string> = init.range ? { Range: `bytes=${init.range[0]}-${init.range[1]}` } : {};
+  return answer(address(API + path, query), { headers, signal: init.signal });
+}
+
+async function answer(url: string, init: { method?: string; body?: BodyInit | null; headers?: HeadersInit; signal?: AbortSignal | null | undefined }): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(url, { ...init, signal: init.signal ?? null, credentials: 'same-origin' });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new ApiError(0, 'ServerGone', 'The server does not answer.', 'It may have stopped, or the network is away.', 'Any `runyard` command starts a private server again; then reload this page.');
+  }
+  if (!response.ok) throw await errorOf(response);
+  return response;
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  try {
+    const { error } = (await response.json()) as { error: { code: string; what: string; why?: string; hint?: string } };
+    if (response.status === 401) {
+      return new ApiError(401, error.code, 'This browser is not signed in.', 'Its session has ended, or the server has a new token.', 'Type `runyard studio` and open the link that it prints.');
+    }
+    return new ApiError(response.status, error.code, error.what, error.why, error.hint);
+  } catch {
+    return new ApiError(response.status, 'Unreadable', `The server answered ${response.status}.`, '', 'Reload the page; `runyard server status` says where its log is.');
+  }
+}

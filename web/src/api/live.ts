@@ -1,0 +1,207 @@
+// What changed, as it changes: one stream of server-sent events for the page.
+//
+// An event says that something of a run changed, never what it is now: whoever watches reads it again. After a cut, a
+// restart or a sleep everybody who watches is told once, so nothing is missing and nothing is double.
+//
+// The stream is open only while the tab is seen: a browser keeps six connections to a server, and ten tabs in the
+// background would take them all.
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { address, API } from './http';
+
+export type What = 'status' | 'metrics' | 'log' | 'files' | 'tags';
+export type Told = ReadonlySet<What>;
+type Listener = (what: Told) => void;
+
+const ALL: Told = new Set<What>(['status', 'metrics', 'log', 'files', 'tags']);
+const MOST_RUNS = 60;
+const HIDDEN_MS = 5_000;
+
+export interface Hello {
+  server: string;
+  version: string;
+  started_at: string;
+}
+
+/** 'on': news come. 'off': the server does not answer; it is asked again. 'idle': nobody watches, or nobody looks. */
+export const connection = signal<'on' | 'off' | 'idle'>('idle');
+/** The version of the server when it is another than the one this page is from. */
+export const newVersion = signal<string | null>(null);
+
+/** Hear of a run's changes until the returned function is called. Also told, with everything, when some may have been missed. */
+export const watch = (runId: string, listener: Listener): (() => void) => stream.add(`run:${runId}`, listener);
+
+/** Hear that some run of a workspace changed, came or went; at most once a second. */
+export const watchWorkspace = (workspace: string, listener: () => void): (() => void) => stream.add(`ws:${workspace}`, listener);
+
+/** While the component is shown, call `act` when one of `wants` changed of one of the runs; at most every `everyMs`. */
+export function useWatch(runIds: readonly string[], wants: readonly What[], act: () => void, everyMs = 0): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const calm = calmly(() => latest.current(), everyMs);
+    const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && calm.call()));
+    return () => {
+      stops.forEach((stop) => stop());
+      calm.stop();
+    };
+  }, [runIds.join('\n'), wants.join(), everyMs]);
+}
+
+/** The same for all runs of a workspace. */
+export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 0): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    const calm = calmly(() => latest.current(), everyMs);
+    const stop = watchWorkspace(workspace, calm.call);
+    return () => {
+      stop();
+      calm.stop();
+    };
+  }, [workspace, everyMs]);
+}
+
+/** Call at once, then at most every `everyMs`; the last call is never lost. */
+export function calmly(act: () => void, everyMs: number): { call: () => void; stop: () => void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let isDue = false;
+  const call = (): void => {
+    if (timer !== undefined) {
+      isDue = true;
+      return;
+    }
+    act();
+    if (everyMs <= 0) return;
+    timer = setTimeout(() => {
+      timer = undefined;
+      if (isDue) {
+        isDue = false;
+        call();
+      }
+    }, everyMs);
+  };
+  return { call, stop: () => clearTimeout(timer) };
+}
+
+interface Open {
+  source: EventSource;
+  keys: ReadonlySet<string>;
+}
+
+/** The stream itself; the page has one. `makeSource` and `page` are for tests. */
+export class LiveStream {
+  private listeners = new Map<string, Set<Listener>>();
+  private current: Open | undefined; // said hello
+  private coming: Open | undefined; // asked for, not there yet
+  private version: string | undefined;
+  private faults = 0;
+  private retry: ReturnType<typeof setTimeout> | undefined;
+  private change: ReturnType<typeof setTimeout> | undefined;
+  private hide: ReturnType<typeof setTimeout> | undefined;
+  private isAsleep: boolean;
+
+  constructor(
+    private readonly makeSource: (url: string) => EventSource = (url) => new EventSource(url),
+    private readonly page: Pick<Document, 'hidden' | 'addEventListener'> = document,
+  ) {
+    this.isAsleep = page.hidden;
+    page.addEventListener('visibilitychange', () => this.look());
+  }
+
+  add(key: string, listener: Listener): () => void {
+    const found = this.listeners.get(key) ?? new Set();
+    this.listeners.set(key, found.add(listener));
+    this.plan();
+    return () => {
+      found.delete(listener);
+      if (!found.size && this.listeners.get(key) === found) this.listeners.delete(key);
+      this.plan();
+    };
+  }
+
+  /** Open a stream of what is watched now, soon: a page's parts start to watch one after the other. */
+  private plan(): void {
+    this.change ??= setTimeout(() => {
+      this.change = undefined;
+      this.open();
+    }, 30);
+  }
+
+  private look(): void {
+    clearTimeout(this.hide);
+    if (this.page.hidden) {
+      this.hide = setTimeout(() => {
+        this.isAsleep = true;
+        this.close();
+      }, HIDDEN_MS);
+    } else if (this.isAsleep) {
+      this.isAsleep = false;
+      this.open();
+    }
+  }
+
+  private open(): void {
+    clearTimeout(this.retry);
+    const keys = new Set([...this.listeners.keys()].slice(-MOST_RUNS));
+    if (!keys.size || this.isAsleep) return this.close();
+    const known = this.coming ?? this.current;
+    if (known && sameKeys(known.keys, keys)) return;
+    this.coming?.source.close();
+    const runs = [...keys].filter((key) => key.startsWith('run:')).map((key) => key.slice(4));
+    const workspace = [...keys].filter((key) => key.startsWith('ws:')).pop()?.slice(3);
+    const opened: Open = { source: this.makeSource(address(`${API}/events`, { run: runs, workspace })), keys };
+    this.coming = opened;
+    opened.source.addEventListener('hello', (event) => this.hello(opened, JSON.parse((event as MessageEvent<string>).data) as Hello));
+    opened.source.addEventListener('run', (event) => {
+      const { run, what } = JSON.parse((event as MessageEvent<string>).data) as { run: string; what: What[] };
+      if (opened === this.current) this.tell(`run:${run}`, new Set(what));
+    });
+    opened.source.addEventListener('runs', (event) => {
+      if (opened === this.current) this.tell(`ws:${(JSON.parse((event as MessageEvent<string>).data) as { workspace: string }).workspace}`, ALL);
+    });
+    opened.source.onerror = () => this.fail(opened);
+  }
+
+  private hello(opened: Open, said: Hello): void {
+    const before = this.current;
+    this.faults = 0;
+    this.coming = undefined;
+    this.current = opened;
+    // Until now the old stream told of what it watches: only what is new may have missed something. After a cut, all may.
+    const missed = before && before !== opened && connection.value === 'on' ? [...opened.keys].filter((key) => !before.keys.has(key)) : [...opened.keys];
+    if (before && before !== opened) before.source.close();
+    connection.value = 'on';
+    if (this.version !== undefined && said.version !== this.version) newVersion.value = said.version;
+    this.version ??= said.version;
+    for (const key of missed) this.tell(key, ALL);
+  }
+
+  private fail(opened: Open): void {
+    if (opened !== this.current && opened !== this.coming) return opened.source.close();
+    connection.value = 'off';
+    if (opened.source.readyState !== 2) return; // CONNECTING: the browser asks again by itself
+    // An answer that was an error: too many streams, signed out, a server that is leaving.
+    opened.source.close();
+    if (opened === this.current) this.current = undefined;
+    if (opened === this.coming) this.coming = undefined;
+    clearTimeout(this.retry);
+    this.retry = setTimeout(() => this.open(), Math.min(30_000, 1_000 * 2 ** this.faults++));
+  }
+
+  private tell(key: string, what: Told): void {
+    for (const listener of [...(this.listeners.get(key) ?? [])]) listener(what);
+  }
+
+  private close(): void {
+    clearTimeout(this.retry);
+    this.current?.source.close();
+    this.coming?.source.close();
+    this.current = this.coming = undefined;
+    connection.value = 'idle';
+  }
+}
+
+const sameKeys = (one: ReadonlySet<string>, other: ReadonlySet<string>): boolean => one.size === other.size && [...one].every((key) => other.has(key));
+
+const stream: Pick<LiveStream, 'add'> = typeof EventSource === 'undefined' ? { add: () => () => {} } : new LiveStream();

@@ -1,0 +1,162 @@
+// The records of the HTTP API, as `runyard.core.records` and its neighbours write them. Times are ISO 8601 in UTC.
+export type RunStatus =
+  | 'NotStarted' | 'Starting' | 'Provisioning' | 'Preparing' | 'Queued' | 'Running'
+  | 'Finalizing' | 'CancelRequested' | 'Completed' | 'Failed' | 'Canceled' | 'NotResponding' | 'Pausing' | 'Paused' | 'Unapproved';
+
+export type Time = string;
+export type Words = Record<string, string | null>;
+
+export interface Workspace {
+  id: string;
+  name: string;
+  created_at: Time;
+}
+
+export interface Experiment {
+  id: string;
+  name: string;
+  workspace: string;
+  created_at: Time;
+  archived_at: Time | null;
+  tags: Words;
+  /** It is deleted, and can be restored until then. */
+  undo_until?: Time | null;
+}
+
+export interface Phase {
+  status: RunStatus;
+  at: Time;
+  /** What it waited for or was busy with in this phase, oldest first. */
+  waits?: { text: string; at: Time }[];
+}
+
+export interface Attempt {
+  number: number;
+  given_up_at: Time;
+  ended_at: Time | null;
+  code: string;
+  why: string;
+  host: string;
+}
+
+export interface RunError {
+  code?: string;
+  message?: string;
+  details?: Record<string, unknown>;
+}
+
+export interface EnvironmentSpec {
+  name: string;
+  version: string | null;
+  kind: string;
+  interpreter: string | null;
+  pip_packages: string[];
+  conda_packages: string[];
+  conda_channels: string[];
+  python_version: string | null;
+  variables: Record<string, string>;
+  container: { image: string; dockerfile: string } | null;
+}
+
+export interface RunSpec {
+  target: string;
+  script: string | null;
+  arguments: string[];
+  command: string | null;
+  environment: EnvironmentSpec;
+  distribution: { kind: string; node_count: number; processes_per_node: number; options: Record<string, unknown> };
+  variables: Record<string, string>;
+  time_limit_s: number;
+  framework: string;
+  communicator: string;
+  gpus: number | null;
+  sweep: Record<string, unknown> | null;
+  data_references: Record<string, unknown>;
+  datasets: Record<string, unknown>;
+  outputs: Record<string, unknown>;
+  resources: Record<string, unknown>;
+  max_attempts: number;
+}
+
+export interface Run {
+  id: string;
+  number: number;
+  workspace: string;
+  experiment: string;
+  experiment_id: string;
+  status: RunStatus;
+  created_at: Time;
+  type: string | null;
+  display_name: string;
+  description: string;
+  parent_id: string | null;
+  root_id: string;
+  attempt: number;
+  spec: RunSpec;
+  snapshot_id: string | null;
+  snapshot_root: string | null;
+  tags: Words;
+  properties: Record<string, string>;
+  parameters: Record<string, string>;
+  started_at: Time | null;
+  ended_at: Time | null;
+  archived_at?: Time | null;
+  /** It is deleted, and can be restored until then. */
+  undo_until?: Time | null;
+  error: RunError | null;
+  warnings: { source?: string; message?: string }[];
+  waits_for: string;
+  desired: string | null;
+  submitted_by: string;
+  environment: Record<string, unknown>;
+  timeline: Phase[];
+  attempts: Attempt[];
+}
+
+export interface RunFile {
+  name: string;
+  size: number;
+  kind: 'blob' | 'stream';
+  sha256: string | null;
+  updated_at: Time | null;
+  complete: boolean;
+}
+
+export interface Asset {
+  workspace: string;
+  kind: string;
+  name: string;
+  version: number;
+  created_at: Time;
+  updated_at: Time;
+  document: Record<string, unknown>;
+}
+
+export interface MetricInfo {
+  name: string;
+  kind: 'scalar' | 'table' | 'artifact';
+  columns: string[];
+  ranks: number[];
+  count: number;
+  last: unknown;
+  minimum: number | null;
+  maximum: number | null;
+  artifact: string | null;
+}
+
+export interface ServerFacts {
+  id: string;
+  version: string;
+  host: string;
+  team: boolean;
+  home: string;
+}
+
+export interface Me {
+  name: string;
+  role: string;
+  run_id: string | null;
+}
+
+const ENDED: ReadonlySet<string> = new Set(['Completed', 'Failed', 'Canceled']);
+export const hasEnded = (status: RunStatus): boolean => ENDED.has(status);

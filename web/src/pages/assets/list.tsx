@@ -1,0 +1,78 @@
+// A list of models, datasets, environments or compute targets: one table, narrowed by the text in the head's box.
+import type { ComponentChildren } from 'preact';
+import { part } from '../../api/http';
+import type { Reading } from '../../reading';
+import { href } from '../../router';
+import { ListHead, NothingFits, Shown, sought } from './parts';
+import { fits } from './shape';
+
+export interface Column<T> {
+  head: string;
+  cell: (one: T) => ComponentChildren;
+  /** `wide`: left out on narrow screens. */
+  class?: string;
+  title?: (one: T) => string;
+}
+
+export interface AssetListProps<T> {
+  title: string;
+  /** What one of them is called. */
+  what: string;
+  place: string;
+  reading: Reading<unknown>;
+  all: readonly T[] | undefined;
+  nameOf: (one: T) => string;
+  /** Beside the name, what the box looks through. */
+  words: (one: T) => readonly (string | null | undefined)[];
+  mark?: (one: T) => ComponentChildren;
+  columns: readonly Column<T>[];
+  empty?: ComponentChildren;
+}
+
+export function AssetList<T>({ title, what, place, reading, all, nameOf, words, mark, columns, empty }: AssetListProps<T>) {
+  const shown = all?.filter((one) => fits(sought(), nameOf(one), ...words(one)));
+  return (
+    <>
+      <ListHead title={title} count={all?.length} />
+      <Shown reading={reading} what={`${what}s`}>
+        {() =>
+          !all?.length ? (
+            empty
+          ) : !shown?.length ? (
+            <NothingFits what={what} />
+          ) : (
+            <div class="card scroll-x">
+              <table class="plain-table asset-list">
+                <thead>
+                  <tr>
+                    <th>{what.replace(/^./, (letter) => letter.toUpperCase())}</th>
+                    {columns.map((column) => (
+                      <th key={column.head} class={column.class}>
+                        {column.head}
+                      </th>
+                    ))}
+                  </tr>
+                </thead>
+                <tbody>
+                  {shown.map((one) => (
+                    <tr key={nameOf(one)}>
+                      <td>
+                        <a href={href(`${place}/${part(nameOf(one))}`)}>{nameOf(one)}</a>
+                        {mark?.(one)}
+                      </td>
+                      {columns.map((column) => (
+                        <td key={column.head} class={column.class} title={column.title?.(one)}>
+                          {column.cell(one)}
+                        </td>
+                      ))}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )
+        }
+      </Shown>
+    </>
+  );
+}

@@ -1,0 +1,148 @@
+// Models: what is registered, in versions; their files, and the run that each came from.
+import { API, getJson, part, pathOf } from '../../api/http';
+import { bytes } from '../../format';
+import { Copy, Empty, When } from '../../parts/basics';
+import { useReading } from '../../reading';
+import { href, query, workspace } from '../../router';
+import type { PageProps } from '../../app';
+import { AssetList, type Column } from '../assets/list';
+import { AssetHead, Fact, inWorkspace, NoSuch, RunLink, Section, Shown, Tags, Versions, versionsText } from '../assets/parts';
+import { chosen, newestOfEach } from '../assets/shape';
+import type { ModelVersion } from '../assets/types';
+
+export default function Models({ name }: PageProps) {
+  return <div class="page">{name ? <Model name={name} /> : <List />}</div>;
+}
+
+const sizeOf = (model: ModelVersion): number => model.spec.files.reduce((sum, file) => sum + file.size, 0);
+const frameworkOf = ({ spec }: ModelVersion): string => (spec.framework === 'Custom' && !spec.framework_version ? '' : `${spec.framework} ${spec.framework_version}`.trim());
+
+function List() {
+  const reading = useReading((signal) => getJson<ModelVersion[]>(inWorkspace('/models'), {}, signal), [workspace.value]);
+  return (
+    <AssetList
+      title="Models"
+      what="model"
+      place="/models"
+      reading={reading}
+      all={reading.value && newestOfEach(reading.value)}
+      nameOf={({ newest }) => newest.name}
+      words={({ newest: { spec } }) => [spec.description, spec.framework, spec.experiment, ...Object.entries(spec.tags).flat()]}
+      columns={COLUMNS}
+      empty={
+        <Empty title="No models yet" command="run.register_model('my-model', 'outputs/model.pkl')">
+          A script, or a notebook, registers what a run left in its outputs.
+        </Empty>
+      }
+    />
+  );
+}
+
+const COLUMNS: Column<{ newest: ModelVersion; count: number }>[] = [
+  { head: 'Version', class: 'number', cell: ({ newest }) => newest.version, title: ({ count }) => versionsText(count) },
+  { head: 'Framework', class: 'wide soft', cell: ({ newest }) => frameworkOf(newest) },
+  { head: 'Size', class: 'number soft', cell: ({ newest }) => bytes(sizeOf(newest)) },
+  { head: 'Tags', class: 'wide', cell: ({ newest }) => <Tags tags={newest.spec.tags} /> },
+  { head: 'From run', class: 'wide', cell: ({ newest }) => newest.spec.run_id && <RunLink id={newest.spec.run_id} /> },
+  { head: 'Registered', class: 'soft', cell: ({ newest }) => <When time={newest.created_at} /> },
+];
+
+function Model({ name }: { name: string }) {
+  const reading = useReading((signal) => getJson<ModelVersion[]>(inWorkspace('/models'), { name }, signal), [workspace.value, name]);
+  const model = chosen(reading.value ?? [], query.value.get('version'));
+  return (
+    <>
+      <AssetHead place="/models" title="Models" name={name}>
+        {model && <span class="soft number">version {model.version}</span>}
+        {model && <Tags tags={model.spec.tags} />}
+      </AssetHead>
+      <Shown reading={reading} what="the model">
+        {(versions) =>
+          model ? (
+            <div class="asset-columns">
+              <div class="stack">
+                <Facts model={model} />
+                <Files model={model} />
+              </div>
+              <div class="stack">
+                <Versions place="/models" name={name} versions={versions} shown={model.version} />
+              </div>
+            </div>
+          ) : (
+            <NoSuch place="/models" what="Model" name={name} command="runyard models list" />
+          )
+        }
+      </Shown>
+    </>
+  );
+}
+
+function Facts({ model }: { model: ModelVersion }) {
+  const { spec } = model;
+  const properties = Object.entries(spec.properties);
+  return (
+    <Section title="About" aside={<Copy text={`runyard models download ${model.name}:${model.version}`} label="Copy download command" />}>
+      <dl class="facts">
+        <Fact name="Description">{spec.description}</Fact>
+        <Fact name="Framework">{frameworkOf(model)}</Fact>
+        <Fact name="From run">{spec.run_id ? <RunLink id={spec.run_id} /> : <span class="soft">uploaded, not by a run</span>}</Fact>
+        {spec.experiment && (
+          <Fact name="Experiment">
+            <a href={href('/runs', { experiment: spec.experiment })}>{spec.experiment}</a>
+          </Fact>
+        )}
+        <Fact name="Registered">
+          <When time={model.created_at} />
+          {spec.created_by && <span class="soft"> by {spec.created_by}</span>}
+        </Fact>
+        {spec.datasets.map(([purpose, id]) => (
+          <Fact key={id} name={`Dataset (${purpose})`} isCode>
+            {id}
+          </Fact>
+        ))}
+        {properties.map(([key, value]) => (
+          <Fact key={key} name={key}>
+            {value}
+          </Fact>
+        ))}
+      </dl>
+    </Section>
+  );
+}
+
+function Files({ model }: { model: ModelVersion }) {
+  const { files } = model.spec;
+  const folder = `${API}${inWorkspace(`/models/${part(model.name)}/${model.version}/files`)}`;
+  return (
+    <Section title="Files" count={files.length} aside={bytes(sizeOf(model))}>
+      <table class="plain-table">
+        <thead>
+          <tr>
+            <th>File</th>
+            <th class="number">Size</th>
+            <th class="wide">SHA-256</th>
+            <th>
+              <span class="hidden-text">Download</span>
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {files.map((file) => (
+            <tr key={file.name}>
+              <td class="mono">{file.name}</td>
+              <td class="number soft">{bytes(file.size)}</td>
+              <td class="wide mono faint" title={file.sha256 ?? ''}>
+                {file.sha256?.slice(0, 12)}
+              </td>
+              <td class="number">
+                <a class="button small" href={`${folder}/${pathOf(file.name)}`} download aria-label={`Download ${file.name}`}>
+                  Download
+                </a>
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Section>
+  );
+}

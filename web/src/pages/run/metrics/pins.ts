@@ -1,0 +1,24 @@
+// Metrics that somebody wants at the top, by name, kept by this browser.
+import { signal } from '@preact/signals';
+
+const KEY = 'runyard-pins';
+
+export const pins = signal<readonly string[]>(read());
+
+export function togglePin(name: string): void {
+  pins.value = pins.value.includes(name) ? pins.value.filter((one) => one !== name) : [...pins.value, name].slice(-100);
+  try {
+    localStorage.setItem(KEY, JSON.stringify(pins.value));
+  } catch {
+    // A browser that keeps nothing forgets them with the page.
+  }
+}
+
+function read(): readonly string[] {
+  try {
+    const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
+    return Array.isArray(kept) ? kept.filter((one): one is string => typeof one === 'string') : [];
+  } catch {
+    return [];
+  }
+}

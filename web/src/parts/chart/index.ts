@@ -1,0 +1,15 @@
+// Charts of metrics. The metrics tab, the compare page and the sweep page draw with these:
+//
+//   const [view, setView] = useState<ChartView>({ x: 'step', isLog: false, smoothing: 0 });   // or viewOf(query.value)
+//   <ChartControls view={view} onChange={setView} />
+//   <Chart title="loss" view={view} version={version} lines={[{ run: 'a_1', metric: 'loss', label: 'a_1', color: 0, start }]} />
+//
+// A chart reads its lines itself (many charts in one request), with exact minima and maxima at every zoom, and reads them
+// again when `version` changes: count it up when `useWatch(runIds, ['metrics'], …, 1000)` calls. Keep `color` of a run the
+// same in all charts of a page; colours are `seriesInk(color)` of parts/fields/ink. `start` (ms since 1970) is where
+// relative time begins: the run's start. `isSmall` is for grids: no legend, no buttons. In a long grid wrap each chart in
+// <Near height={…}>: it is made only when it is scrolled near.
+export { Chart, type ChartProps, type Line } from './chart';
+export { ChartControls } from './controls';
+export { Near } from './near';
+export { viewOf, viewQuery, type ChartView, type XAxis } from './model';

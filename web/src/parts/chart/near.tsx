@@ -1,0 +1,18 @@
+// Something that is made only while it is near to what is seen: a page of a thousand charts stays quick.
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+
+export function Near({ height, children }: { height: number; children: () => ComponentChildren }) {
+  const root = useRef<HTMLDivElement>(null);
+  const [isNear, setNear] = useState(false);
+  useEffect(() => {
+    const watching = new IntersectionObserver(([entry]) => setNear(entry!.isIntersecting), { rootMargin: '400px' });
+    watching.observe(root.current!);
+    return () => watching.disconnect();
+  }, []);
+  return (
+    <div ref={root} style={{ minHeight: `${height}px` }}>
+      {isNear && children()}
+    </div>
+  );
+}

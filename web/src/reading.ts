@@ -1,0 +1,54 @@
+// Reading from the server in a component: the value, or the error, or neither yet.
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { ApiError } from './api/http';
+
+export interface Reading<T> {
+  value: T | undefined;
+  error: ApiError | undefined;
+  isLoading: boolean;
+  /** Read again; what is shown stays until the answer is there. Calls while one is under way become one. */
+  again: () => void;
+}
+
+/** Read when the component appears and when `deps` change. An answer that came too late is dropped. */
+export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): Reading<T> {
+  const [state, setState] = useState<{ value?: T; error?: ApiError; isLoading: boolean }>({ isLoading: true });
+  const current = useRef<{ abort: AbortController; isBusy: boolean; isDue: boolean }>(undefined);
+
+  const start = useCallback(() => {
+    const mine = { abort: new AbortController(), isBusy: true, isDue: false };
+    current.current = mine;
+    const finish = (next: { value?: T; error?: ApiError }): void => {
+      if (current.current !== mine) return;
+      mine.isBusy = false;
+      setState((old) => ({ ...(next.error ? { value: old.value } : {}), ...next, isLoading: false }) as typeof old);
+      if (mine.isDue) start();
+    };
+    read(mine.abort.signal).then(
+      (value) => finish({ value }),
+      (error: unknown) => finish({ error: asApiError(error) }),
+    );
+  }, deps);
+
+  const again = useCallback(() => {
+    const running = current.current;
+    if (running?.isBusy) running.isDue = true;
+    else start();
+  }, [start]);
+
+  useEffect(() => {
+    setState({ isLoading: true });
+    start();
+    return () => {
+      current.current?.abort.abort();
+      current.current = undefined;
+    };
+  }, [start]);
+
+  return { value: state.value, error: state.error, isLoading: state.isLoading, again };
+}
+
+export function asApiError(error: unknown): ApiError {
+  if (error instanceof ApiError) return error;
+  return new ApiError(0, 'PageFault', 'The page could not show this.', String(error), 'Reload the page.');
+}
