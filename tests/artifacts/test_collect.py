@@ -199,12 +199,12 @@ def drain(client: Iterator[None]) -> None:
         pass
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 8))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 16))])
 def test_nothing_in_use_is_lost_in_any_interleaving(part: int) -> None:
     """M70: uploads, submits, reads and deletes go on between any two steps of the collector."""
     removed = 0
     world = World()
-    for seed in range(part * INTERLEAVINGS // 8, (part + 1) * INTERLEAVINGS // 8):
+    for seed in range(part * INTERLEAVINGS // 16, (part + 1) * INTERLEAVINGS // 16):
         if seed % 20 == 0:
             world = World(seed)
             world.pass_grace()
@@ -216,7 +216,7 @@ def test_nothing_in_use_is_lost_in_any_interleaving(part: int) -> None:
         if seed % 4 == 3:  # a quiet time, so that there is something to collect
             world.finish()
             world.pass_grace(2)
-    assert removed > 100
+    assert removed > 50
 
 
 def test_after_a_quiet_time_only_what_is_used_is_left() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from playwright.sync_api import Browser, Playwright
+
+from tests import debian
 
 # Other names resolve to nothing, so a page that asks for another host fails and nothing leaves this machine. An
 # attacker's names lead to this machine: their own pages are here, and rebinding leads them to ours.
@@ -32,9 +33,5 @@ def launched(playwright: Playwright) -> Iterator[Browser]:
 
 
 def install() -> None:
-    if shutil.which("chromium"):
-        return
-    words = ["apt-get", "install", "-y", "-q", "--no-install-recommends", "chromium"]
-    if subprocess.run(words, check=False, capture_output=True).returncode != 0:
-        subprocess.run(["apt-get", "update", "-q"], check=True, capture_output=True)
-        subprocess.run(words, check=True, capture_output=True)
+    if not shutil.which("chromium"):
+        debian.install("chromium")

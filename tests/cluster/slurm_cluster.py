@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests import debian
 from tests.cluster.ground import Ground
 from tests.supervisor.supervised import wait_for
 
@@ -144,12 +145,8 @@ class SlurmCluster:
 
 
 def install() -> None:
-    if shutil.which("slurmctld", path="/usr/sbin") and shutil.which("munged", path="/usr/sbin"):
-        return
-    words = ["apt-get", "install", "-y", "-q", "--no-install-recommends", *PACKAGES]
-    if subprocess.run(words, check=False, capture_output=True).returncode != 0:
-        subprocess.run(["apt-get", "update", "-q"], check=True, capture_output=True)
-        subprocess.run(words, check=True, capture_output=True)
+    if not (shutil.which("slurmctld", path="/usr/sbin") and shutil.which("munged", path="/usr/sbin")):
+        debian.install(*PACKAGES)
 
 
 def _proctrack() -> str:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests import debian
 from tests.cluster.ground import Ground, variables
 from tests.supervisor.supervised import wait_for
 
@@ -41,10 +42,7 @@ _WITH_PASSWD += ['mount --bind "$1" /etc/passwd && shift && exec "$@"', "sh"]
 def install() -> None:
     """Install Debian's package when the program is missing."""
     if not os.path.exists(PROGRAM) and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=False, stdout=subprocess.DEVNULL)
-        words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "openssh-server", "openssh-client"]
-        quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=quiet)
+        debian.install("openssh-server", "openssh-client")
     assert os.path.exists(PROGRAM), "sshd is not installed: apt-get install openssh-server"
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from azureml.core import Experiment, Workspace
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.compute_target import ComputeTargetException
+from tests import debian
 
 PROGRAMS = {"mpirun": "openmpi-bin", "mpicxx": "libopenmpi-dev", "g++": "g++", "make": "make"}
 
@@ -60,6 +60,4 @@ def keep_horovod(home: Path) -> None:
 def _install_missing() -> None:
     missing = [package for program, package in PROGRAMS.items() if shutil.which(program) is None]
     if missing:
-        environ = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        for words in (["update"], ["install", "--yes", "--no-install-recommends", *missing]):
-            subprocess.run(["apt-get", *words], check=True, env=environ, stdout=subprocess.DEVNULL, timeout=600)
+        debian.install(*missing)

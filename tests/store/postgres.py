@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runyard.core.names import make_uuid
+from tests import debian
 
 USER = "postgres"  # the server refuses to run as root
 
@@ -24,11 +25,7 @@ def find_programs() -> Path:
     """
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found and shutil.which("initdb") is None and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "update", "-qq"], check=False, stdout=subprocess.DEVNULL)
-        install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", "postgresql"]
-        subprocess.run(
-            install, check=True, stdout=subprocess.DEVNULL, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        )
+        debian.install("postgresql")
         found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if found:
         return found[-1].parent

@@ -15,6 +15,7 @@ import pytest
 
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.supervisor.proc import list_processes
+from tests import debian
 from tests.environments.rootfs import write_rootfs
 from tests.environments.wheels import make_wheel
 from tests.supervisor.supervised import Job, Site, command_line, wait_for
@@ -69,11 +70,8 @@ def start_docker(folder: Path, rootfs: Path) -> Iterator[Engine]:
 
 
 def install(programs: list[str], packages: list[str] | None = None) -> None:
-    if all(shutil.which(program) for program in programs):
-        return
-    subprocess.run(["apt-get", "update", "-qq"], check=False)
-    argv = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *(packages or programs)]
-    subprocess.run(argv, check=True, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"})
+    if not all(shutil.which(program) for program in programs):
+        debian.install(*(packages or programs))
 
 
 @pytest.fixture(scope="module")

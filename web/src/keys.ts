@@ -1,5 +1,5 @@
 // Single keys as shortcuts, except where somebody types.
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 
 export type Keys = Record<string, () => void>;
 
@@ -8,15 +8,17 @@ const isTyping = (target: EventTarget | null): boolean =>
 
 /** While the component is shown, `keys` names what a key does: `{ e: jump, '?': help }`. */
 export function useKeys(keys: Keys): void {
+  const latest = useRef(keys);
+  latest.current = keys; // a key may come before the effects of this drawing
   useEffect(() => {
     const press = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
-      const act = keys[event.key];
+      const act = latest.current[event.key];
       if (!act || document.querySelector('dialog[open]')) return;
       event.preventDefault();
       act();
     };
     addEventListener('keydown', press);
     return () => removeEventListener('keydown', press);
-  });
+  }, []);
 }

@@ -47,7 +47,7 @@ export function AssetList<T>({ title, what, place, reading, all, nameOf, words, 
                   <tr>
                     <th>{what.replace(/^./, (letter) => letter.toUpperCase())}</th>
                     {columns.map((column) => (
-                      <th key={column.head} class={column.class}>
+                      <th key={column.head} class={headClass(column.class)}>
                         {column.head}
                       </th>
                     ))}
@@ -76,3 +76,6 @@ export function AssetList<T>({ title, what, place, reading, all, nameOf, words, 
     </>
   );
 }
+
+/** A head is aligned and left out as its column, and otherwise looks like every head. */
+const headClass = (text = ''): string => text.split(' ').filter((word) => word === 'number' || word === 'wide').join(' ');

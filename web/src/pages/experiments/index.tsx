@@ -99,7 +99,7 @@ function Bar({ line }: { line: Line }) {
       <span class="ex-bar" role="img" aria-label={words}>
         {line.parts.map((one) => <span key={one.status} class={`ex-part ${one.kind}`} style={{ flexGrow: one.count }} />)}
       </span>
-      <span class="small soft cut">{line.parts.slice(0, 3).map((one) => `${number(one.count)} ${statusWord(one.status).toLowerCase()}`).join(' · ')}</span>
+      <span class="small soft cut">{line.parts.map((one) => `${number(one.count)} ${statusWord(one.status).toLowerCase()}`).join(' · ')}</span>
     </span>
   );
 }

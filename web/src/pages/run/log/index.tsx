@@ -83,11 +83,19 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
     setQuery({ file: name, line: !extend && marks?.first === number && marks.last === number ? null : first === last ? first : `${first}-${last}` });
     setFollows(false);
   };
+  // Keys come faster than answers: one step after the other, and none once the text is another.
+  const steps = useRef({ last: Promise.resolve(), text: '' });
+  steps.current.text = search.text;
   const step = (direction: 1 | -1): void => {
-    const seen = view.current?.seen() ?? { first: 1, last: 1 };
-    const here = marksOf(query.value.get('line'))?.first ?? 0; // not of the last drawing: keys come faster
-    const from = here >= seen.first && here <= seen.last ? here + direction : direction > 0 ? seen.first : seen.last;
-    void search.go(from, direction).then((hit) => hit !== undefined && mark(hit));
+    const { text } = search;
+    steps.current.last = steps.current.last.then(async () => {
+      if (steps.current.text !== text) return;
+      const seen = view.current?.seen() ?? { first: 1, last: 1 };
+      const here = marksOf(query.value.get('line'))?.first ?? 0;
+      const from = here >= seen.first && here <= seen.last ? here + direction : direction > 0 ? seen.first : seen.last;
+      const hit = await search.go(from, direction);
+      if (hit !== undefined && steps.current.text === text) mark(hit);
+    });
   };
   const toEnd = (): void => {
     setQuery({ line: null });

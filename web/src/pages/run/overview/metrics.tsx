@@ -38,8 +38,8 @@ export function KeyMetrics({ run }: { run: Run }) {
                 <th>Metric</th>
                 <th class="spark-cell"><span class="hidden-text">Course</span></th>
                 <th class="number">Last</th>
-                <th class="number">Minimum</th>
-                <th class="number">Maximum</th>
+                <th class="number wide">Minimum</th>
+                <th class="number wide">Maximum</th>
                 <th class="number">Points</th>
               </tr>
             </thead>
@@ -49,8 +49,8 @@ export function KeyMetrics({ run }: { run: Run }) {
                   <td><a href={runHref(run.id, { tab: 'metrics', metric: one.name })}>{one.name}</a></td>
                   <td class="spark-cell">{one.count > 1 && <Spark buckets={found.value?.charts.get(one.name)} />}</td>
                   <td class="number strong">{number(one.last)}</td>
-                  <td class="number soft">{one.count > 1 ? number(one.minimum) : ''}</td>
-                  <td class="number soft">{one.count > 1 ? number(one.maximum) : ''}</td>
+                  <td class="number soft wide">{one.count > 1 ? number(one.minimum) : ''}</td>
+                  <td class="number soft wide">{one.count > 1 ? number(one.maximum) : ''}</td>
                   <td class="number soft">{number(one.count)}</td>
                 </tr>
               ))}
