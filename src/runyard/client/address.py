@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Optional, Tuple
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 
 UNIX_HOST = "runyard"  # the `Host` of requests over the unix socket
 _USUAL_PORTS = {"http": 80, "https": 443}

@@ -5,12 +5,13 @@ Named tuples: of six dataclasses alone, the import would take 3 ms longer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
 from runyard.client.transport import Response
 from runyard.core.errors import NotFound, ProtocolError, RunyardError, error_from_plain
+from runyard.core.later import dataclass
 from runyard.core.plain import from_plain
 from runyard.core.records import Mark, MetricInfo, Run
 from runyard.core.statuses import RunStatus

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
 from runyard.core.compute_options import RAY, SLURM, SSH, check_options, host_of_place
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 from runyard.core.names import check_asset_name
 
 ASSET_KIND = "compute"

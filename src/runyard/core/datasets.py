@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
+
+from runyard.core.later import dataclass
 
 KIND = "dataset"  # of the assets that hold registered ones
 FILE, TABULAR = "file", "tabular"

@@ -15,11 +15,11 @@ from __future__ import annotations
 import difflib
 import operator
 import re
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any, Callable, Dict, List, NamedTuple, NoReturn, Optional, Tuple, Union
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 from runyard.core.statuses import RunStatus
 
 MAX_LENGTH = 4000

@@ -6,9 +6,10 @@ Indices are those of the PCI bus, which CUDA uses too when CUDA_DEVICE_ORDER say
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from shutil import which
 from typing import Any, Callable, List, Optional
+
+from runyard.core.later import dataclass
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 ORDER, BY_BUS = "CUDA_DEVICE_ORDER", "PCI_BUS_ID"

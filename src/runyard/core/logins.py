@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 from runyard.core.errors import UserError
+from runyard.core.later import dataclass
 from runyard.core.private_files import read_private, write_private
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
+from runyard.core.later import dataclass
 from runyard.core.records import RunFile
 
 KIND = "model"

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import difflib
 import ipaddress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
 from runyard.core.engine_names import read_engine
 from runyard.core.errors import InvalidArgument
 from runyard.core.folders import server_folder
+from runyard.core.later import dataclass
 from runyard.core.names import check_asset_name
 from runyard.core.private_files import read_private, write_private
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Mapping, Optional, Sequence
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 
 _FALLBACKS = ("RUNYARD_CONDA_FALLBACK", ("auto", "never"))
 

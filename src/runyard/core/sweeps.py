@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
+
+from runyard.core.later import dataclass
 
 SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
 MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, Optional
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 from runyard.core.plain import from_plain, to_plain
 from runyard.core.specs import JobSpec
 

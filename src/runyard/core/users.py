@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import List, NamedTuple, Optional
 
 from runyard.core.errors import InvalidArgument
+from runyard.core.later import dataclass
 
 ADMIN, USER, READER = "admin", "user", "reader"
 ROLES = (ADMIN, USER, READER)

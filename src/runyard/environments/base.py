@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Callable, Dict, List, Mapping, Optional
 
+from runyard.core.later import dataclass
 from runyard.core.specs import EnvironmentSpec
 
 Say = Callable[[str], None]

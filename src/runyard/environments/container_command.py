@@ -6,9 +6,10 @@ virtual nodes have loopback addresses, and no process is number 1, which would i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple
 
+from runyard.core.later import dataclass
 from runyard.environments.engines import APPTAINER, PODMAN, Engine
 
 # podman would tell the program's log that a signal came too late for its container.

@@ -6,10 +6,11 @@ import os
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, List, Mapping, Optional, Tuple
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.later import dataclass
 from runyard.core.settings import Settings
 
 PODMAN, DOCKER, APPTAINER = "podman", "docker", "apptainer"

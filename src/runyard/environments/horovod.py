@@ -11,11 +11,11 @@ import platform
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.later import dataclass
 from runyard.core.provided import package_name
 from runyard.environments.installed import list_installed
 

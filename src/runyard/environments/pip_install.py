@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 from urllib.parse import unquote, urlsplit
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.later import dataclass
 from runyard.core.provided import split_provided
 from runyard.core.specs import EnvironmentSpec
 from runyard.core.urls import hide_passwords

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 from configparser import Error, RawConfigParser
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.later import dataclass
 from runyard.core.urls import hide_passwords
 
 _SECTIONS = ("global", "install")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import List, Optional
 
 from runyard.core.errors import Conflict, NotFound
+from runyard.core.later import dataclass
 from runyard.environments.shelf import MARKER, Place, clear_leftovers, list_places
 
 

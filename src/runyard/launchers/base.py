@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Dict, List, Optional
 
+from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec, NodeSpec
 
 BY_REAPER, BY_AGENT, BY_MPIRUN = "reaper", "agent", "mpirun"

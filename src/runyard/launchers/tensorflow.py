@@ -9,9 +9,9 @@ TensorFlow listens on all addresses of a machine.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Dict, List
 
+from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec
 from runyard.launchers.base import Launcher, Placement, Process
 from runyard.launchers.processes import (

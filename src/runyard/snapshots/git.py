@@ -11,9 +11,10 @@ import re
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
+from runyard.core.later import dataclass
 from runyard.snapshots.secrets import git_excludes, looks_secret
 
 MAX_OUTPUT_BYTES = 8 << 20

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import nlargest
 from pathlib import Path
 from typing import List, Optional, Tuple
 
+from runyard.core.later import dataclass
 from runyard.core.tree import FileEntry, entry_bytes, name_text
 from runyard.snapshots.folder import Folder, Kept
 from runyard.snapshots.ignore import read_rules

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Callable, Iterable, List, Optional, Tuple
 
 from runyard.core.chunks import BATCH_BYTES, Chunk, Clock
 from runyard.core.errors import MissingContent, SnapshotRejected
+from runyard.core.later import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
 from runyard.snapshots.folder import Folder
 from runyard.snapshots.ignore import Rules, read_rules

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
+from runyard.core.later import dataclass
 from runyard.core.log_errors import ABORT, GPU_MEMORY
 from runyard.supervisor.evidence import Line, Tail, find_crash, find_traceback
 from runyard.supervisor.missing_packages import explain_missing

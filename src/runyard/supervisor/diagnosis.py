@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.causes import signal_name
 from runyard.supervisor.folder import RunFolder

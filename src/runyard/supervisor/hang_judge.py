@@ -6,9 +6,10 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import List, Optional, Sequence, Tuple
 
+from runyard.core.later import dataclass
 from runyard.supervisor.stacks import Frame
 
 IDLE_PERCENT = 5.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.causes import HANG
 from runyard.supervisor.folder import RunFolder

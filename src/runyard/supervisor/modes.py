@@ -9,12 +9,13 @@ import signal
 import socket
 import sys
 import threading
-from typing import List
+from typing import List, Optional
 
 from runyard.core.errors import UserError
 from runyard.core.settings import Settings, read_settings
 from runyard.core.tickets import VARIABLE as TICKET
 from runyard.supervisor.again import command
+from runyard.supervisor.early import Early, start_early
 from runyard.supervisor.folder import RunFolder, claim, take_lock
 from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
 from runyard.supervisor.killing import end_marked
@@ -65,10 +66,11 @@ def wait_as_spare(umask: int) -> int:
 
 def run_node(umask: int) -> int:
     """Be a node of a cluster, as the ticket in the environment says, until its part has ended."""
+    settings = read_settings()
+    early = start_early(lambda path, link: _supervise_early(path, settings, link, umask))
     # Only nodes need it.
     from runyard.supervisor.node import take_part
 
-    settings = read_settings()
     try:
         folder = take_part(settings, os.environ)
     except UserError as error:
@@ -76,7 +78,14 @@ def run_node(umask: int) -> int:
         return 0
     os.environ.pop(TICKET, None)
     leave_the_starter()
-    return run(folder, settings, umask)
+    return run(folder, settings, umask, early=early)
+
+
+def _supervise_early(path: str, settings: Settings, link: socket.socket, umask: int) -> int:
+    os.environ.pop(TICKET, None)
+    leave_the_starter()
+    folder = RunFolder(path)
+    return supervise(folder, settings, link, umask, str(folder.read_object("job.json").get("cookie", "")))
 
 
 def start(mode: str, folder: RunFolder, umask: int) -> int:
@@ -93,7 +102,9 @@ def may_have_launched(folder: RunFolder) -> bool:
     return folder.has("launched") or folder.read_object("claim").get("boot_id") != boot_id()
 
 
-def run(folder: RunFolder, settings: Settings, umask: int, *, again: bool = False) -> int:
+def run(
+    folder: RunFolder, settings: Settings, umask: int, *, again: bool = False, early: Optional[Early] = None
+) -> int:
     """Be the reaper. `again`: an earlier one died before it launched anything, so its claim may be taken over."""
     lock = take_lock(folder, "claim") if again else claim(folder)
     if lock is None:
@@ -103,7 +114,11 @@ def run(folder: RunFolder, settings: Settings, umask: int, *, again: bool = Fals
     cookie = str(folder.read_object("job.json").get("cookie", ""))
     gc.freeze()  # what is there now stays shared with the children
     Reaper(
-        folder, cookie=cookie, supervise=lambda link: supervise(folder, settings, link, umask, cookie), lock_fd=lock
+        folder,
+        cookie=cookie,
+        supervise=lambda link: supervise(folder, settings, link, umask, cookie),
+        lock_fd=lock,
+        early=early,
     ).run()
     return 0
 
@@ -214,6 +229,7 @@ def _warm_up(settings: Settings) -> None:
     except OSError:
         pass
     from runyard.client import content  # noqa: F401  # this and the next two are loaded when first used
+    from runyard.core.later import make_all
     from runyard.core.plain import from_plain, to_plain
     from runyard.core.specs import JobSpec, RunSpec
     from runyard.environments import get_builder
@@ -221,6 +237,7 @@ def _warm_up(settings: Settings) -> None:
     from runyard.runtime.injection import injection_folder
     from runyard.supervisor import diagnosis, observer, run_data, supervisor  # noqa: F401  # pull in all the rest
 
+    make_all()
     job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
     from_plain(JobSpec, to_plain(job))
     get_builder("system")

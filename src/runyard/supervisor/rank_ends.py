@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.later import dataclass
 from runyard.supervisor.causes import AT_EXIT, EXIT_CODE, HANG, Cause, find_cause
 from runyard.supervisor.cgroups import memory_limit
 from runyard.supervisor.evidence import Tail, read_tail

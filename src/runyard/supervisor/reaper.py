@@ -7,9 +7,10 @@ import select
 import signal
 import socket
 import traceback
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.supervisor.channel import Channel, ChannelClosed
+from runyard.supervisor.early import Early
 from runyard.supervisor.folder import RunFolder, remove_tree, sync_folder
 from runyard.supervisor.killing import Sweep, direct_children, find_below
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
@@ -27,12 +28,18 @@ Supervise = Callable[[socket.socket], int]
 
 
 class Reaper:
-    """Holds the claim (`lock_fd`) for its whole life; `supervise` is what its child does with the other socket."""
+    """Holds the claim (`lock_fd`) for its whole life; `supervise` is what its child does with the other socket.
 
-    def __init__(self, folder: RunFolder, *, cookie: str, supervise: Supervise, lock_fd: int) -> None:
+    `early` is a child that was born before; it becomes the first supervisor.
+    """
+
+    def __init__(
+        self, folder: RunFolder, *, cookie: str, supervise: Supervise, lock_fd: int, early: Optional[Early] = None
+    ) -> None:
         self._folder = folder
         self._cookie = cookie
         self._supervise = supervise
+        self._early = early
         self._lock_fd = lock_fd
         self._ranks = Ranks(folder)
         self._sweep: Optional[Sweep] = None
@@ -88,14 +95,19 @@ class Reaper:
         return RETRY_MS if self._ranks.is_unwritten else None
 
     def _start_supervisor(self) -> None:
+        early, self._early = self._early, None
+        pid, ours = (early and early.take(self._folder.path)) or self._fork()
+        self._child, self._channel, self._born, self._restart_at = pid, Channel(ours), boot_ns(), None
+        self._has_news = True
+        self._tell_news()
+
+    def _fork(self) -> Tuple[int, socket.socket]:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             self._be_supervisor(ours, theirs)
         theirs.close()
-        self._child, self._channel, self._born, self._restart_at = pid, Channel(ours), boot_ns(), None
-        self._has_news = True
-        self._tell_news()
+        return pid, ours
 
     def _be_supervisor(self, ours: socket.socket, theirs: socket.socket) -> None:
         code = 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 from runyard.core import journal
+from runyard.core.later import dataclass
 
 Key = Tuple[str, int]
 
@@ -17,7 +18,7 @@ _ACKED = struct.Struct("<Q")
 _HEADER_BYTES = 1 << 16
 
 
-@dataclass
+@dataclass()
 class Segment:
     """One journal file. `offset` is the server's word: bytes before it are stored."""
 

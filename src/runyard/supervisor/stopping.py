@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
 from typing import Any, Dict, Optional
 
+from runyard.core.later import dataclass
 from runyard.core.plain import from_plain, to_plain
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
