@@ -51,7 +51,7 @@ def test_without_a_session_the_page_says_what_to_type(
     for width in (1280, 360):
         page = new_page(theme=theme, width=width, signed_in=False)
         page.goto("/runs/exp_1")
-        expect(page.get_by_role("heading")).to_have_text("This browser is not signed in")
+        expect(page.get_by_role("heading", name="This browser is not signed in")).to_be_visible()
         expect(page.locator("pre")).to_have_text("runyard studio exp_1")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -124,7 +124,7 @@ def test_a_link_on_another_sites_page_signs_in_and_an_open_session_is_found_from
     assert stranger.url == f"{studio.url}/runs?experiment=x"
     stranger.context.clear_cookies()
     follow(stranger, site, f"{studio.url}/runs?experiment=x")
-    expect(stranger.get_by_role("heading")).to_have_text("This browser is not signed in")
+    expect(stranger.get_by_role("heading", name="This browser is not signed in")).to_be_visible()
 
 
 def follow(page: Page, site: Site, address: str) -> None:
@@ -150,7 +150,7 @@ def test_a58_another_users_link_on_a_page_elsewhere_asks_before_it_signs_in(
     theirs = Client(Transport(type(address)(**{**vars(address), "token": made.token}))).server
 
     follow(stranger, site, studio.url + theirs.signin_path("/"))
-    expect(stranger.get_by_role("heading")).to_have_text("Sign in as mallory?")
+    expect(stranger.get_by_role("heading", name="Sign in as mallory?")).to_be_visible()
     assert who(stranger) == ""
     shoot(stranger, "signin-confirm")
     stranger.goto(studio.link("/runs"))
@@ -171,7 +171,7 @@ def test_signing_out_ends_the_session_at_once(page: Page, watch: Watch) -> None:
     cookie = page.context.cookies()
     page.get_by_role("button", name="Settings").click()
     page.get_by_text("Sign out").click()
-    expect(page.get_by_role("heading")).to_have_text("This browser is not signed in")
+    expect(page.get_by_role("heading", name="This browser is not signed in")).to_be_visible()
     assert page.context.cookies() == []
     page.context.add_cookies(cookie)  # a copy that somebody kept
     assert who(page) == ""
@@ -195,7 +195,7 @@ def test_a_teams_server_signs_a_user_in_and_out_over_tls(browser: Browser, built
         page.get_by_role("button", name="Settings").click()
         expect(page.get_by_text("Signed in as ada (user).")).to_be_visible()
         page.get_by_text("Sign out").click()
-        expect(page.get_by_role("heading")).to_have_text("This browser is not signed in")
+        expect(page.get_by_role("heading", name="This browser is not signed in")).to_be_visible()
         assert context.cookies() == [] and watch.faults == []
     finally:
         context.close()

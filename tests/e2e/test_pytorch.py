@@ -39,7 +39,8 @@ TRAIN = """
     with torch.no_grad():
         whole = float(((model(x) - y) ** 2).mean())
     Run.get_context().log("loss", whole)
-    print(rank, size, os.environ.get("LOCAL_RANK"), os.environ.get("NODE_RANK"))
+    # In one piece: torchrun's processes share the log.
+    sys.stdout.write(f"{rank} {size} {os.environ.get('LOCAL_RANK')} {os.environ.get('NODE_RANK')}\\n")
     del trained, model, optimizer, loss
     gc.collect()
     if size > 1:

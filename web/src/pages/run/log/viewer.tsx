@@ -163,8 +163,8 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
   };
 
   const scrolled = (): void => {
-    const box = scroller.current!;
-    if (Math.abs(box.scrollTop - view.expected) < 1) return;
+    const box = scroller.current; // the event may come when the page is another
+    if (!box || Math.abs(box.scrollTop - view.expected) < 1) return;
     view.expected = box.scrollTop;
     const isEnd = box.scrollTop >= spaceOf(frame) - view.height - 1;
     view.top = topOf(box.scrollTop, frame);
