@@ -12,7 +12,6 @@ import random
 import sqlite3
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -20,7 +19,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src"
 sys.path.insert(0, str(SOURCE))
 
 from figures import report  # noqa: E402
-from store_100k import WORKSPACE, fill, rounds  # noqa: E402
+from store_100k import WORKSPACE, filled, rounds  # noqa: E402
 
 from runyard.core.filters import Field, parse_filter  # noqa: E402
 from runyard.store.base import RunQuery  # noqa: E402
@@ -47,14 +46,8 @@ QUERIES = {
 
 def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
-        path = Path(folder) / "runyard.db"
-        store = SqliteStore(path)
-        started = time.perf_counter()
-        fill(store, count)
-        print(f"{count} runs in {time.perf_counter() - started:.0f} s, {path.stat().st_size / 1e6:.0f} MB")
-        measure(store, sqlite3.connect(path), count)
-        store.close()
+    with filled(count) as (store, bare):
+        measure(store, bare, count)
     return 0
 
 

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -79,16 +80,22 @@ BARE = {
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    with filled(int(sys.argv[1]) if len(sys.argv) > 1 else 100_000) as (store, bare):
+        measure(store, bare)
+    return 0
+
+
+@contextmanager
+def filled(count: int) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
+    """Give a store that knows `count` runs, and a bare connection to its database."""
     with tempfile.TemporaryDirectory(prefix="runyard-bench-") as folder:
         path = Path(folder) / "runyard.db"
         store = SqliteStore(path)
         started = time.perf_counter()
         fill(store, count)
         print(f"{count} runs in {time.perf_counter() - started:.0f} s, {path.stat().st_size / 1e6:.0f} MB")
-        measure(store, sqlite3.connect(path))
+        yield store, sqlite3.connect(path)
         store.close()
-    return 0
 
 
 def measure(store: SqliteStore, bare: sqlite3.Connection) -> None:

@@ -1,5 +1,6 @@
 // Dark or light: as the machine says, until somebody chooses.
 import { computed, effect, signal } from '@preact/signals';
+import { keep, recall } from './browser';
 
 export type Theme = 'auto' | 'light' | 'dark';
 const KEY = 'runyard-theme';
@@ -15,18 +16,10 @@ export const shade = computed<'light' | 'dark'>(() => (theme.value === 'auto' ? 
 
 effect(() => {
   document.documentElement.dataset['theme'] = shade.value;
-  try {
-    localStorage.setItem(KEY, theme.value);
-  } catch {
-    // A browser that keeps nothing still shows the page.
-  }
+  keep(KEY, theme.value);
 });
 
 function read(): Theme {
-  try {
-    const kept = localStorage.getItem(KEY);
-    return kept === 'light' || kept === 'dark' ? kept : 'auto';
-  } catch {
-    return 'auto';
-  }
+  const kept = recall(KEY);
+  return kept === 'light' || kept === 'dark' ? kept : 'auto';
 }

@@ -8,7 +8,8 @@ from runyard.cli.finding import get_run
 from runyard.cli.known_names import RUN
 from runyard.cli.tables import print_json
 from runyard.cli.text import plain
-from runyard.core.names import make_run_id, make_uuid
+from runyard.core.names import make_uuid
+from runyard.core.records import make_id_like
 from runyard.sdk.submission import submitter_variables
 from runyard.sdk.workspace import Workspace
 
@@ -21,9 +22,8 @@ def resubmit(run_id: str, as_json: bool) -> None:
     workspace = Workspace.from_config()
     client = workspace._client
     known = get_run(workspace, run_id)
-    new_id = make_run_id(known.experiment) if known.spec.sweep is None else f"HD_{make_uuid()}"
     new = client.runs.resubmit(
-        known.id, new_id=new_id, key=make_uuid(), submitter=submitter_variables(client, known.spec)
+        known.id, new_id=make_id_like(known), key=make_uuid(), submitter=submitter_variables(client, known.spec)
     )
     if as_json:
         return print_json(new)

@@ -27,6 +27,11 @@ def make_run_id(experiment: str, *, now: float | None = None) -> str:
     return f"{experiment[:220]}_{seconds}_{os.urandom(4).hex()}"
 
 
+def make_sweep_id() -> str:
+    """Return a sweep's id: `HD_<uuid>`."""
+    return f"HD_{make_uuid()}"
+
+
 def make_uuid() -> str:
     """Return a random UUID (version 4) without importing `uuid`."""
     raw = bytearray(os.urandom(16))

@@ -7,10 +7,12 @@ from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
 from runyard.core.later import dataclass
+from runyard.core.names import make_run_id, make_sweep_id
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 
 DEFAULT_WORKSPACE = "default"
+SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapshot's id
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,11 @@ class Run:
     def due_attempt(self) -> int:
         """The attempt that supervisors are told of: one that was given up hears of its successor, and stops."""
         return self.attempt + 1 if self.is_fenced else self.attempt
+
+
+def make_id_like(run: Run) -> str:
+    """Return an id for another run of this one's kind."""
+    return make_run_id(run.experiment) if run.spec.sweep is None else make_sweep_id()
 
 
 @dataclass(frozen=True)

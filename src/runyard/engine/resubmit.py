@@ -9,16 +9,15 @@ from typing import Any, ClassVar
 
 from runyard.core import urls
 from runyard.core.errors import SubmitRejected
-from runyard.core.names import make_run_id, make_uuid
+from runyard.core.names import make_uuid
 from runyard.core.node_variables import node_variables
 from runyard.core.plain import to_plain
-from runyard.core.records import NewRun, Run
+from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
 from runyard.engine import redaction
 from runyard.engine.yard import Yard
 
 ORIGIN = "runyard.resubmitted_from"
 _OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, whichever run it is
-_SNAPSHOT = "ContentSnapshotId"
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ def again(yard: Yard, run_id: str, wanted: Again) -> NewRun:
     _check(yard, run)
     return NewRun(
         key=wanted.key or make_uuid(),
-        id=wanted.id or (make_run_id(run.experiment) if run.spec.sweep is None else f"HD_{make_uuid()}"),
+        id=wanted.id or make_id_like(run),
         workspace=run.workspace,
         experiment=run.experiment,
         spec=run.spec,
@@ -86,7 +85,7 @@ def _check(yard: Yard, run: Run) -> None:
 
 
 def _of_code(run: Run) -> dict[str, str]:
-    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key == _SNAPSHOT}
+    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key == SNAPSHOT_PROPERTY}
 
 
 def _holds_hidden(value: Any) -> bool:

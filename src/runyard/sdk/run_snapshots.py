@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Optional
 
 from runyard.core.errors import Conflict
+from runyard.core.records import SNAPSHOT_PROPERTY
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import SnapshotException, UserErrorException
 from runyard.sdk.run_files import RunFiles
@@ -68,7 +69,7 @@ class RunSnapshots(RunFiles):
         return target
 
     def _snapshot_id(self) -> Optional[str]:
-        return self._facts.snapshot_id or self._facts.properties.get("ContentSnapshotId")
+        return self._facts.snapshot_id or self._facts.properties.get(SNAPSHOT_PROPERTY)
 
     def _store(self, path: str) -> StoredSource:
         from runyard.sdk.source import store_file, store_source  # loads what walks folders

@@ -6,7 +6,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
-from runyard.core.names import check_run_id, make_uuid
+from runyard.core.names import check_run_id, make_sweep_id
 from runyard.core.plain import to_plain
 from runyard.core.specs import DataReferenceSpec, RunSpec
 from runyard.core.sweeps import SweepSpec
@@ -23,7 +23,7 @@ def sweep_run_id(config: HyperDriveConfig) -> str:
     """Return the sweep's run id: `HD_<uuid>`, or the one asked for."""
     if config.custom_run_id is not None:
         return check_run_id(config.custom_run_id)
-    return f"HD_{make_uuid()}"
+    return make_sweep_id()
 
 
 def plan_sweep(config: HyperDriveConfig) -> SweepSpec:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
@@ -57,5 +58,16 @@ def download_headers(name: str, size: int, *, complete: bool) -> dict[str, str]:
     }
 
 
-def no_such_range(headers: dict[str, str], size: int) -> Response:
-    return Response(b"", status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+def download_answer(
+    name: str, size: int, read: Callable[[Window], Iterator[bytes]], *, window: Window | None, complete: bool = True
+) -> Response:
+    """Return the bytes of `window` as a download; None: they are beyond the end."""
+    headers = download_headers(name, size, complete=complete)
+    if window is None:
+        return Response(b"", status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+    return StreamingResponse(
+        read(window),
+        status_code=206 if window.is_range else 200,
+        headers={**headers, **window.headers(size)},
+        media_type="application/octet-stream",
+    )

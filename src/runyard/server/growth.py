@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class Growth:
@@ -39,3 +42,21 @@ class Growth:
                 left.discard(waiter)
                 if not left:
                     del self._waiters[run_id]
+
+    async def wait_until(
+        self, run_id: str, look: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool], *, wait_s: float
+    ) -> T:
+        """Look again at every change until it is enough or the time is over; return what was seen last."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        with self.watch(run_id) as changed:
+            while True:
+                changed.clear()
+                found = await look()
+                left = until - loop.time()
+                if is_enough(found) or left <= 0:
+                    return found
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except (asyncio.TimeoutError, TimeoutError):
+                    return found

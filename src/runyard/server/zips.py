@@ -10,6 +10,10 @@ from datetime import datetime, timezone
 from typing import Optional
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
+from starlette.responses import Response, StreamingResponse
+
+from runyard.server.downloads import download_headers
+
 FIRST_YEAR, LAST_YEAR = 1980, 2107  # what a zip can hold
 
 
@@ -21,6 +25,13 @@ class Packed:
     mode: int
     pieces: Iterable[bytes]
     at: Optional[datetime] = None
+
+
+def zip_answer(name: str, files: Iterable[Packed]) -> Response:
+    """Return the files as a download of that name."""
+    headers = download_headers(name, 0, complete=True)
+    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
+    return StreamingResponse(zip_pieces(files), headers=headers, media_type="application/zip")
 
 
 def zip_pieces(files: Iterable[Packed]) -> Iterator[bytes]:

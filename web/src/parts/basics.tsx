@@ -3,6 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { signal } from '@preact/signals';
 import type { ApiError } from '../api/http';
 import type { RunStatus } from '../api/types';
+import { toClipboard } from '../browser';
 import { ago, duration, exact } from '../format';
 import { Prose } from './prose';
 import './basics.css';
@@ -81,7 +82,7 @@ export function Command({ text }: { text: string }) {
 export function Copy({ text, label = 'Copy' }: { text: string; label?: string }) {
   const copy = (event: MouseEvent): void => {
     const button = event.currentTarget as HTMLButtonElement;
-    void navigator.clipboard?.writeText(text).then(() => {
+    void toClipboard(text).then(() => {
       button.textContent = 'Copied';
       setTimeout(() => (button.textContent = label), 1200);
     });

@@ -14,7 +14,7 @@ from runyard.server.answers import frames_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
-from runyard.server.routes.metrics import MAX_WIDTH, Piece
+from runyard.server.routes.metrics import Piece, check_width
 from runyard.store.base import STEP, TIME, Chart
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ async def draw_charts(request: Request) -> Response:
 def _draw_all(call: Call, wanted: ChartsBody) -> Response:
     if not 1 <= len(wanted.series) <= MOST_SERIES:
         raise InvalidArgument(f"A request draws 1 to {MOST_SERIES} series, found {len(wanted.series)}.")
-    if not 1 <= wanted.width <= MAX_WIDTH:
-        raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {wanted.width}.")
+    check_width(wanted.width)
     if wanted.x not in (STEP, TIME):
         raise InvalidArgument(f"A chart's `x` is `{STEP}` or `{TIME}`, found {wanted.x[:40]!r}.")
     pieces: list[Piece] = []

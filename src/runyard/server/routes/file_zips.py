@@ -6,16 +6,15 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import StreamingResponse
 
 from runyard.core.errors import NotFound
 from runyard.core.records import Run, RunFile
 from runyard.server.calls import call_of
-from runyard.server.downloads import Window, download_headers
+from runyard.server.downloads import Window
 from runyard.server.filenames import file_name
 from runyard.server.routes.files import as_it_is, read_window
 from runyard.server.services import Services
-from runyard.server.zips import Packed, zip_pieces
+from runyard.server.zips import Packed, zip_answer
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["files"])
 
@@ -32,10 +31,8 @@ def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
             f"Run `{run_id}` has no files{f' in {folder[:200]!r}' if folder else ''}.",
             hint=f"`runyard runs files {run_id}` lists its files.",
         )
-    headers = download_headers(f"{run_id}-{below.replace('/', '-') or 'files-'}".rstrip("-") + ".zip", 0, complete=True)
-    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
-    pieces = zip_pieces(_packed(call.services, run, files))
-    return StreamingResponse(pieces, headers=headers, media_type="application/zip")
+    name = f"{run_id}-{below.replace('/', '-') or 'files-'}".rstrip("-") + ".zip"
+    return zip_answer(name, _packed(call.services, run, files))
 
 
 def _packed(services: Services, run: Run, files: Sequence[RunFile]) -> Iterator[Packed]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
 
 from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
@@ -18,7 +16,7 @@ from runyard.engine.streams import key_of
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.downloads import Window, download_headers, no_such_range, window_of
+from runyard.server.downloads import Window, download_answer, window_of
 from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
@@ -78,16 +76,18 @@ async def get_file(
         raise InvalidArgument("`offset` and `limit` of a download are counts of bytes.")
     found = await run_in_threadpool(_find, call, run_id, name)
     if wait_s > 0 and found.stream is not None and not found.complete and found.size <= offset:
-        found = await _wait_for_growth(call, found, run_id, name, offset=offset, wait_s=min(wait_s, MAX_WAIT_S))
-    window = window_of(request.headers.get("range"), size=found.size, offset=offset, limit=limit)
-    headers = download_headers(found.file.name, found.size, complete=found.complete)
-    if window is None:
-        return no_such_range(headers, found.size)
-    return StreamingResponse(
-        read_window(call.services, found, window),
-        status_code=206 if window.is_range else 200,
-        headers={**headers, **window.headers(found.size)},
-        media_type="application/octet-stream",
+        found = await call.services.growth.wait_until(
+            run_id,
+            lambda: run_in_threadpool(_find, call, run_id, name),
+            lambda seen: seen.size > offset or seen.complete,
+            wait_s=min(wait_s, MAX_WAIT_S),
+        )
+    return download_answer(
+        found.file.name,
+        found.size,
+        lambda window: read_window(call.services, found, window),
+        window=window_of(request.headers.get("range"), size=found.size, offset=offset, limit=limit),
+        complete=found.complete,
     )
 
 
@@ -98,30 +98,18 @@ def _listed(services: Services, run: Run, file: RunFile) -> RunFile:
     return replace(file, chunks=[], size=size, complete=run.status.is_terminal)
 
 
-async def _wait_for_growth(call: Call, found: Found, run_id: str, name: str, *, offset: int, wait_s: float) -> Found:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
-    with call.services.growth.watch(run_id) as changed:
-        while True:
-            changed.clear()
-            found = await run_in_threadpool(_find, call, run_id, name)
-            left = until - loop.time()
-            if found.size > offset or found.complete or left <= 0:
-                return found
-            try:
-                await asyncio.wait_for(changed.wait(), left)
-            except (asyncio.TimeoutError, TimeoutError):
-                return found
-
-
 def _find(call: Call, run_id: str, name: str) -> Found:
-    run = call.readable_run(run_id)
-    file = call.services.store.find_file(run_id, file_name(name))
+    return find_in(call.services, call.readable_run(run_id), file_name(name))
+
+
+def find_in(services: Services, run: Run, name: str) -> Found:
+    """Return the run's file of that name as it is at this moment."""
+    file = services.store.find_file(run.id, name)
     if file is None:
         raise NotFound(
-            f"Run `{run_id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run_id}` lists its files."
+            f"Run `{run.id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run.id}` lists its files."
         )
-    return as_it_is(call.services, run, file)
+    return as_it_is(services, run, file)
 
 
 def as_it_is(services: Services, run: Run, file: RunFile) -> Found:

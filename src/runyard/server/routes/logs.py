@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable
 from typing import Any, Optional, TypeVar
 
 import anyio
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.records import Run
@@ -18,7 +18,7 @@ from runyard.server.filenames import file_name
 from runyard.server.line_index import Budget, Source
 from runyard.server.log_lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, read_lines
 from runyard.server.log_search import LONGEST_TEXT, MOST_HITS, Progress, Wanted, find_first_error, search
-from runyard.server.routes.files import MAX_WAIT_S, Found, as_it_is
+from runyard.server.routes.files import MAX_WAIT_S, Found, find_in
 from runyard.server.services import Services
 
 router = APIRouter(prefix="/runs/{run_id}/log", tags=["logs"])
@@ -44,7 +44,12 @@ async def get_lines(
     if not 0 <= count <= MOST_LINES:
         raise InvalidArgument(f"`count` holds {count}; it is 0 to {MOST_LINES}.")
     if beyond is not None and wait_s > 0:
-        await _wait_for_growth(call, run_id, file, beyond=beyond, wait_s=min(wait_s, MAX_WAIT_S))
+        await call.services.growth.wait_until(
+            run_id,
+            lambda: run_in_threadpool(_find, call, run_id, file),
+            lambda seen: seen[1].complete or seen[1].size > beyond,
+            wait_s=min(wait_s, MAX_WAIT_S),
+        )
     longest = LONGEST_WHOLE if whole else LONGEST_LINE
     return await _in_thread(call, lambda: _lines(call, run_id, file, first=first, count=count, longest=longest))
 
@@ -88,22 +93,6 @@ async def get_first_error(
 
 async def _in_thread(call: Call, work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, limiter=call.services.line_indexes.threads)
-
-
-async def _wait_for_growth(call: Call, run_id: str, file: str, *, beyond: int, wait_s: float) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
-    with call.services.growth.watch(run_id) as changed:
-        while True:
-            changed.clear()
-            _, found = await anyio.to_thread.run_sync(_find, call, run_id, file)
-            left = until - loop.time()
-            if found.complete or found.size > beyond or left <= 0:
-                return
-            try:
-                await asyncio.wait_for(changed.wait(), left)
-            except (asyncio.TimeoutError, TimeoutError):
-                return
 
 
 def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longest: int) -> Response:
@@ -185,12 +174,7 @@ def _progress(services: Services, source: Source, budget: Budget, *, after: int,
 def _find(call: Call, run_id: str, file: str) -> tuple[Run, Found]:
     run = call.readable_run(run_id)
     name = file_name(file) if file else _first_log(call.services, run)
-    stored = call.services.store.find_file(run_id, name)
-    if stored is None:
-        raise NotFound(
-            f"Run `{run_id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run_id}` lists its files."
-        )
-    return run, as_it_is(call.services, run, stored)
+    return run, find_in(call.services, run, name)
 
 
 def _first_log(services: Services, run: Run) -> str:

@@ -73,8 +73,7 @@ def metric_chart(
     """Return at most `width` buckets of a series with exact least and greatest values."""
     call = call_of(request)
     call.readable_run(run_id)
-    if not 1 <= width <= MAX_WIDTH:
-        raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {width}.")
+    check_width(width)
     chart = call.services.store.chart(
         run_id, check_metric_name(name), column=column, rank=rank, width=width, first=first, last=last
     )
@@ -82,6 +81,11 @@ def metric_chart(
     for field, values in vars(chart).items():
         pieces += _column(field, "f8" if values.dtype.kind == "f" else "i8", values)
     return frames_answer(pieces)
+
+
+def check_width(width: int) -> None:
+    if not 1 <= width <= MAX_WIDTH:
+        raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {width}.")
 
 
 def _asked_for(store: RunStore, run_id: str, name: Optional[str], *, system: bool) -> list[MetricInfo]:

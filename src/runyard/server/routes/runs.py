@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import NotAllowed, NotFound
 from runyard.core.names import check_workspace_name
-from runyard.core.records import NewRun
+from runyard.core.records import SNAPSHOT_PROPERTY, NewRun
 from runyard.engine.submit import Submitted, Watched
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
@@ -20,7 +20,6 @@ from runyard.server.queries import run_query
 
 router = APIRouter(tags=["runs"])
 FORBID: dict[str, str] = {"extra": "forbid"}
-SNAPSHOT_PROPERTY = "ContentSnapshotId"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import stat
 from collections.abc import Iterator
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.responses import StreamingResponse
 
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.listing import Folders, compare, list_files
@@ -14,9 +13,9 @@ from runyard.core.errors import NotFound, TooLarge
 from runyard.core.tree import FileEntry, LinkEntry, name_bytes
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of
-from runyard.server.downloads import download_headers, no_such_range, window_of
+from runyard.server.downloads import download_answer, window_of
 from runyard.server.routes.snapshots import readable_root
-from runyard.server.zips import Packed, link_mode, zip_pieces
+from runyard.server.zips import Packed, link_mode, zip_answer
 
 router = APIRouter(prefix="/snapshots/{snapshot}", tags=["content"])
 MOST_LISTED = 50_000
@@ -42,15 +41,9 @@ def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
             hint=f"`GET /api/v1/snapshots/{snapshot}/files` lists what it has.",
         )
     size = entry.size if isinstance(entry, FileEntry) else len(name_bytes(entry.target))
-    headers = download_headers(path, size, complete=True)
     window = window_of(request.headers.get("range"), size=size, offset=0, limit=None)
-    if window is None:
-        return no_such_range(headers, size)
-    return StreamingResponse(
-        _read(content, entry, offset=window.start, limit=window.length),
-        status_code=206 if window.is_range else 200,
-        headers={**headers, **window.headers(size)},
-        media_type="application/octet-stream",
+    return download_answer(
+        path, size, lambda part: _read(content, entry, offset=part.start, limit=part.length), window=window
     )
 
 
@@ -64,9 +57,7 @@ def get_snapshot_zip(snapshot: str, request: Request) -> Response:
             f"Snapshot `{snapshot}` has more than {MOST_PACKED} files, too many for a zip.",
             hint="Fetch it with the SDK: `run.restore_snapshot(path='code')`.",
         )
-    headers = download_headers(f"snapshot-{snapshot[:8]}.zip", 0, complete=True)
-    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
-    return StreamingResponse(zip_pieces(_packed(content, folders)), headers=headers, media_type="application/zip")
+    return zip_answer(f"snapshot-{snapshot[:8]}.zip", _packed(content, folders))
 
 
 @router.get("/diff")

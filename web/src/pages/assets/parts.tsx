@@ -1,8 +1,8 @@
 // What the pages of models, datasets, environments and compute targets share.
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
+import { useTitle } from '../../browser';
 import { plural } from '../../format';
 import { Empty, Fault, Status, Tag, When } from '../../parts/basics';
 import { useReading, type Reading } from '../../reading';
@@ -34,12 +34,6 @@ export function ListHead({ title, count, children }: { title: string; count: num
       )}
     </header>
   );
-}
-
-function useTitle(title: string): void {
-  useEffect(() => {
-    document.title = `${title} · Runyard`;
-  }, [title]);
 }
 
 export const sought = (): string => query.value.get('find') ?? '';

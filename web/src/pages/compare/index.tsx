@@ -1,8 +1,9 @@
 // Two to fifty runs beside each other: overlaid charts, what differs, and plots by parameters and results.
-import { useEffect, useMemo } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { getJson, sendJson } from '../../api/http';
 import { useWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
+import { useTitle } from '../../browser';
 import { plural } from '../../format';
 import { Empty, Fault, Loading, Tabs } from '../../parts/basics';
 import { inkVersion, seriesInk } from '../../parts/fields/ink';
@@ -38,9 +39,7 @@ export default function ComparePage() {
   const wanted = [...new Set(query.value.getAll('run'))];
   const ids = wanted.slice(0, MOST_RUNS);
   const key = ids.join('\n');
-  useEffect(() => {
-    document.title = `Compare ${ids.length > 1 ? plural(ids.length, 'run') : 'runs'} · Runyard`;
-  }, [ids.length]);
+  useTitle(`Compare ${ids.length > 1 ? plural(ids.length, 'run') : 'runs'}`);
   const reading = useReading<Found>((signal) => (ids.length ? getJson('/runs', { id: ids }, signal) : Promise.resolve({ runs: [], missing: [] })), [key]);
   const metrics = useReading<Measured>(
     (signal) => (ids.length ? sendJson('POST', '/metrics/summary', { runs: ids }, signal) : Promise.resolve(NO_METRICS)),

@@ -1,8 +1,9 @@
 // Experiments: how their runs stand, and putting them away.
-import { useEffect, useState } from 'preact/hooks';
+import { useState } from 'preact/hooks';
 import { getJson, part, sendJson } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
+import { useTitle } from '../../browser';
 import { number, plural } from '../../format';
 import { Empty, Fault, Loading, Status, statusWord, When } from '../../parts/basics';
 import { attempt, note } from '../../parts/overlays';
@@ -20,9 +21,7 @@ export default function Page() {
   const asked = query.value.get('view') ?? '';
   const view = (asked in VIEWS ? asked : 'active') as View;
   const [search, setSearch] = useState('');
-  useEffect(() => {
-    document.title = 'Experiments · Runyard';
-  }, []);
+  useTitle('Experiments');
   const found = useReading((signal) => read(here, view, signal), [here, view]);
   useWorkspaceWatch(here, found.again, 3000);
   const shown = (found.value ?? []).filter((line) => line.experiment.name.toLowerCase().includes(search.trim().toLowerCase()));

@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { part, sendJson } from '../../api/http';
 import { hasEnded, type Run } from '../../api/types';
+import { toClipboard } from '../../browser';
 import { plural } from '../../format';
 import { Copy, Lasting, Status, Tag, When } from '../../parts/basics';
 import { ask, attempt, MenuItem, note, Popover } from '../../parts/overlays';
@@ -167,8 +168,8 @@ function Actions({ run, again }: TabProps) {
         {(close) => (
           <>
             <MenuItem onPick={() => { close(); void archive(!run.archived_at); }}>{run.archived_at ? 'Bring back from the archive' : 'Archive'}</MenuItem>
-            <MenuItem onPick={() => { close(); void navigator.clipboard?.writeText(location.href); note('The address was copied.'); }}>Copy the address of this view</MenuItem>
-            <MenuItem onPick={() => { close(); void navigator.clipboard?.writeText(`runyard runs show ${run.id}`); note('The command was copied.'); }}>Copy the command</MenuItem>
+            <MenuItem onPick={() => { close(); void toClipboard(location.href).then(() => note('The address was copied.')); }}>Copy the address of this view</MenuItem>
+            <MenuItem onPick={() => { close(); void toClipboard(`runyard runs show ${run.id}`).then(() => note('The command was copied.')); }}>Copy the command</MenuItem>
             {!isLive && <MenuItem isDanger onPick={() => { close(); void remove(); }}>Delete…</MenuItem>}
           </>
         )}

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { ApiError, getJson, part } from '../../api/http';
 import { useWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
+import { useTitle } from '../../browser';
 import type { PageProps } from '../../app';
 import { useKeys } from '../../keys';
 import { Command, Empty, Fault, Loading, Status, statusWord, Tabs } from '../../parts/basics';
@@ -37,9 +38,7 @@ export default function Page({ name }: PageProps) {
   const reading = useReading((signal) => getJson<Run>(`/runs/${part(name)}`, {}, signal), [name]);
   const run = reading.value;
   useWatch([name], ['status', 'tags'], reading.again, 300);
-  useEffect(() => {
-    document.title = run ? `${mark(run)}${run.display_name || run.id} · Runyard` : `${name} · Runyard`;
-  }, [run, name]);
+  useTitle(run ? `${mark(run)}${run.display_name || run.id}` : name);
 
   if (!run) {
     if (reading.error) return <div class="page"><Missing name={name} error={reading.error} again={reading.again} /></div>;

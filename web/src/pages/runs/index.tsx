@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
+import { useTitle } from '../../browser';
 import { number } from '../../format';
 import { useKeys } from '../../keys';
 import { Empty, Fault, Tag } from '../../parts/basics';
@@ -28,9 +29,7 @@ export default function Page() {
   const here = workspace.value;
   const view = viewOf(query.value);
   const root = `/workspaces/${part(here)}`;
-  useEffect(() => {
-    document.title = `${view.experiment || 'Runs'} · Runyard`;
-  }, [view.experiment]);
+  useTitle(view.experiment || 'Runs');
 
   // Runs first: what they have in common is asked for when they are shown.
   const [isShown, setShown] = useState(false);

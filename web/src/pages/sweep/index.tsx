@@ -1,9 +1,10 @@
 // A sweep: what it looks for, how far it is, its best so far, and all its children.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useMemo, useState } from 'preact/hooks';
 import { ApiError, getJson, part, sendJson } from '../../api/http';
 import { useWatch, useWorkspaceWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
+import { useTitle } from '../../browser';
 import type { PageProps } from '../../app';
 import { number } from '../../format';
 import { Empty, Fault, Loading, now, Status, When } from '../../parts/basics';
@@ -29,9 +30,7 @@ export default function SweepPage({ name }: PageProps) {
   };
   const isLive = !!run.value && !hasEnded(run.value.status);
   useWatch([name], ['status', 'tags'], again, 1000);
-  useEffect(() => {
-    document.title = `${run.value?.display_name || name} · Sweep · Runyard`;
-  }, [run.value?.display_name]);
+  useTitle(`${run.value?.display_name || name} · Sweep`);
   const error = run.error ?? report.error;
   if (error && !(run.value && report.value)) {
     return (

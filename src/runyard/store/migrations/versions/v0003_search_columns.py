@@ -12,14 +12,14 @@ import sqlalchemy as sa
 from alembic import op
 
 from runyard.core.filters import find_number
-from runyard.store.text import indexed, load, to_microseconds
+from runyard.store.migrations.filling import fill_runs
+from runyard.store.text import indexed, to_microseconds
 
 revision = "0003"
 down_revision = "0002"
 branch_labels = None
 depends_on = None
 
-BATCH = 1000
 IS_NUMBER = sa.text("number IS NOT NULL")
 
 
@@ -28,7 +28,7 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("target", sa.Text()))
     op.add_column("runs", sa.Column("created_us", sa.BigInteger()))
     op.add_column("run_labels", sa.Column("number", sa.Float()))
-    _fill_runs(op.get_bind())
+    fill_runs(op.get_bind(), ("name", "target", "created_us"), _searched)
     _fill_labels(op.get_bind())
     for column in ("name", "target", "created_us"):
         op.create_index(f"ix_runs_workspace_id_{column}_serial", "runs", ["workspace_id", column, "serial"])
@@ -39,20 +39,6 @@ def upgrade() -> None:
         sqlite_where=IS_NUMBER,
         postgresql_where=IS_NUMBER,
     )
-
-
-def _fill_runs(connection: sa.Connection) -> None:
-    runs = sa.table("runs", *map(sa.column, ("serial", "document", "name", "target", "created_us")))
-    last = -1
-    while rows := _page(connection, runs, last):
-        for serial, document in rows:
-            connection.execute(sa.update(runs).where(runs.c.serial == serial).values(_searched(load(document))))
-        last = rows[-1][0]
-
-
-def _page(connection: sa.Connection, runs: sa.TableClause, after: int) -> list[Any]:
-    wanted = sa.select(runs.c.serial, runs.c.document).where(runs.c.serial > after).order_by(runs.c.serial)
-    return list(connection.execute(wanted.limit(BATCH)))
 
 
 def _searched(run: dict[str, Any]) -> dict[str, Any]:

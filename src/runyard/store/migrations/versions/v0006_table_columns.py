@@ -11,14 +11,14 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from runyard.store.text import indexed, load, to_microseconds
+from runyard.store.migrations.filling import fill_runs
+from runyard.store.text import indexed, to_microseconds
 
 revision = "0006"
 down_revision = "0005"
 branch_labels = None
 depends_on = None
 
-BATCH = 1000
 COLUMNS = ("type", "number", "submitted_by", "started_us", "ended_us")
 
 
@@ -27,26 +27,12 @@ def upgrade() -> None:
     op.add_column("runs", sa.Column("submitted_by", sa.Text()))
     op.add_column("runs", sa.Column("started_us", sa.BigInteger()))
     op.add_column("runs", sa.Column("ended_us", sa.BigInteger()))
-    _fill(op.get_bind())
+    fill_runs(op.get_bind(), COLUMNS, _searched)
     for column in ("type", "number", "submitted_by"):
         op.create_index(f"ix_runs_workspace_id_{column}_serial", "runs", ["workspace_id", column, "serial"])
     op.create_index(
         "ix_runs_workspace_id_started_us_ended_us_serial", "runs", ["workspace_id", "started_us", "ended_us", "serial"]
     )
-
-
-def _fill(connection: sa.Connection) -> None:
-    runs = sa.table("runs", *map(sa.column, ("serial", "document", *COLUMNS)))
-    last = -1
-    while rows := _page(connection, runs, last):
-        for serial, document in rows:
-            connection.execute(sa.update(runs).where(runs.c.serial == serial).values(_searched(load(document))))
-        last = rows[-1][0]
-
-
-def _page(connection: sa.Connection, runs: sa.TableClause, after: int) -> list[Any]:
-    wanted = sa.select(runs.c.serial, runs.c.document).where(runs.c.serial > after).order_by(runs.c.serial)
-    return list(connection.execute(wanted.limit(BATCH)))
 
 
 def _searched(run: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import { address, API, getJson, part, pathOf } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
 import { bytes, number } from '../../../format';
+import { keep, recall, toClipboard } from '../../../browser';
 import { useKeys } from '../../../keys';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { attempt, note } from '../../../parts/overlays';
@@ -124,7 +125,7 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
       note(`Copied ${lines.length === 1 ? `line ${number(first)}` : `lines ${number(first)} to ${number(first + lines.length - 1)}`}.`);
     });
   const toggleWrap = (): void => {
-    keepWrap(!wrap);
+    keep(WRAP, wrap ? '0' : '1');
     setWrap(!wrap);
   };
   useKeys({
@@ -210,29 +211,7 @@ function marksOf(text: string | null): { first: number; last: number } | null {
   return { first, last: Math.max(first, Number(match[2] ?? first)) };
 }
 
-/** Without HTTPS a browser gives its clipboard to a selection alone. */
-async function toClipboard(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  const area = document.createElement('textarea');
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand('copy');
-  area.remove();
-}
-
 function readWrap(): boolean {
-  try {
-    return localStorage.getItem(WRAP) === '1' || (localStorage.getItem(WRAP) === null && innerWidth < 600);
-  } catch {
-    return innerWidth < 600;
-  }
-}
-
-function keepWrap(wrap: boolean): void {
-  try {
-    localStorage.setItem(WRAP, wrap ? '1' : '0');
-  } catch {
-    // A browser that keeps nothing still wraps.
-  }
+  const kept = recall(WRAP);
+  return kept === null ? innerWidth < 600 : kept === '1';
 }

@@ -1,5 +1,6 @@
 // Metrics that somebody wants at the top, by name, kept by this browser.
 import { signal } from '@preact/signals';
+import { keep, recall } from '../../../browser';
 
 const KEY = 'runyard-pins';
 
@@ -7,16 +8,12 @@ export const pins = signal<readonly string[]>(read());
 
 export function togglePin(name: string): void {
   pins.value = pins.value.includes(name) ? pins.value.filter((one) => one !== name) : [...pins.value, name].slice(-100);
-  try {
-    localStorage.setItem(KEY, JSON.stringify(pins.value));
-  } catch {
-    // A browser that keeps nothing forgets them with the page.
-  }
+  keep(KEY, JSON.stringify(pins.value));
 }
 
 function read(): readonly string[] {
   try {
-    const kept: unknown = JSON.parse(localStorage.getItem(KEY) ?? '[]');
+    const kept: unknown = JSON.parse(recall(KEY) ?? '[]');
     return Array.isArray(kept) ? kept.filter((one): one is string => typeof one === 'string') : [];
   } catch {
     return [];
