@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
-from runyard.server import auth
-from runyard.server.routes import files
+from runyard.server import auth, downloads
 from tests.browser.stored_file import add_file, add_run
 from tests.browser.studio import Studio
 from tests.browser.watching import Watch
@@ -161,7 +160,7 @@ def test_a62_no_file_is_taken_for_our_own_script_or_style(page: Page, paths: dic
 def weakened(headers: dict[str, str], *, secured: bool) -> Iterator[tuple[Guarded, str]]:
     """Serve a run's files with these headers alone; `secured` false: and without those of every answer."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "download_headers", lambda *_, **__: headers)
+        patch.setattr(downloads, "download_headers", lambda *_, **__: headers)
         if not secured:
             patch.setattr(auth, "secured", list)
         with serving() as found:

@@ -83,6 +83,14 @@ RESUMES = """
     while not found:
         time.sleep(0.1)
 """
+ONCE = """
+    import os, sys, time
+    print("once", flush=True)
+    for _ in range(6000):
+        if os.path.exists(sys.argv[1]):
+            break
+        time.sleep(0.1)
+"""
 UNTIL = """
     import os, sys, time
     from azureml.core import Run
@@ -272,9 +280,11 @@ def server_killed(yard: Yard, *, away_s: float = 1.0) -> None:
 
 def many_queued(yard: Yard, count: int, *, timeout_s: float = 180.0) -> None:
     """More runs than the target has room for: all of them run, each once."""
-    runs = [yard.submit("print('once', flush=True)\n") for _ in range(count)]
-    waiting = [run for run in runs if run.get_status() in ("NotStarted", "Queued", "Preparing", "Provisioning")]
-    assert waiting, "the target took all of them at once"
+    gate = yard.folder / "gate"
+    runs = [yard.submit(ONCE, str(gate)) for _ in range(count)]
+    wait_for(lambda: any(run.get_status() == "Running" for run in runs), timeout_s=timeout_s, what="the first to run")
+    assert any(run.get_status() == "Queued" for run in runs), "the target took all of them at once"
+    gate.touch()
     for run in runs:
         assert finish(run, timeout_s=timeout_s)["status"] == "Completed", tell(run)
         assert log_of(run) == "once\n"

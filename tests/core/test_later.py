@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import sys
 import threading
+from collections.abc import Iterator
 from dataclasses import field
 from typing import Any, ClassVar, List
 
@@ -78,6 +80,17 @@ def test_it_is_a_dataclass_like_any_other() -> None:
         Base()  # type: ignore[call-arg]
 
 
+def test_a_plain_class_below_a_frozen_one_keeps_its_own_names_free() -> None:
+    class Plain(Below):
+        extra = 0
+
+    one = Plain("a")
+    one.extra = 7
+    assert one.extra == 7
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        one.name = "b"  # type: ignore[misc]
+
+
 def test_equality_and_hash_follow_the_options() -> None:
     changing = fresh()
     assert changing("a") == changing("a")
@@ -86,8 +99,18 @@ def test_equality_and_hash_follow_the_options() -> None:
     assert fresh(eq=False)("a") != fresh(eq=False)("a")
 
 
+@pytest.fixture
+def hasty_threads() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.usefixtures("hasty_threads")
 def test_many_threads_make_it_once() -> None:
-    for _ in range(50):
+    for _ in range(200):
         cls, start = fresh(frozen=True), threading.Barrier(8)
         made: List[Any] = []
 

@@ -55,11 +55,26 @@ class _Later:
 
 
 def _make(cls: type) -> None:
+    """Make a twin and give the class what the twin got, name by name: who asks meanwhile finds all of it or waits."""
     with _LOCK:
-        options = _PENDING.pop(cls, None)
+        options = _PENDING.get(cls)
         if options is None:
             return  # another thread was faster
-        for name in _NAMES:
-            if isinstance(cls.__dict__.get(name), _Later):
-                delattr(cls, name)
-        dataclasses.dataclass(**options)(cls)
+        own = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
+        plain = {name: value for name, value in own.items() if not isinstance(value, _Later)}
+        twin = type(cls)(cls.__name__, cls.__bases__, plain)
+        dataclasses.dataclass(**options)(twin)
+        for name, value in twin.__dict__.items():
+            if name not in ("__dict__", "__weakref__") and own.get(name, twin) is not value:
+                setattr(cls, name, _belonging_to(cls, twin, value))
+        for name in own.keys() - twin.__dict__.keys():
+            delattr(cls, name)
+        del _PENDING[cls]
+
+
+def _belonging_to(cls: type, twin: type, value: Any) -> Any:
+    """A frozen class's methods name their class, for `super()`."""
+    for cell in getattr(value, "__closure__", None) or ():
+        if cell.cell_contents is twin:
+            cell.cell_contents = cls
+    return value

@@ -34,8 +34,14 @@ def main(arguments: List[str]) -> int:
     _write(folder, f"starts/{rank}.json", _start_facts(rank, pid))
     _wake(folder)
     _pass_signals_on(pid)
+    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert end is not None  # only WNOHANG would not wait
+    facts = _exit_facts(folder, rank, end)
+    # Before the zombie goes: if we are killed here, the reaper above inherits it and can still ask it.
+    _write(folder, f"exits/{rank}.json", facts, durable=True)
     _pid, status, usage = os.wait4(pid, 0)
-    _write(folder, f"exits/{rank}.json", _exit_facts(folder, rank, status, usage), durable=True)
+    facts["rusage"] = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss}
+    _write(folder, f"exits/{rank}.json", facts)
     _wake(folder)
     if status:
         _linger()
@@ -131,13 +137,13 @@ def _start_facts(rank: int, pid: int) -> Dict[str, Any]:
     return {**facts, "started_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME), "boot_id": _boot_id()}
 
 
-def _exit_facts(folder: str, rank: int, status: int, usage: resource.struct_rusage) -> Dict[str, Any]:
+def _exit_facts(folder: str, rank: int, end: os.waitid_result) -> Dict[str, Any]:
+    is_exit = end.si_code == os.CLD_EXITED
     facts: Dict[str, Any] = {
         "rank": rank,
-        "code": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
-        "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+        "code": end.si_status if is_exit else None,
+        "signal": None if is_exit else end.si_status,
         "oom": False,
-        "rusage": {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss},
         "ended_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
         "boot_id": _boot_id(),
     }
