@@ -117,6 +117,9 @@ class RayCluster:
         )
         return self._ground.run(HEAD, [self.python, "-c", program], env=self.env).stdout
 
+    def idle_workers(self, node: str) -> list[int]:
+        return [pid for pid in self._workers(node) if read_proc(pid, "comm").startswith(b"ray::IDLE")]
+
     def _make_certificate(self) -> None:
         """One for all machines, signed by itself."""
         names = ["localhost", "127.0.0.1", *(self._ground.address(node) for node in (HEAD, *WORKERS))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +23,14 @@ from runyard.core.specs import DistributionSpec, JobSpec
 from runyard.testing.compute_backend import ComputeBackendSuite
 from tests.cluster.bench import ClusterBench
 from tests.cluster.ground import Ground
-from tests.cluster.ray_cluster import CLIENT_PORT, HEAD, RayCluster, open_ray
+from tests.cluster.ray_cluster import CLIENT_PORT, HEAD, WORKERS, RayCluster, open_ray
 from tests.cluster.scenarios import (
     PATIENCE_S,
     UNTIL,
     RunsOnAClusterSuite,
     Yard,
     finish,
+    log_of,
     lost_and_retried,
     many_queued,
     single_script,
@@ -40,6 +42,15 @@ from tests.conftest import environ_of, live_pids, read_proc
 from tests.supervisor.supervised import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(180)]
+
+# Prints when the Ray worker above it was started, in seconds since the machine was.
+WORKER_START = """
+    import os
+    pid = os.getpid()
+    while not open(f"/proc/{pid}/comm").read().startswith("ray::"):
+        pid = int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[1])
+    print(int(open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[19]) / os.sysconf("SC_CLK_TCK"))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +102,15 @@ class TestRunsOnRay(RunsOnAClusterSuite):
         stop.touch()
 
         assert finish(run)["status"] == "Completed", tell(run)
+
+    def test_a_run_gets_a_worker_that_waited_for_it(self, yard: Yard, ray: RayCluster) -> None:
+        single_script(yard)  # over before anybody looked at it
+        wait_for(lambda: all(ray.idle_workers(node) for node in WORKERS), timeout_s=30)
+        before = time.clock_gettime(time.CLOCK_BOOTTIME)
+        run = yard.submit(WORKER_START)
+
+        assert finish(run)["status"] == "Completed", tell(run)
+        assert float(log_of(run)) < before
 
     def test_fifty_queued_runs_all_end(self, yard: Yard) -> None:
         many_queued(yard, 50)

@@ -31,6 +31,7 @@ LIVING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE")
 WORKERS = 4
 TAIL_BYTES = 2000
 MOST_READY, READY_S = 64, 900  # nodes on which a worker waits for our next actor, and for how long
+REFILL_AFTER_S = 1.0  # a program has its first moments for itself: a new worker costs half a second of a core
 LAST_WORDS_S = 5.0  # for requests that are under way when the server leaves
 OWN_NAMES = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
@@ -69,6 +70,8 @@ class NodeActor:
             kill_tree(self._process.pid)
 
     def _watch(self) -> None:
+        refilling = threading.Thread(target=self._refill, daemon=True)
+        refilling.start()
         code = self._process.wait()
         size = self._output.seek(0, os.SEEK_END)
         self._output.seek(max(0, size - TAIL_BYTES))
@@ -77,11 +80,20 @@ class NodeActor:
             time.sleep(pause_s)
             try:
                 _internal_kv_put(self._name.encode(), json.dumps(note).encode(), namespace=NOTES)
+                refilling.join()
                 # Not exit_actor: that takes a second, in which nobody else gets the resources.
                 ray.kill(ray.get_runtime_context().current_actor)
             except Exception as error:
                 print(f"the end of {self._name} could not be told: {error}", file=sys.stderr)
         os._exit(0)  # whatever happens, the resources come back
+
+    def _refill(self) -> None:
+        """This actor took the worker that waited on its node: have another one made for the next."""
+        try:
+            self._process.wait(REFILL_AFTER_S)
+        except subprocess.TimeoutExpired:
+            pass
+        make_ready(ray.get_runtime_context().get_node_id())
 
 
 def kill_tree(root: int) -> None:
@@ -124,14 +136,11 @@ class Cluster:
         self._lock = threading.Lock()
         self._starting: set[str] = set()
         self._empty: set[str] = set()  # groups that no actor was in when we looked last
-        self._seen: set[str] = set()  # actors that had a worker when we looked last
 
     def connect(self) -> Dict[str, Any]:
         check_address(self._address)
         ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-        view = self._there(see, [])
-        self._seen = {actor["name"] for actor in view["actors"]}
-        self._make_ready([node for node in view["nodes"] if node["total"].get("CPU")])
+        threading.Thread(target=self._there, args=(make_ready,), daemon=True).start()
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
 
     def start(self, job: str, nodes: List[Dict[str, Any]], resources: Dict[str, float], kept: List[str]) -> None:
@@ -150,7 +159,6 @@ class Cluster:
         """Return nodes, living actors of ours, and of the dead ones those of `jobs`."""
         view: Dict[str, Any] = self._there(see, jobs)
         self._tidy(view)
-        self._refill(view)
         return view
 
     def reach(self, host: str, port: int) -> Dict[str, str]:
@@ -209,19 +217,6 @@ class Cluster:
         if not self._is_client:
             return function(*arguments, **options)
         return ray.get(ray.remote(num_cpus=0)(function).remote(*arguments, **options), timeout=25)
-
-    def _refill(self, view: Dict[str, Any]) -> None:
-        """Where an actor took the worker that was ready, have another one made for the next."""
-        placed = {actor["name"]: actor["node"] for actor in view["actors"] if actor["state"] in ("ALIVE", "DEAD")}
-        with self._lock:
-            used = {node for name, node in placed.items() if name not in self._seen}
-            self._seen = set(placed)
-        self._make_ready([node for node in view["nodes"] if node["id"] in used])
-
-    def _make_ready(self, nodes: List[Dict[str, Any]]) -> None:
-        raylets = [node["raylet"] for node in nodes if node["is_alive"]][:MOST_READY]
-        if raylets:
-            threading.Thread(target=self._there, args=(prestart, raylets), daemon=True).start()
 
     def _tidy(self, view: Dict[str, Any]) -> None:
         """Remove groups that stayed empty from one look to the next: their actors have gone, their resources wait."""
@@ -348,8 +343,8 @@ def see_nodes() -> List[Dict[str, Any]]:
     ]
 
 
-def prestart(raylets: List[str]) -> None:
-    """Have each raylet start a worker that waits for our next actor: a cold one takes Ray half a second."""
+def make_ready(node_id: str = "") -> None:
+    """Have a worker wait for our next actor on that node, or on each: a cold one takes Ray half a second."""
     try:
         from ray.core.generated.node_manager_pb2 import PrestartWorkersRequest
         from ray.core.generated.node_manager_pb2_grpc import NodeManagerServiceStub
@@ -357,8 +352,9 @@ def prestart(raylets: List[str]) -> None:
         open_channel = _channel_maker()
         job = bytes.fromhex(ray.get_runtime_context().get_job_id())
         wish = PrestartWorkersRequest(num_workers=1, keep_alive_duration_secs=READY_S, job_id=job)
-        for raylet in raylets:
-            channel = open_channel(raylet, options=[])
+        nodes = [node for node in see_nodes() if node["is_alive"] and node["total"].get("CPU")]
+        for node in [node for node in nodes if node_id in ("", node["id"])][:MOST_READY]:
+            channel = open_channel(node["raylet"], options=[])
             NodeManagerServiceStub(channel).PrestartWorkers(wish, timeout=5)
             channel.close()
     except Exception as error:  # it is only about speed, and not every version of Ray has it
