@@ -153,16 +153,17 @@ def test_the_script_of_one_node_reads_so() -> None:
 # run go there. Slurm keeps the last words of a start that failed as this job's comment.
 
 python='/opt/my python/bin/python3'
-node_start=$(cat <<'END_OF_NODE_START'
-import sys
+node_start='import sys
 print(sys.argv)
-END_OF_NODE_START
-)
+'
 
 umask 077
-words=$(mktemp) && exec 3>"$words" && rm -f "$words" || exec 3>/dev/null  # gone with this job, however it ends
+words="${TMPDIR:-/tmp}/runyard-$SLURM_JOB_ID-$RANDOM$RANDOM"
+set -C  # a file that is there already is not ours
+if exec 3>"$words"; then rm -f "$words" & else exec 3>/dev/null; fi  # gone with this job, however it ends
+set +C
 trap : TERM  # Slurm's warning before it kills is for the supervisor
-"$python" -I -c "$node_start" >&3 2>&1 3>&-
+"$python" -I -S -c "$node_start" >&3 2>&1 3>&-
 code=$?
 if [ "$code" -ne 0 ]; then
     last=$(tail -c 600 /dev/fd/3 | LC_ALL=C tr -c '[:print:]' ' ')
@@ -179,7 +180,7 @@ def test_the_script_of_several_nodes_starts_one_process_on_each() -> None:
 
     assert (
         "\nsrun --nodes=3 --ntasks-per-node=1 --kill-on-bad-exit=1 --wait=0 --mpi=none --input=none --overlap"
-        ' --cpus-per-task=2 "$python" -I -c "$node_start"' in script
+        ' --cpus-per-task=2 "$python" -I -S -c "$node_start"' in script
     )
 
 

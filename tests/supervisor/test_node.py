@@ -51,7 +51,7 @@ class Cluster:
             snapshot_root=self.server.add_snapshot({"train.py": SCRIPT.encode()}),
             server={"kind": "unix", "path": self.server.path},
             token="a-run-token",
-            cookie="0" * 32,
+            cookie=os.urandom(16).hex(),  # runs with the same one would end each other
             home="/of/the/server",
             bundle=bundle.key,
         )
@@ -92,7 +92,7 @@ def test_a_node_with_a_python_and_a_ticket_runs_its_part(cluster: Cluster, pytho
     assert seen == {
         "RUNYARD_HOME": home,
         "RUNYARD_RUN_FOLDER": f"{home}/runs/{RUN}/1",
-        "RUNYARD_COOKIE": hashlib.sha256(b"0" * 32 + b"\x000").hexdigest()[:32],
+        "RUNYARD_COOKIE": hashlib.sha256(f"{cluster.job.cookie}\x000".encode()).hexdigest()[:32],
         "RUNYARD_TICKET": None,
         "SECRET_OF_THE_DAEMON": None,
     }

@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator
+from typing import Iterator
 
-from runyard.client.answers import read_record
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
 from runyard.core.specs import JobSpec
 
 
+class Joining:
+    """Takes a node's part of an attempt. The question is under way at once; the answer can wait."""
+
+    def __init__(
+        self, transport: Transport, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str
+    ) -> None:
+        body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
+        self._asked = transport.begin("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body)
+
+    def job(self) -> JobSpec:
+        """Wait for the answer and return the node's job; may be called again after a SystemFailure.
+
+        Raises:
+            Conflict: another process has that part, or the attempt is over.
+        """
+        from runyard.client.answers import read_record
+
+        return read_record(JobSpec, self._asked.answer())
+
+    def forget(self) -> None:
+        """Leave the answer to a forked child."""
+        self._asked.forget()
+
+
 class NodeCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-
-    def join(self, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str) -> JobSpec:
-        """Take the node's part of the attempt and return its job.
-
-        Raises:
-            Conflict: another process has it, or the attempt is over.
-        """
-        body: Dict[str, Any] = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
-        path = f"/runs/{quote(run_id)}/nodes/{rank}/join"
-        return read_record(JobSpec, self._transport.request("POST", path, json=body))
 
     def iter_uv(self, system: str, machine: str) -> Iterator[bytes]:
         """Yield the bytes of the server's own `uv`.

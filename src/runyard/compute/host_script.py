@@ -114,7 +114,7 @@ class Machine:
         if record.get("boot_id") == self.boot_id and (lives(record) or os.path.exists(self._folder(node))):
             return False
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        pid = self._spawn(["-c", self.request["node_start"]], {"RUNYARD_TICKET": node["ticket"]}, path + ".log")
+        pid = self._spawn(["-S", "-c", self.request["node_start"]], {"RUNYARD_TICKET": node["ticket"]}, path + ".log")
         kept = {name: node[name] for name in ("run_id", "attempt", "rank", "count")}
         identity = {"pid": pid, "start_ticks": start_ticks(pid), "boot_id": self.boot_id}
         write_json(path, {**kept, **identity, "host": self.request["host"]})

@@ -23,7 +23,7 @@ def node_start_script() -> str:
 
 def node_command(python: str) -> list[str]:
     """Return the argv of a node's process, where the program can be given as an argument."""
-    return [python, "-I", "-c", node_start_script()]
+    return [python, "-I", "-S", "-c", node_start_script()]
 
 
 def node_ticket(job: JobSpec, *, node_rank: int | None = None, node_home: str = "", address: str = "") -> str:

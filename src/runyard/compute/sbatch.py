@@ -77,7 +77,7 @@ def batch_script(job: JobSpec, asked: Mapping[str, str], node_start: str, *, pyt
         attempt=job.attempt,
         command=" ".join(shlex.quote(word) for word in sbatch_words(asked)),
         python=shlex.quote(_value("python", python)),
-        node_start=_quoted_lines(node_start),
+        node_start=shlex.quote(node_start),
         srun=_srun(asked) if several else "",
     )
 
@@ -156,13 +156,6 @@ def _srun(asked: Mapping[str, str]) -> str:
     return f"srun --nodes={asked['nodes']} {fixed} {cpus} "
 
 
-def _quoted_lines(text: str) -> str:
-    if any(line == _END for line in text.splitlines()):
-        raise ValueError(f"the program holds a line {_END}")
-    return text.rstrip("\n")
-
-
-_END = "END_OF_NODE_START"
 _SCRIPT = """\
 #!/bin/bash
 # Runyard: run {run}, attempt {attempt}. Submitted by
@@ -171,15 +164,15 @@ _SCRIPT = """\
 # run go there. Slurm keeps the last words of a start that failed as this job's comment.
 
 python={python}
-node_start=$(cat <<'END_OF_NODE_START'
-{node_start}
-END_OF_NODE_START
-)
+node_start={node_start}
 
 umask 077
-words=$(mktemp) && exec 3>"$words" && rm -f "$words" || exec 3>/dev/null  # gone with this job, however it ends
+words="${{TMPDIR:-/tmp}}/runyard-$SLURM_JOB_ID-$RANDOM$RANDOM"
+set -C  # a file that is there already is not ours
+if exec 3>"$words"; then rm -f "$words" & else exec 3>/dev/null; fi  # gone with this job, however it ends
+set +C
 trap : TERM  # Slurm's warning before it kills is for the supervisor
-{srun}"$python" -I -c "$node_start" >&3 2>&1 3>&-
+{srun}"$python" -I -S -c "$node_start" >&3 2>&1 3>&-
 code=$?
 if [ "$code" -ne 0 ]; then
     last=$(tail -c 600 /dev/fd/3 | LC_ALL=C tr -c '[:print:]' ' ')

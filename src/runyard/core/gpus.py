@@ -6,7 +6,6 @@ Indices are those of the PCI bus, which CUDA uses too when CUDA_DEVICE_ORDER say
 from __future__ import annotations
 
 import os
-from shutil import which
 from typing import Any, Callable, List, Optional
 
 from runyard.core.later import dataclass
@@ -51,7 +50,9 @@ def read_gpu_usage() -> List[Gpu]:
 
 class _Reader:
     def __init__(self) -> None:
-        from runyard.core.nvml import open_nvml  # ctypes costs milliseconds, and most processes never ask
+        from shutil import which  # these cost milliseconds, and most processes never ask
+
+        from runyard.core.nvml import open_nvml
 
         self.pid = os.getpid()
         self._library = open_nvml()
@@ -73,6 +74,8 @@ _kept: Optional[_Reader] = None
 
 
 def _ask_command() -> List[Gpu]:
+    from shutil import which
+
     command = which("nvidia-smi")
     if command is None:
         return []

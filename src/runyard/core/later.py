@@ -33,6 +33,11 @@ else:
         return mark
 
 
+def is_dataclass(cls: type) -> bool:
+    """As `dataclasses.is_dataclass`, of classes; it makes none."""
+    return cls in _PENDING or dataclasses.is_dataclass(cls)
+
+
 def make_all() -> None:
     """Make what was not used yet, for who has time now and none later."""
     for cls in list(_PENDING):
@@ -62,6 +67,7 @@ def _make(cls: type) -> None:
             return  # another thread was faster
         own = {name: value for name, value in cls.__dict__.items() if name not in ("__dict__", "__weakref__")}
         plain = {name: value for name, value in own.items() if not isinstance(value, _Later)}
+        plain["__doc__"] = cls.__doc__ or cls.__name__  # else one is made from the signature, which takes longest
         twin = type(cls)(cls.__name__, cls.__bases__, plain)
         dataclasses.dataclass(**options)(twin)
         for name, value in twin.__dict__.items():

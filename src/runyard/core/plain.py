@@ -7,6 +7,8 @@ from datetime import datetime, timezone
 from enum import Enum
 from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union, get_type_hints
 
+from runyard.core.later import is_dataclass
+
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
 _HINTS: Dict[type, Dict[str, Any]] = {}
@@ -61,7 +63,7 @@ def _converter(hint: Any) -> Optional[Convert]:
         return _each_value(_converter(hint.__args__[1]))
     if not isinstance(hint, type):
         return None
-    if dataclasses.is_dataclass(hint):
+    if is_dataclass(hint):
         return lambda value: value if isinstance(value, hint) else from_plain(hint, value)
     if issubclass(hint, Enum):
         return hint

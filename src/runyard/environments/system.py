@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
@@ -12,7 +11,6 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, never
-from runyard.environments.interpreter import NotPython, find_facts, find_packages
 
 OLDEST = (3, 8)
 _HINT = "Set `env.python.interpreter_path` to the full path of a Python, such as `{}`, or leave it out to use your own."
@@ -41,6 +39,8 @@ class SystemBuilder(EnvironmentBuilder):
 
     def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
         """As the base class says; `error` says why when the package list could not be read."""
+        from runyard.environments.interpreter import NotPython, find_packages
+
         try:
             return find_packages(built.interpreter, variables=variables, cache=self._cache)
         except NotPython as error:
@@ -53,6 +53,9 @@ class SystemBuilder(EnvironmentBuilder):
             }
 
     def _facts(self, interpreter: str, variables: Optional[Mapping[str, str]]) -> Dict[str, Any]:
+        # Here and above: a node's start does not wait for what it does not need.
+        from runyard.environments.interpreter import NotPython, find_facts
+
         try:
             return find_facts(interpreter, variables=variables, cache=self._cache)
         except NotPython as error:
@@ -84,6 +87,8 @@ def find_interpreter(given: Optional[str], variables: Optional[Mapping[str, str]
 
 
 def _look_up(name: str, variables: Optional[Mapping[str, str]], *, default: Optional[str]) -> str:
+    import shutil  # a node's start does not wait for what it does not need
+
     path = (os.environ if variables is None else variables).get("PATH", os.defpath)
     found = shutil.which(name, path=path) or default
     if found is None:

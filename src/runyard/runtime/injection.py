@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
@@ -112,6 +111,8 @@ def _publish(source: str, files: Dict[str, os.stat_result], target: Path) -> Non
 
 
 def _replace(source: str, files: Dict[str, os.stat_result], target: Path) -> None:
+    import shutil  # it is nearly always there already
+
     beside = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     damaged = target.with_name(f".damaged.{os.urandom(4).hex()}")
     try:
@@ -125,6 +126,8 @@ def _replace(source: str, files: Dict[str, os.stat_result], target: Path) -> Non
 
 
 def _copy(source: str, files: Dict[str, os.stat_result], folder: Path) -> None:
+    import shutil
+
     os.makedirs(folder, mode=0o700)
     for name in files:
         copy = f"{folder}/{name}"

@@ -7,16 +7,15 @@ file is created new (O_EXCL) relative to the descriptor of the folder just made,
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Iterator, List, Tuple
 
 from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.tree import FileEntry, name_bytes
 from runyard.snapshots.fetcher import Fetcher
+from runyard.snapshots.folder import OPEN_FOLDER
 from runyard.snapshots.plan import PlannedFolder, plan_restore
 from runyard.snapshots.sender import Content
-from runyard.snapshots.walk import OPEN_FOLDER
 
 # A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
 ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
@@ -189,4 +188,6 @@ def _remove(path: str) -> None:
                 waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:
             continue
+    import shutil  # only a restore that failed needs it
+
     shutil.rmtree(path, ignore_errors=True)

@@ -11,11 +11,10 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from runyard.core.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.errors import RunyardError, SnapshotRejected
 from runyard.core.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
-from runyard.snapshots.folder import Folder, Kept, chunks_of, stamp_of
+from runyard.snapshots.folder import OPEN_FOLDER, Folder, Kept, chunks_of, stamp_of
 from runyard.snapshots.ignore import SECRET, Rules
 from runyard.snapshots.links import leaves_tree
 
-OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 _SWAPPED = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)

@@ -8,8 +8,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.causes import signal_name
+from runyard.supervisor.exits import CAUSE, CONSEQUENCE, HELPER, STOPPED
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.rank_ends import CAUSE, CONSEQUENCE, HELPER, STOPPED, RankEnd, count_ranks, list_failures
+from runyard.supervisor.rank_ends import RankEnd, count_ranks, list_failures
 
 FORMAT = 1
 LAST_LINES_TITLE = "\n\nLast lines of"

@@ -1,10 +1,9 @@
-"""A supervisor that is born before its run is known: it imports what it needs while its parent joins the run."""
+"""A supervisor that is born before its run is known: it takes part while its parent gets ready to be the reaper."""
 
 from __future__ import annotations
 
 import os
 import socket
-import traceback
 from typing import Callable, Optional, Tuple
 
 MOST = 8192  # bytes of a run folder's path
@@ -17,8 +16,17 @@ class Early:
         self._pid = pid
         self._link = link
 
+    def wait_for_path(self) -> str:
+        """Return the run folder that it made; "" when it has left without one."""
+        return _read_path(self._link)
+
+    def wait(self) -> int:
+        """Wait until it has left and return its exit code."""
+        status = os.waitpid(self._pid, 0)[1]
+        return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
+
     def take(self, path: str) -> Optional[Tuple[int, socket.socket]]:
-        """Give it the run folder; return its pid and the socket to it. None: it has died.
+        """Let it go on with that run folder; return its pid and the socket to it. None: it has died.
 
         To be called when SIGCHLD is listened to: who dies later is noticed by that.
         """
@@ -32,8 +40,8 @@ class Early:
         return None
 
 
-def start_early(supervise: Callable[[str, socket.socket], int]) -> Early:
-    """Fork the process that will call `supervise` with the run folder's path and its end of the socket."""
+def start_early(supervise: Callable[[socket.socket], int]) -> Early:
+    """Fork the process that calls `supervise` with its end of the socket."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -42,22 +50,32 @@ def start_early(supervise: Callable[[str, socket.socket], int]) -> Early:
     code = 1
     try:
         ours.close()
-        # What the time is for: the longest import of a node's start.
-        from runyard.supervisor import supervisor  # noqa: F401
-
-        path = _wait_for_path(theirs)
-        code = supervise(path, theirs) if path else 0
+        code = supervise(theirs)
     except BaseException:
+        import traceback  # only who fails needs it
+
         traceback.print_exc()
     finally:
         os._exit(code)
 
 
-def _wait_for_path(link: socket.socket) -> str:
-    """Return the path; "" when the parent has left. What follows in the socket is the supervisor's."""
+def tell_path(link: socket.socket, path: str) -> None:
+    """The child's word: this is the run folder."""
+    link.sendall(os.fsencode(path) + b"\n")
+
+
+def is_taken(link: socket.socket) -> bool:
+    """Wait for the parent's word; False: it has left. What follows in the socket is the supervisor's."""
+    return bool(_read_path(link))
+
+
+def _read_path(link: socket.socket) -> str:
     path = b""
     while not path.endswith(b"\n"):
-        part = link.recv(1)
+        try:
+            part = link.recv(1)
+        except OSError:
+            part = b""
         if not part or len(path) > MOST:
             return ""
         path += part

@@ -10,8 +10,9 @@ from runyard.client.gang import Peer
 from runyard.core.plain import from_plain
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.diagnosis import Finding, error_of, finding_of
+from runyard.supervisor.exits import STOPPED
 from runyard.supervisor.outcome import Outcome
-from runyard.supervisor.rank_ends import NO_ANSWER, STOPPED
+from runyard.supervisor.rank_ends import NO_ANSWER
 from runyard.supervisor.stopping import RANK_FAILED, Stop
 
 MOST_BYTES = 100_000  # of what a node says about its end

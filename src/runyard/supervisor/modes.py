@@ -5,24 +5,23 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
 from typing import List, Optional
 
-from runyard.core.errors import UserError
+from runyard.client.transport import Transport
 from runyard.core.settings import Settings, read_settings
-from runyard.core.tickets import VARIABLE as TICKET
 from runyard.supervisor.again import command
-from runyard.supervisor.early import Early, start_early
+from runyard.supervisor.early import Early
 from runyard.supervisor.folder import RunFolder, claim, take_lock
 from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
 from runyard.supervisor.killing import end_marked
+from runyard.supervisor.leaving import leave_the_session, leave_the_starter
 from runyard.supervisor.proc import boot_id, set_subreaper
-from runyard.supervisor.reaper import IGNORED, Reaper, remove_run_folder
+from runyard.supervisor.reaper import Reaper, remove_run_folder
 
-USAGE = "usage: python -m runyard.supervisor --spare | --node | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
+USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
 READY = b"ready\n"
 LONGEST_PATH = 8192
 
@@ -36,8 +35,6 @@ def main(arguments: List[str]) -> int:
         return serve()
     if arguments == ["--spare"]:
         return wait_as_spare(umask)
-    if arguments == ["--node"]:
-        return run_node(umask)
     if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
         sys.stderr.write(USAGE)
         return 2
@@ -62,30 +59,6 @@ def wait_as_spare(umask: int) -> int:
     mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
     leave_the_starter()
     return start(mode, RunFolder(path), umask)
-
-
-def run_node(umask: int) -> int:
-    """Be a node of a cluster, as the ticket in the environment says, until its part has ended."""
-    settings = read_settings()
-    early = start_early(lambda path, link: _supervise_early(path, settings, link, umask))
-    # Only nodes need it.
-    from runyard.supervisor.node import take_part
-
-    try:
-        folder = take_part(settings, os.environ)
-    except UserError as error:
-        sys.stderr.write(f"runyard: {error}\n")
-        return 0
-    os.environ.pop(TICKET, None)
-    leave_the_starter()
-    return run(folder, settings, umask, early=early)
-
-
-def _supervise_early(path: str, settings: Settings, link: socket.socket, umask: int) -> int:
-    os.environ.pop(TICKET, None)
-    leave_the_starter()
-    folder = RunFolder(path)
-    return supervise(folder, settings, link, umask, str(folder.read_object("job.json").get("cookie", "")))
 
 
 def start(mode: str, folder: RunFolder, umask: int) -> int:
@@ -123,14 +96,22 @@ def run(
     return 0
 
 
-def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
-    """Be the supervisor below a reaper."""
+def supervise(
+    folder: RunFolder,
+    settings: Settings,
+    link: socket.socket,
+    umask: int,
+    cookie: str,
+    *,
+    transport: Optional[Transport] = None,
+) -> int:
+    """Be the supervisor below a reaper. `transport` is one that has reached the server already."""
     if take_lock(folder, "supervisor.lock") is None:
         return 1
     keeper = ReaperLink(link)
     try:
         keeper.wait_for_state()
-        _supervise(folder, settings, keeper, umask)
+        _supervise(folder, settings, keeper, umask, transport)
     except ReaperGone:
         if folder.is_gone():
             end_marked(keeper.ranks, cookie=cookie)
@@ -183,25 +164,6 @@ def serve() -> int:
     return 0
 
 
-def leave_the_starter() -> None:
-    """Let go of everything that ties this process to who started it."""
-    os.chdir("/")
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    os.close(null)
-
-
-def leave_the_session() -> None:
-    """A terminal's Ctrl-C or hang-up is not for us."""
-    try:
-        os.setsid()
-    except PermissionError:  # we lead a group already
-        pass
-    for number in IGNORED:
-        signal.signal(number, signal.SIG_IGN)
-
-
 def configure_logging(folder: RunFolder, settings: Settings) -> None:
     os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
     rank = int(folder.read_object("job.json").get("node_rank") or 0)
@@ -250,13 +212,15 @@ def _warm_up(settings: Settings) -> None:
     gc.collect()
 
 
-def _supervise(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
+def _supervise(
+    folder: RunFolder, settings: Settings, keeper: Keeper, umask: int, transport: Optional[Transport] = None
+) -> None:
     configure_logging(folder, settings)
     # Here and not above: an adopter that finds the run in good hands leaves without them.
     from runyard.supervisor.supervisor import Supervisor
 
     try:
-        Supervisor(folder, folder.job(), keeper, settings, umask=umask).run()
+        Supervisor(folder, folder.job(), keeper, settings, umask=umask, transport=transport).run()
     except ReaperGone:
         raise
     except BaseException:

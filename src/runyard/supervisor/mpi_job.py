@@ -9,11 +9,11 @@ from runyard.core.specs import JobSpec
 from runyard.launchers.base import MPIRUN, nodes_of
 from runyard.launchers.mpi import daemon_rank
 from runyard.supervisor.agent_server import AgentServer, exit_code
+from runyard.supervisor.exits import has_failed
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper, ReaperGone
 from runyard.supervisor.peers import Peers
 from runyard.supervisor.proc import boot_ns
-from runyard.supervisor.rank_ends import has_failed
 
 LAST_WORDS_S = 5.0  # mpirun gets this long to end by itself after its ranks
 

@@ -6,8 +6,8 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Set
 
 from runyard.launchers.base import MPIRUN
 from runyard.supervisor.evidence import read_tail
+from runyard.supervisor.exits import has_failed
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.rank_ends import has_failed
 
 LOG = "system_logs/mpirun.log"
 

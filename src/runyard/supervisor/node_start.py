@@ -1,11 +1,12 @@
 """Starts a node's part of a run: gets our code from the server, once, and becomes the supervisor.
 
-A script by itself (`python3 -I -c`, the standard library): nothing of ours is on the node yet. The ticket
+A script by itself (`python3 -I -S -c`, the standard library): nothing of ours is on the node yet. The ticket
 (core/tickets.py) is in RUNYARD_TICKET. An older Python than 3.8 must get far enough to say so.
 """
 
 import base64
 import fcntl
+import gc
 import hashlib
 import hmac
 import io
@@ -27,16 +28,17 @@ def main() -> None:
         sys.exit(
             f"runyard: {sys.executable} is Python {sys.version.split()[0]}; this node needs 3.8 or newer (python=)"
         )
+    gc.disable()  # imports make much and leave nothing to collect; `supervisor.node` enables it
     ticket = json.loads(base64.urlsafe_b64decode(os.environ["RUNYARD_TICKET"]))
     home = private_home(ticket["node_home"] or f"/var/tmp/runyard-{os.getuid()}")
     code = os.path.join(home, "cache", "injection", ticket["bundle"])
     if not is_whole(code):
         install(ticket, code)
     sys.path.insert(0, code)
-    from runyard.supervisor.modes import main as supervise
-
     os.environ["RUNYARD_HOME"] = home
-    sys.exit(supervise(["--node"]))
+    from runyard.supervisor.node import main as be_node
+
+    sys.exit(be_node())
 
 
 def private_home(path: str) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
-import shutil
 from pathlib import Path
 from typing import Dict
 
@@ -25,8 +23,12 @@ def with_uv(job: JobSpec, nodes: NodeCalls) -> Dict[str, str]:
 
     Where the server cannot give it, the build says what is missing.
     """
+    if job.spec.environment.kind not in _BUILT:
+        return job.submitter
+    import shutil  # a start does not wait for what it does not need
+
     path = job.submitter.get("PATH") or os.defpath
-    if job.spec.environment.kind not in _BUILT or shutil.which("uv", path=path):
+    if shutil.which("uv", path=path):
         return job.submitter
     folder = cache_folder(Path(job.home)) / "tools"
     try:
@@ -38,6 +40,8 @@ def with_uv(job: JobSpec, nodes: NodeCalls) -> Dict[str, str]:
 
 
 def _fetch(nodes: NodeCalls, folder: Path) -> None:
+    import platform
+
     with written_beside(str(folder / "uv")) as beside:
         with open(beside, "xb") as file:
             for part in nodes.iter_uv(platform.system(), platform.machine()):

@@ -9,9 +9,9 @@ from runyard.core.errors import RunyardError
 from runyard.core.leases import LEASE_S
 from runyard.core.specs import JobSpec, NodeSpec
 from runyard.core.statuses import RunStatus
+from runyard.supervisor.exits import CAUSE, HELPER, has_failed
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.prepare import PreparationFailed
-from runyard.supervisor.rank_ends import CAUSE, HELPER, has_failed
 from runyard.supervisor.stopping import CANCEL, CUT_OFF, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ kernel frees them with the process. The port itself stays free for the run's own
 from __future__ import annotations
 
 import errno
-import random
 import resource
 import socket
 from typing import List, Optional, Sequence
@@ -49,6 +48,8 @@ class Ports:
             self._held.pop().close()
 
     def _take_range(self, count: int) -> List[int]:
+        import random  # most runs take no ports
+
         highest = _highest()
         for _ in range(TRIES):
             first = random.randrange(LOWEST_PORT, highest - count)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import time
@@ -146,6 +145,8 @@ def _kernel_has_pidfd() -> bool:
 
 
 def _prctl(option: int, value: int) -> None:
+    import ctypes  # only reapers need it
+
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}) failed")

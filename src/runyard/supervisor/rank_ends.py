@@ -9,14 +9,13 @@ from runyard.core.later import dataclass
 from runyard.supervisor.causes import AT_EXIT, EXIT_CODE, HANG, Cause, find_cause
 from runyard.supervisor.cgroups import memory_limit
 from runyard.supervisor.evidence import Tail, read_tail
+from runyard.supervisor.exits import ABORTED, CAUSE, CONSEQUENCE, HELPER, STOPPED, has_failed
 from runyard.supervisor.folder import RunFolder
 
 DEFAULT_LOG = "user_logs/std_log.txt"
 _STOPS = (15, 2, 1)  # signals by which launchers and people stop the other ranks
 _STOP_CODES = (143, 130, 129)
 NO_ANSWER = "User program did not answer: the other ranks waited for it until their time was over."
-
-CAUSE, ABORTED, CONSEQUENCE, STOPPED, HELPER = range(5)
 
 
 @dataclass(frozen=True)
@@ -39,10 +38,6 @@ class RankEnd:
     @property
     def waited_in_vain(self) -> bool:
         return self.weight == CONSEQUENCE and self.cause.is_timeout
-
-
-def has_failed(record: Mapping[str, Any]) -> bool:
-    return bool(record.get("code") or record.get("signal") or record.get("unknown"))
 
 
 def list_failures(
@@ -74,12 +69,6 @@ def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> O
     below = [value for value in found if value not in own and _belongs(value, rank, alone=len(pids) <= 1)]
     below.sort(key=lambda value: int(value["boot_ns"]))
     return next(iter([*below, *own]), None)
-
-
-def has_raised(folder: RunFolder, ranks: Sequence[Mapping[str, Any]], exits: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a rank's program has failed, though its process is still there: MPI_Finalize may wait for the others."""
-    ended = {record["rank"] for record in exits}
-    return any(folder.has(f"exceptions/{entry['pid']}.json") for entry in ranks if entry["rank"] not in ended)
 
 
 def count_ranks(launch: Mapping[str, Any]) -> int:

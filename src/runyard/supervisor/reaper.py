@@ -13,6 +13,7 @@ from runyard.supervisor.channel import Channel, ChannelClosed
 from runyard.supervisor.early import Early
 from runyard.supervisor.folder import RunFolder, remove_tree, sync_folder
 from runyard.supervisor.killing import Sweep, direct_children, find_below
+from runyard.supervisor.leaving import IGNORED
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
 from runyard.supervisor.ranks import Ranks
 
@@ -22,7 +23,6 @@ STEADY_S = 10.0  # a supervisor that lived this long gets its successor without 
 SWEEP_MS = 20
 GATHER_S = 0.25  # after the launch: the script has its first moments for itself
 RETRY_MS = 500
-IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 
 Supervise = Callable[[socket.socket], int]
 

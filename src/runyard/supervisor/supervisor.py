@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from runyard.client.transport import Transport
 from runyard.core.errors import UserError
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
@@ -16,6 +17,7 @@ from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import HomeGone
 from runyard.supervisor.courier import Courier
 from runyard.supervisor.engine_watch import watch_engine
+from runyard.supervisor.exits import has_failed, has_raised
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.lease import GRACE_S
@@ -24,7 +26,6 @@ from runyard.supervisor.outcome import Outcome, after_failed_preparation, before
 from runyard.supervisor.peers import Peers
 from runyard.supervisor.prepare import Preparation, PreparationFailed, Unwanted
 from runyard.supervisor.proc import boot_ns
-from runyard.supervisor.rank_ends import has_failed, has_raised
 from runyard.supervisor.run_layout import MPI
 from runyard.supervisor.stopping import (
     CANCEL,
@@ -59,13 +60,26 @@ LOCK_S = 30.0  # and for its lock file, which only the first run of a new enviro
 
 
 class Supervisor:
-    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, settings: Settings, *, umask: int) -> None:
+    """`transport` is one that has reached the server already; without it the job's address is taken."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        keeper: Keeper,
+        settings: Settings,
+        *,
+        umask: int,
+        transport: Optional[Transport] = None,
+    ) -> None:
         self._folder = folder
         self._job = job
         self._keeper = keeper
         self._settings = settings
         self._wake = Wake(folder)
-        self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside)
+        self._courier = Courier(
+            folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside, transport=transport
+        )
         self._reporter = self._courier.reporter
         self._peers = self._find_peers()
         self._preparation = Preparation(

@@ -1,0 +1,99 @@
+"""The answer to a node that asked for its part of a run becomes a run folder here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, List, Mapping, Optional
+
+from runyard.client.nodes import Joining, NodeCalls
+from runyard.core.errors import SystemFailure
+from runyard.core.folders import runs_folder
+from runyard.core.gpus import NO_DEVICE, VISIBLE
+from runyard.core.names import check_run_id
+from runyard.core.node_variables import node_variables
+from runyard.core.plain import to_plain
+from runyard.core.settings import Settings
+from runyard.core.specs import EnvironmentSpec, JobSpec, NodeSpec
+from runyard.core.tickets import Ticket
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.loops import Backoff
+from runyard.supervisor.node_tools import with_uv
+
+if TYPE_CHECKING:
+    from runyard.supervisor.node import Part
+
+
+def take_part(part: Part, settings: Settings, environ: Mapping[str, str]) -> RunFolder:
+    """Wait for the answer and return the folder with this node's job, ready to run.
+
+    Raises:
+        UserError: the server gives this node nothing: another process has its part, or the run is over.
+    """
+    job = _wait_for_job(part.joining)
+    node = NodeSpec(part.rank, part.address, part.host, _list_gpus(environ))
+    here = _on_this_node(job, part.ticket, node, settings, environ)
+    return _write(settings, replace(here, submitter=with_uv(here, NodeCalls(part.transport))))
+
+
+def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """Return the environment with an interpreter that this node has.
+
+    Who names none means the one that submits; where that is not on this node, the node's own takes its place. One that
+    a user named must be there.
+    """
+    named = ((spec.definition.get("python") or {}).get("interpreterPath") or "python") != "python"
+    is_here = spec.interpreter is not None and os.access(spec.interpreter, os.X_OK)
+    return spec if named or is_here or spec.kind == "container" else replace(spec, interpreter=sys.executable)
+
+
+def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str:
+    """Return the run folder of one node; several nodes of a job may be on one machine."""
+    name = str(attempt) if rank == 0 else f"{attempt}-{rank}"
+    return str(runs_folder(settings.home) / check_run_id(run_id) / name)
+
+
+def _wait_for_job(joining: Joining) -> JobSpec:
+    """Ask until the server answers: it may be away for a moment."""
+    backoff = Backoff()
+    while True:
+        try:
+            return joining.job()
+        except SystemFailure:
+            time.sleep(backoff.next_s())
+
+
+def _on_this_node(
+    job: JobSpec, ticket: Ticket, node: NodeSpec, settings: Settings, environ: Mapping[str, str]
+) -> JobSpec:
+    shared = os.path.join(ticket.shared_folder, job.run_id, str(job.attempt)) if ticket.shared_folder else ""
+    return replace(
+        job,
+        server={**ticket.server, "token": ticket.token, "home": None},
+        token=ticket.token,
+        # Nodes on one machine must not take each other's processes for their own.
+        cookie=hashlib.sha256(f"{job.cookie}\0{node.rank}".encode()).hexdigest()[:32],
+        home=str(settings.home),
+        node_rank=node.rank,
+        nodes=[node],
+        submitter=node_variables(environ),
+        spec=replace(job.spec, environment=environment_here(job.spec.environment)),
+        shared_folder=shared,
+    )
+
+
+def _write(settings: Settings, job: JobSpec) -> RunFolder:
+    path = node_folder(settings, job.run_id, job.attempt, job.node_rank)
+    os.makedirs(path, 0o700, exist_ok=True)
+    folder = RunFolder(path)
+    folder.write("job.json", to_plain(job), durable=True)
+    return folder
+
+
+def _list_gpus(environ: Mapping[str, str]) -> List[str]:
+    """Return the devices that the engine gave this node; none where it does not say."""
+    said: Optional[str] = environ.get(VISIBLE)
+    return [] if said is None else [part.strip() for part in said.split(",") if part.strip()] or [NO_DEVICE]
