@@ -160,6 +160,17 @@ def test_a_tree_is_taken_when_all_it_names_is_there(content: ContentStore) -> No
     assert set(content.iter_content_ids(root[0])) == {root[0], below[0], chunk_id(b"code")}
 
 
+def test_a_small_snapshot_is_given_whole_and_a_large_one_not(content: ContentStore) -> None:
+    content.put_chunks(chunks(b"code", b"more"))
+    below = a_tree(a_file("train.py", b"code", b"more"), FileEntry("empty", 0o600, 0, ()))
+    root = a_tree(FolderEntry("a", 0o755, below[0]), FolderEntry("b", 0o755, below[0]), a_file("again.py", b"code"))
+    content.put_trees([below, root])
+    size = len(below[1]) + len(root[1]) + len(b"codemore") + len(b"code")
+
+    assert content.get_small_snapshot(root[0], most_bytes=size) == (dict([root, below]), dict(chunks(b"code", b"more")))
+    assert content.get_small_snapshot(root[0], most_bytes=size - 1) is None
+
+
 def test_a_tree_that_names_missing_content_is_refused_and_says_what(content: ContentStore) -> None:
     other = a_tree(FileEntry("x", 0o644, 0, ()))
     root = a_tree(a_file("train.py", b"code"), FolderEntry("src", 0o755, other[0]))
@@ -228,6 +239,7 @@ def test_folders_too_deep_to_restore_are_refused(content: ContentStore) -> None:
 
     with pytest.raises(TooLarge, match="200 levels"):
         content.get_tree_closure(trees[-1][0])
+    assert content.get_small_snapshot(trees[-1][0], most_bytes=1 << 20) is None
 
 
 def test_packs_that_the_index_does_not_know_are_cleaned_at_the_start(

@@ -5,37 +5,59 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
 
-from runyard.supervisor.early import start_early
+from runyard.supervisor.early import is_taken, start_early, tell_path
+
+PATH = "/runs/exp_1/1"
 
 
-def answer(path: str, link: socket.socket) -> int:
-    link.sendall(f"took {path}".encode() + b" " + link.recv(100))
+def take_part(link: socket.socket) -> int:
+    tell_path(link, PATH)
+    if not is_taken(link):
+        return 3
+    link.sendall(b"took it " + link.recv(100))
     return 7
 
 
-def test_it_gets_the_path_and_what_follows_is_the_supervisors() -> None:
-    early = start_early(answer)
-    taken = early.take("/runs/exp_1/1")
+def wait_for_kill(link: socket.socket) -> int:
+    time.sleep(60)
+    return 0
+
+
+def test_it_tells_its_folder_and_goes_on_when_it_is_taken() -> None:
+    early = start_early(take_part)
+    assert early.wait_for_path() == PATH
+    taken = early.take(PATH)
     assert taken is not None
     pid, link = taken
     link.sendall(b"state")
 
-    assert link.recv(100) == b"took /runs/exp_1/1 state"
+    assert link.recv(100) == b"took it state"
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
     link.close()
 
 
-def test_one_that_died_is_not_taken() -> None:
-    early = start_early(answer)
+def test_one_that_leaves_without_a_folder_tells_by_its_exit_code() -> None:
+    early = start_early(lambda _: 5)
+
+    assert early.wait_for_path() == ""
+    assert early.wait() == 5
+    early._link.close()
+
+
+def test_one_that_was_killed_is_not_taken() -> None:
+    early = start_early(wait_for_kill)
     os.kill(early._pid, signal.SIGKILL)
     os.waitid(os.P_PID, early._pid, os.WEXITED | os.WNOWAIT)
 
-    assert early.take("/runs/exp_1/1") is None
+    assert early.wait_for_path() == ""
+    assert early.take(PATH) is None
 
 
 def test_it_leaves_with_a_parent_that_never_took_it() -> None:
-    early = start_early(answer)
+    early = start_early(take_part)
+    assert early.wait_for_path() == PATH
     early._link.close()
 
-    assert os.waitstatus_to_exitcode(os.waitpid(early._pid, 0)[1]) == 0
+    assert early.wait() == 3

@@ -9,9 +9,9 @@ from runyard.client.gang import Peer
 from runyard.core.plain import to_plain
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.diagnosis import Finding
+from runyard.supervisor.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED
 from runyard.supervisor.gang_verdict import MOST_BYTES, decide_for_all, shortened
 from runyard.supervisor.outcome import Outcome
-from runyard.supervisor.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED
 from runyard.supervisor.stopping import CANCEL, RANK_FAILED, Stop
 
 COMPLETED = Outcome(RunStatus.COMPLETED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from runyard.compute.node_start import node_command, node_ticket
+from runyard.core.chunks import chunk_id
+from runyard.core.frames import join_frames
 from runyard.core.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.core.tickets import read_ticket
@@ -57,6 +60,12 @@ class Cluster:
         )
         self.run.job = {**to_plain(self.job), "token": ""}
 
+    def snapshot(self, *, script: bytes = SCRIPT.encode()) -> str:
+        """Return what a server sends along; `script` other than the real one is damage."""
+        root = str(self.job.snapshot_root)
+        frames = [({"tree": root}, self.server.trees[root]), ({"chunk": chunk_id(SCRIPT.encode())}, script)]
+        return base64.b64encode(join_frames(frames)).decode()
+
     def start_node(self, python: str = sys.executable, **changes: str) -> subprocess.Popen[str]:
         job = replace(self.job, **changes) if changes else self.job
         variables = {
@@ -96,6 +105,24 @@ def test_a_node_with_a_python_and_a_ticket_runs_its_part(cluster: Cluster, pytho
         "RUNYARD_TICKET": None,
         "SECRET_OF_THE_DAEMON": None,
     }
+
+
+def test_a_small_snapshot_comes_along_with_the_job(cluster: Cluster) -> None:
+    cluster.run.job = {**cluster.run.job, "snapshot": cluster.snapshot()}
+    assert cluster.run_node() == ""
+
+    assert cluster.run.status == "Completed", cluster.run.error
+    assert cluster.server.numbers(RUN) == [7.5]
+    assert not {"tree", "fetch"} & set(cluster.server.requests)
+
+
+def test_what_came_along_damaged_is_fetched(cluster: Cluster) -> None:
+    cluster.run.job = {**cluster.run.job, "snapshot": cluster.snapshot(script=b"print('another program')")}
+    assert cluster.run_node() == ""
+
+    assert cluster.run.status == "Completed", cluster.run.error
+    assert cluster.server.numbers(RUN) == [7.5]
+    assert "fetch" in cluster.server.requests
 
 
 def test_a_second_process_for_the_same_node_gets_nothing_and_the_code_is_fetched_once(cluster: Cluster) -> None:

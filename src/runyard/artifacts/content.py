@@ -163,6 +163,27 @@ class ContentStore:
                 return list(found.items())
         raise TooLarge(f"The folders of the snapshot {root} lie more than {MAX_DEPTH} levels deep.")
 
+    def get_small_snapshot(self, root: str, *, most_bytes: int) -> tuple[dict[str, bytes], dict[str, bytes]] | None:
+        """Return all trees and all chunks of a snapshot; None when it is larger than `most_bytes`, or too deep.
+
+        Raises:
+            NotFound: there is no such tree.
+        """
+        trees: dict[str, bytes] = {}
+        files: list[FileEntry] = []
+        level = [check_content_id(root)]
+        for _ in range(MAX_DEPTH + 1):
+            trees.update(self._read_trees(level))
+            entries = [entry for name in level for entry in decode_tree(trees[name])]
+            files += [entry for entry in entries if isinstance(entry, FileEntry)]
+            if sum(map(len, trees.values())) + sum(entry.size for entry in files) > most_bytes:
+                return None
+            level = list({e.tree: None for e in entries if isinstance(e, FolderEntry) and e.tree not in trees})
+            if not level:
+                chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
+                return trees, dict(self.iter_chunks(list(chunks)))
+        return None
+
     def iter_content_ids(self, root: str) -> Iterator[str]:
         """Yield the ids of all chunks and trees of a snapshot: what a token for it may read."""
         for name, data in self.get_tree_closure(root):

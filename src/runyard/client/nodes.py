@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Iterator
+import binascii
+from typing import Any, Dict, Iterator, NamedTuple
 
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
+from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
+
+
+class Joined(NamedTuple):
+    job: JobSpec
+    snapshot: bytes  # frames of the whole of it (`snapshots.known`), if it is small
 
 
 class Joining:
@@ -18,19 +25,23 @@ class Joining:
         body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
         self._asked = transport.begin("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body)
 
-    def job(self) -> JobSpec:
-        """Wait for the answer and return the node's job; may be called again after a SystemFailure.
+    def answer(self) -> Joined:
+        """Wait for the answer; may be called again after a SystemFailure.
 
         Raises:
             Conflict: another process has that part, or the attempt is over.
         """
-        from runyard.client.answers import read_record
+        from runyard.client.answers import read_answer
 
-        return read_record(JobSpec, self._asked.answer())
+        return read_answer(self._asked.answer(), _joined)
 
     def forget(self) -> None:
         """Leave the answer to a forked child."""
         self._asked.forget()
+
+
+def _joined(plain: Dict[str, Any]) -> Joined:
+    return Joined(from_plain(JobSpec, plain), binascii.a2b_base64(plain.get("snapshot") or ""))
 
 
 class NodeCalls:

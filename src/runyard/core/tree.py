@@ -20,6 +20,7 @@ MAX_DEPTH = 200
 MAX_NAME_BYTES = 255
 MAX_TARGET_BYTES = 4095
 MAX_FILE_BYTES = 1 << 50
+TREE, CHUNK = "tree", "chunk"  # what frames of a whole snapshot call the ids of their bodies
 _HEAD, _TAIL = b'{"entries":[', b"]}"
 
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import queue
 import threading
-from typing import Dict, Iterator, List, Optional, Tuple, Union
+from typing import Dict, Iterator, List, Optional, Protocol, Sequence, Tuple, Union
 
-from runyard.core.chunks import BATCH_BYTES, BATCH_COUNT, chunk_id
+from runyard.core.chunks import BATCH_BYTES, BATCH_COUNT, Chunk, chunk_id
 from runyard.core.errors import ProtocolError
-from runyard.snapshots.sender import Content
 
 _AHEAD = 1  # batches that wait while one is being written and one is on its way
 
 Batch = Tuple[int, Dict[str, bytes]]  # how many chunks of the order it covers; a repeated chunk travels once
 
 
+class Source(Protocol):
+    """What a restore needs of a server: `client.content.ContentCalls` has it."""
+
+    def close(self) -> None:
+        """Close this thread's connection."""
+
+    def fetch(self, ids: Sequence[str]) -> Iterator[Chunk]: ...
+
+    def tree(self, root: str) -> Dict[str, bytes]: ...
+
+
 class Fetcher:
     """Gives out chunks in exactly the order of `wanted`; every one is checked against its id."""
 
-    def __init__(self, content: Content, wanted: Iterator[Tuple[str, int]]) -> None:
+    def __init__(self, content: Source, wanted: Iterator[Tuple[str, int]]) -> None:
         self._content = content
         self._orders = _batches(wanted)
         self._began = False

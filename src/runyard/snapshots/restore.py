@@ -12,17 +12,16 @@ from typing import Iterator, List, Tuple
 from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.tree import FileEntry, name_bytes
-from runyard.snapshots.fetcher import Fetcher
+from runyard.snapshots.fetcher import Fetcher, Source
 from runyard.snapshots.folder import OPEN_FOLDER
 from runyard.snapshots.plan import PlannedFolder, plan_restore
-from runyard.snapshots.sender import Content
 
 # A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
 ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def restore(root: str, content: Content, folder: str | os.PathLike[str]) -> None:
+def restore(root: str, content: Source, folder: str | os.PathLike[str]) -> None:
     """Make `folder` hold the snapshot whose root tree is `root`. It must not exist yet, or be empty.
 
     Raises:
@@ -41,7 +40,7 @@ def restore(root: str, content: Content, folder: str | os.PathLike[str]) -> None
         raise _refused(target, error) from error
 
 
-def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
+def _publish(target: str, planned: PlannedFolder, content: Source) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
     beside = f"{target}.part-{os.urandom(4).hex()}"
     os.mkdir(beside, 0o777)
@@ -70,7 +69,7 @@ def _check_free(target: str) -> None:
         )
 
 
-def _fill(path: str, planned: PlannedFolder, content: Content) -> None:
+def _fill(path: str, planned: PlannedFolder, content: Source) -> None:
     fetcher = Fetcher(content, iter_chunks(planned))
     root_fd = os.open(path, OPEN_FOLDER)
     try:

@@ -45,16 +45,10 @@ class Connection:
     """
 
     def __init__(
-        self,
-        job: JobSpec,
-        settings: Settings,
-        *,
-        aside: Aside,
-        needs_server: Callable[[], bool] = lambda: True,
-        transport: Optional[Transport] = None,
+        self, job: JobSpec, settings: Settings, *, aside: Aside, needs_server: Callable[[], bool] = lambda: True
     ) -> None:
         address = from_plain(Address, {**job.server, "token": job.token})
-        self.client = Client(transport or Transport(address, revive=self._revive if address.home else None))
+        self.client = Client(Transport(address, revive=self._revive if address.home else None))
         self._home = Place(address.home or job.home)
         self._settings = settings
         self._needs_server = needs_server

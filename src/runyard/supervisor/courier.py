@@ -8,7 +8,6 @@ import threading
 import time
 from typing import Any, Callable, Dict, Optional
 
-from runyard.client.transport import Transport
 from runyard.core.attempts import is_writer
 from runyard.core.errors import MissingContent, UserError
 from runyard.core.settings import Settings
@@ -51,12 +50,11 @@ class Courier:
         *,
         notify: Callable[[], None],
         aside: Aside,
-        transport: Optional[Transport] = None,
     ) -> None:
         self._folder = folder
         self._job = job
         self.is_guest = is_writer(job.attempt)
-        self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server, transport=transport)
+        self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
         self.lease = Lease(folder, job)
         leads = job.node_rank == 0
         beats = leads and not self.is_guest

@@ -11,6 +11,7 @@ from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_id, read_process
 
+SNAPSHOT = "snapshot.frames"
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 
 
@@ -95,11 +96,14 @@ class RunFolder:
 
     def write(self, name: str, value: Any, *, durable: bool = False) -> None:
         """Write a JSON file beside and rename it into place."""
+        self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
+
+    def write_bytes(self, name: str, data: bytes, *, durable: bool = False) -> None:
         path = self.at(name)
         beside = f"{path}.{os.getpid()}.new"
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            _write_all(fd, json.dumps(value, separators=(",", ":")).encode())
+            _write_all(fd, data)
             if durable:
                 os.fsync(fd)
         finally:
@@ -107,6 +111,15 @@ class RunFolder:
         os.rename(beside, path)
         if durable:
             sync_folder(os.path.dirname(path))
+
+    def make_durable(self, name: str) -> None:
+        """Have a file that was written before survive a loss of power."""
+        fd = os.open(self.at(name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_folder(self.path)
 
     def mark(self, name: str) -> bool:
         """Make the empty file `name`; False when it was there."""

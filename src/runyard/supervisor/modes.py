@@ -10,7 +10,6 @@ import sys
 import threading
 from typing import List, Optional
 
-from runyard.client.transport import Transport
 from runyard.core.settings import Settings, read_settings
 from runyard.supervisor.again import command
 from runyard.supervisor.early import Early
@@ -96,22 +95,14 @@ def run(
     return 0
 
 
-def supervise(
-    folder: RunFolder,
-    settings: Settings,
-    link: socket.socket,
-    umask: int,
-    cookie: str,
-    *,
-    transport: Optional[Transport] = None,
-) -> int:
-    """Be the supervisor below a reaper. `transport` is one that has reached the server already."""
+def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
+    """Be the supervisor below a reaper."""
     if take_lock(folder, "supervisor.lock") is None:
         return 1
     keeper = ReaperLink(link)
     try:
         keeper.wait_for_state()
-        _supervise(folder, settings, keeper, umask, transport)
+        _supervise(folder, settings, keeper, umask)
     except ReaperGone:
         if folder.is_gone():
             end_marked(keeper.ranks, cookie=cookie)
@@ -212,15 +203,13 @@ def _warm_up(settings: Settings) -> None:
     gc.collect()
 
 
-def _supervise(
-    folder: RunFolder, settings: Settings, keeper: Keeper, umask: int, transport: Optional[Transport] = None
-) -> None:
+def _supervise(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
     configure_logging(folder, settings)
     # Here and not above: an adopter that finds the run in good hands leaves without them.
     from runyard.supervisor.supervisor import Supervisor
 
     try:
-        Supervisor(folder, folder.job(), keeper, settings, umask=umask, transport=transport).run()
+        Supervisor(folder, folder.job(), keeper, settings, umask=umask).run()
     except ReaperGone:
         raise
     except BaseException:

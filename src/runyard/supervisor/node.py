@@ -47,7 +47,9 @@ def main() -> int:
         return early.wait()
     os.environ.pop(VARIABLE, None)
     leave_the_starter()
-    return run(RunFolder(path), settings, umask, early=early)
+    folder = RunFolder(path)
+    folder.make_durable("job.json")
+    return run(folder, settings, umask, early=early)
 
 
 class Part:
@@ -88,7 +90,7 @@ def _supervise(part: Part, settings: Settings, link: socket.socket, umask: int) 
         return 0
     leave_the_starter()
     cookie = str(folder.read_object("job.json").get("cookie", ""))
-    return supervise(folder, settings, link, umask, cookie, transport=part.transport)
+    return supervise(folder, settings, link, umask, cookie)
 
 
 def _collect_again() -> None:

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, List, Mapping, Optional
 
-from runyard.client.nodes import Joining, NodeCalls
+from runyard.client.nodes import Joined, Joining, NodeCalls
 from runyard.core.errors import SystemFailure
 from runyard.core.folders import runs_folder
 from runyard.core.gpus import NO_DEVICE, VISIBLE
@@ -19,7 +19,7 @@ from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec, JobSpec, NodeSpec
 from runyard.core.tickets import Ticket
-from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.folder import SNAPSHOT, RunFolder
 from runyard.supervisor.loops import Backoff
 from runyard.supervisor.node_tools import with_uv
 
@@ -33,10 +33,10 @@ def take_part(part: Part, settings: Settings, environ: Mapping[str, str]) -> Run
     Raises:
         UserError: the server gives this node nothing: another process has its part, or the run is over.
     """
-    job = _wait_for_job(part.joining)
+    job, snapshot = _wait_for_answer(part.joining)
     node = NodeSpec(part.rank, part.address, part.host, _list_gpus(environ))
     here = _on_this_node(job, part.ticket, node, settings, environ)
-    return _write(settings, replace(here, submitter=with_uv(here, NodeCalls(part.transport))))
+    return _write(settings, replace(here, submitter=with_uv(here, NodeCalls(part.transport))), snapshot)
 
 
 def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
@@ -56,12 +56,12 @@ def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str
     return str(runs_folder(settings.home) / check_run_id(run_id) / name)
 
 
-def _wait_for_job(joining: Joining) -> JobSpec:
+def _wait_for_answer(joining: Joining) -> Joined:
     """Ask until the server answers: it may be away for a moment."""
     backoff = Backoff()
     while True:
         try:
-            return joining.job()
+            return joining.answer()
         except SystemFailure:
             time.sleep(backoff.next_s())
 
@@ -85,11 +85,13 @@ def _on_this_node(
     )
 
 
-def _write(settings: Settings, job: JobSpec) -> RunFolder:
+def _write(settings: Settings, job: JobSpec, snapshot: bytes) -> RunFolder:
     path = node_folder(settings, job.run_id, job.attempt, job.node_rank)
     os.makedirs(path, 0o700, exist_ok=True)
     folder = RunFolder(path)
-    folder.write("job.json", to_plain(job), durable=True)
+    if snapshot:
+        folder.write_bytes(SNAPSHOT, snapshot)
+    folder.write("job.json", to_plain(job))  # the parent makes it durable before it claims the attempt
     return folder
 
 

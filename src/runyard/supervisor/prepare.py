@@ -13,10 +13,12 @@ from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
+from runyard.snapshots.fetcher import Source
+from runyard.snapshots.known import Known
 from runyard.snapshots.restore import restore
 from runyard.supervisor.connection import Connection, HomeGone
 from runyard.supervisor.earlier_outputs import bring_back
-from runyard.supervisor.folder import RunFolder, remove_tree
+from runyard.supervisor.folder import SNAPSHOT, RunFolder, remove_tree
 from runyard.supervisor.keeper import ReaperGone
 from runyard.supervisor.no_data import NoData, has_data
 from runyard.supervisor.ports import Ports
@@ -118,10 +120,16 @@ class Preparation:
         os.makedirs(work, 0o700)
         root = self._job.snapshot_root
         if root is not None:
-            content = self._connection.client.content
+            content = self._content()
             self._stage("restoring the snapshot", lambda: self._connection.insist(lambda: restore(root, content, work)))
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
+
+    def _content(self) -> Source:
+        """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
+        content = self._connection.client.content
+        frames = self._folder.read_bytes(SNAPSHOT)
+        return Known(frames, content) if frames else content
 
     def _bring_data(self) -> None:
         self._data_paths = self._stage("fetching the run's data", self.data.bring)

@@ -8,7 +8,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from runyard.client.transport import Transport
 from runyard.core.errors import UserError
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
@@ -60,26 +59,13 @@ LOCK_S = 30.0  # and for its lock file, which only the first run of a new enviro
 
 
 class Supervisor:
-    """`transport` is one that has reached the server already; without it the job's address is taken."""
-
-    def __init__(
-        self,
-        folder: RunFolder,
-        job: JobSpec,
-        keeper: Keeper,
-        settings: Settings,
-        *,
-        umask: int,
-        transport: Optional[Transport] = None,
-    ) -> None:
+    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, settings: Settings, *, umask: int) -> None:
         self._folder = folder
         self._job = job
         self._keeper = keeper
         self._settings = settings
         self._wake = Wake(folder)
-        self._courier = Courier(
-            folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside, transport=transport
-        )
+        self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=keeper.standing_aside)
         self._reporter = self._courier.reporter
         self._peers = self._find_peers()
         self._preparation = Preparation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import platform
 
@@ -10,7 +11,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from runyard.core.errors import NotFound, SubmitRejected
+from runyard.core.frames import join_frames
 from runyard.core.plain import to_plain
+from runyard.core.tree import CHUNK, TREE
 from runyard.engine.nodes import Join
 from runyard.engine.run_events import list_hosts
 from runyard.environments.uv_program import find_uv
@@ -20,6 +23,8 @@ from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
 
 router = APIRouter(tags=["nodes"])
+
+MOST_ALONG = 256 << 10  # bytes of a snapshot that travels with the job
 
 
 @router.get("/nodes/bundle")
@@ -67,4 +72,18 @@ def _uv(call: Call, system: str, machine: str) -> Response:
 
 def _join(call: Call, run_id: str, rank: int, body: bytes) -> Response:
     call.may("join", run_id)
-    return json_answer(to_plain(call.services.engine.join(run_id, rank, parse(Join, body, lenient=True))))
+    job = call.services.engine.join(run_id, rank, parse(Join, body, lenient=True))
+    return json_answer({**to_plain(job), "snapshot": _small_snapshot(call, job.snapshot_root)})
+
+
+def _small_snapshot(call: Call, root: str | None) -> str | None:
+    """Return a small snapshot's content, so that the node need not ask for it; None: it does."""
+    if root is None:
+        return None
+    found = call.services.content.get_small_snapshot(root, most_bytes=MOST_ALONG)
+    if found is None:
+        return None
+    trees, chunks = found
+    frames = [({TREE: name}, data) for name, data in trees.items()]
+    frames += [({CHUNK: name}, data) for name, data in chunks.items()]
+    return base64.b64encode(join_frames(frames)).decode("ascii")
