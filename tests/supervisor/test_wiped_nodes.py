@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.keeper import Adopted
 from runyard.supervisor.proc import boot_id
 
 

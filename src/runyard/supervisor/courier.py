@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from runyard.core.attempts import is_writer
 from runyard.core.errors import MissingContent, UserError
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.children import end_children
 from runyard.supervisor.connection import REFUSALS, Aside, Connection
-from runyard.supervisor.files import OutputFiles
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.journals import Journals
 from runyard.supervisor.lease import Lease
-from runyard.supervisor.logs import FOLDERS, Logs
-from runyard.supervisor.loops import Backoff, Loop
+from runyard.supervisor.loops import Backoff
 from runyard.supervisor.reporter import Reporter
-from runyard.supervisor.seen import SeenRuns
-from runyard.supervisor.shipping import Shipper
-from runyard.supervisor.uploads import ExplicitUploads, Uploader
-from runyard.supervisor.work_folders import prefix_of, tracked_folders
+
+if TYPE_CHECKING:
+    from runyard.supervisor.cargo import Cargo
 
 logger = logging.getLogger(__name__)
 
-SHIP_EVERY_S = 0.25
-SCAN_EVERY_S = 1.0
-SYNC_EVERY_S = 1.0
 START_SOON_S = 0.05
 
 
@@ -59,34 +50,19 @@ class Courier:
         leads = job.node_rank == 0
         beats = leads and not self.is_guest
         self.reporter = Reporter(self.connection, job, notify=notify, beats=beats, leads=leads, lease=self.lease)
-        self.seen = SeenRuns(folder)
-        warn = self.reporter.warn
-        uploader = Uploader(self.connection, job.run_id, attempt=job.attempt)
-        self._uploads = ExplicitUploads(folder, job.run_id, uploader=uploader, warn=warn, done=self.ship_now)
-        self._journals = Journals(folder, job.run_id, uploads=self._uploads, seen=self.seen, warn=warn)
-        self.shipper = Shipper(
-            job.run_id,
-            self._journals,
-            Logs(folder, warn=warn, folders=() if self.is_guest else FOLDERS),
-            connection=self.connection,
-            warn=warn,
-            hear=self.reporter.hear,
-        )
-        self._files = OutputFiles(
-            folder,
-            job.run_id,
-            tracked_folders(folder, job),
-            since=began_at(folder) if job.interactive_folders else 0.0,
-            prefix=prefix_of(job),
-            uploader=uploader,
-            explicit=self._uploads,
-            warn=warn,
-        )
-        self._lock = threading.Lock()
+        self._lock, self._loading = threading.Lock(), threading.RLock()
         self._is_started = False
-        self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
-        self._file_loop = Loop("files", self._files.step, every_s=SCAN_EVERY_S)
-        self._sync_loop = Loop("sync", self.shipper.sync, every_s=SYNC_EVERY_S)
+        self._loaded: Optional[Cargo] = None
+
+    @property
+    def cargo(self) -> Cargo:
+        """Made when it is first needed: a start does not wait for what only ships."""
+        with self._loading:
+            if self._loaded is None:
+                from runyard.supervisor.cargo import Cargo
+
+                self._loaded = Cargo(self._folder, self._job, self.connection, self.reporter, is_guest=self.is_guest)
+            return self._loaded
 
     def start_soon(self) -> None:
         """Begin a moment later: threads of ours would slow the first steps down, which usually take no longer."""
@@ -101,18 +77,17 @@ class Courier:
                 return
             self._is_started = True
         self.reporter.start()
-        for loop in (self._ship_loop, self._uploads.loop, self._file_loop, self._sync_loop):
-            loop.start()
+        self.cargo.start()
 
     def ship_now(self) -> None:
-        self._ship_loop.wake()
+        self.cargo.ship_now()
 
     def ship_all(self) -> None:
         """Ship until the server holds all that is on disk now; the loops may go on meanwhile."""
         backoff = Backoff()
-        while not self.shipper.is_drained():
-            self.connection.insist(self._upload_all)
-            if not self.connection.insist(self.shipper.step) and not self.shipper.is_drained():
+        while not self.cargo.shipper.is_drained():
+            self.connection.insist(self.cargo.upload_all)
+            if not self.connection.insist(self.cargo.shipper.step) and not self.cargo.shipper.is_drained():
                 time.sleep(backoff.next_s() / 10)
 
     def tell(self, final: Dict[str, Any]) -> None:
@@ -127,12 +102,13 @@ class Courier:
 
         `instead` gets the end of a node that does not lead, which is not the run's.
         """
-        for loop in (self._ship_loop, self._uploads.loop, self._file_loop, self._sync_loop):
-            loop.stop()
+        from runyard.supervisor.children import end_children  # only ends need it
+
+        self.cargo.stop()
         try:
             self._drain()
-            end_children(self._folder, self._job, self.seen.open_children())
-            self._journals.warn_of_tails()
+            end_children(self._folder, self._job, self.cargo.seen.open_children())
+            self.cargo.journals.warn_of_tails()
             self._drain()
             self.reporter.stop()
             if instead is not None:
@@ -146,15 +122,11 @@ class Courier:
         return True
 
     def _needs_server(self) -> bool:
-        return not self.is_guest or bool(self._journals.behind() or self.reporter.take_unreported())
+        return not self.is_guest or bool(self.cargo.journals.behind() or self.reporter.take_unreported())
 
     def _drain(self) -> None:
-        self.connection.insist(self._files.finish)
+        self.connection.insist(self.cargo.files.finish)
         self.ship_all()
-
-    def _upload_all(self) -> None:
-        while self._uploads.step():
-            pass
 
     def _post(self, final: Dict[str, Any]) -> None:
         while True:
@@ -162,7 +134,7 @@ class Courier:
                 return self.connection.insist(lambda: self._post_once(final))
             except MissingContent as error:
                 logger.warning("the server lacks something of this run, shipping again: %s", error)
-                self.shipper.distrust()
+                self.cargo.shipper.distrust()
                 self._drain()
             except REFUSALS:
                 raise
@@ -177,17 +149,9 @@ class Courier:
             self.connection.insist(lambda: self.reporter.post(self._job.run_id, body))
 
     def _post_once(self, final: Dict[str, Any]) -> None:
-        body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.shipper.facts()}
+        body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.cargo.shipper.facts()}
         left: Dict[str, Any] = {"warnings": self.reporter.take_unreported()}
         environment = self.reporter.find_unreported_environment()
         if environment is not None:
             left["environment"] = environment
         self.reporter.post(self._job.run_id, {**body, **left})
-
-
-def began_at(folder: RunFolder) -> float:
-    """Return when the run folder got its job."""
-    try:
-        return os.stat(folder.at("job.json")).st_mtime
-    except OSError:
-        return 0.0

@@ -5,20 +5,18 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import socket
 import sys
 import threading
 from typing import List, Optional
 
 from runyard.core.settings import Settings, read_settings
-from runyard.supervisor.again import command
+from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.early import Early
 from runyard.supervisor.folder import RunFolder, claim, take_lock
-from runyard.supervisor.keeper import Adopted, Keeper, ReaperGone, ReaperLink
-from runyard.supervisor.killing import end_marked
 from runyard.supervisor.leaving import leave_the_session, leave_the_starter
 from runyard.supervisor.proc import boot_id, set_subreaper
 from runyard.supervisor.reaper import Reaper, remove_run_folder
+from runyard.supervisor.supervising import configure_logging, supervise, watch_over
 
 USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
 READY = b"ready\n"
@@ -95,23 +93,6 @@ def run(
     return 0
 
 
-def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
-    """Be the supervisor below a reaper."""
-    if take_lock(folder, "supervisor.lock") is None:
-        return 1
-    keeper = ReaperLink(link)
-    try:
-        keeper.wait_for_state()
-        _supervise(folder, settings, keeper, umask)
-    except ReaperGone:
-        if folder.is_gone():
-            end_marked(keeper.ranks, cookie=cookie)
-            return 0
-        logger.warning("the reaper is gone; going on without it")
-        os.execv(sys.executable, [*command(), "--adopt", folder.path])
-    return 0
-
-
 def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
     """Be the supervisor of a launched run whose reaper is gone."""
     if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
@@ -121,7 +102,7 @@ def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
             remove_run_folder(folder)
         return 0
     cookie = str(folder.read_object("job.json").get("cookie", ""))
-    _supervise(folder, settings, Adopted(folder, cookie), umask)
+    watch_over(folder, settings, Adopted(folder, cookie), umask)
     return 0
 
 
@@ -155,18 +136,6 @@ def serve() -> int:
     return 0
 
 
-def configure_logging(folder: RunFolder, settings: Settings) -> None:
-    os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
-    rank = int(folder.read_object("job.json").get("node_rank") or 0)
-    name = f"supervisor_{rank}.log" if rank > 0 else "supervisor.log"
-    handler = logging.FileHandler(folder.at("system_logs", name), encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(settings.log_level)
-    logging.raiseExceptions = False  # a full disk must not show up as tracebacks
-
-
 def warm_up(settings: Settings) -> None:
     """Import and prepare what a run's start needs, in a thread of low priority: nobody waits for a spare."""
     thread = threading.Thread(target=_warm_up, args=(settings,))
@@ -188,7 +157,7 @@ def _warm_up(settings: Settings) -> None:
     from runyard.environments import get_builder
     from runyard.launchers import get_launcher
     from runyard.runtime.injection import injection_folder
-    from runyard.supervisor import diagnosis, observer, run_data, supervisor  # noqa: F401  # pull in all the rest
+    from runyard.supervisor import cargo, diagnosis, observer, run_data, supervisor  # noqa: F401  # pull in all the rest
 
     make_all()
     job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
@@ -201,17 +170,3 @@ def _warm_up(settings: Settings) -> None:
     except OSError:
         pass
     gc.collect()
-
-
-def _supervise(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
-    configure_logging(folder, settings)
-    # Here and not above: an adopter that finds the run in good hands leaves without them.
-    from runyard.supervisor.supervisor import Supervisor
-
-    try:
-        Supervisor(folder, folder.job(), keeper, settings, umask=umask).run()
-    except ReaperGone:
-        raise
-    except BaseException:
-        logger.exception("the supervisor failed")
-        raise

@@ -83,7 +83,7 @@ def _supervise(part: Part, settings: Settings, link: socket.socket, umask: int) 
     tell_path(link, folder.path)
     os.environ.pop(VARIABLE, None)
     from runyard.supervisor import supervisor  # noqa: F401  # while the parent claims
-    from runyard.supervisor.modes import supervise
+    from runyard.supervisor.supervising import supervise
 
     _collect_again()
     if not is_taken(link):

@@ -71,7 +71,7 @@ class Watcher:
                 wished = self._end()
                 self._keep(wished)
                 self._courier.tell(wished)
-            if self._courier.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
+            if self._courier.cargo.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
                 break
         self._courier.ship_all()
         final = wished or self._end()
@@ -87,7 +87,7 @@ class Watcher:
 
     def _end(self) -> Dict[str, Any]:
         """Return the run's end: the process's own word, else that it was interrupted."""
-        said = self._courier.seen.find_end(self._job.run_id)
+        said = self._courier.cargo.seen.find_end(self._job.run_id)
         if said is not None:
             return {"status": _terminal(said.get("status")), "error": said.get("error")}
         if self._courier.reporter.desired == "cancel":

@@ -1,0 +1,80 @@
+"""What travels from the run folder to the server beside the run's state: records, logs, files. A loop for each."""
+
+from __future__ import annotations
+
+import os
+
+from runyard.core.specs import JobSpec
+from runyard.supervisor.connection import Connection
+from runyard.supervisor.files import OutputFiles
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.journals import Journals
+from runyard.supervisor.logs import FOLDERS, Logs
+from runyard.supervisor.loops import Loop
+from runyard.supervisor.reporter import Reporter
+from runyard.supervisor.seen import SeenRuns
+from runyard.supervisor.shipping import Shipper
+from runyard.supervisor.uploads import ExplicitUploads, Uploader
+from runyard.supervisor.work_folders import prefix_of, tracked_folders
+
+SHIP_EVERY_S = 0.25
+SCAN_EVERY_S = 1.0
+SYNC_EVERY_S = 1.0
+
+
+class Cargo:
+    """`is_guest`: records and nothing else."""
+
+    def __init__(
+        self, folder: RunFolder, job: JobSpec, connection: Connection, reporter: Reporter, *, is_guest: bool
+    ) -> None:
+        warn = reporter.warn
+        self.seen = SeenRuns(folder)
+        uploader = Uploader(connection, job.run_id, attempt=job.attempt)
+        self.uploads = ExplicitUploads(folder, job.run_id, uploader=uploader, warn=warn, done=self.ship_now)
+        self.journals = Journals(folder, job.run_id, uploads=self.uploads, seen=self.seen, warn=warn)
+        self.shipper = Shipper(
+            job.run_id,
+            self.journals,
+            Logs(folder, warn=warn, folders=() if is_guest else FOLDERS),
+            connection=connection,
+            warn=warn,
+            hear=reporter.hear,
+        )
+        self.files = OutputFiles(
+            folder,
+            job.run_id,
+            tracked_folders(folder, job),
+            since=began_at(folder) if job.interactive_folders else 0.0,
+            prefix=prefix_of(job),
+            uploader=uploader,
+            explicit=self.uploads,
+            warn=warn,
+        )
+        self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
+        file_loop = Loop("files", self.files.step, every_s=SCAN_EVERY_S)
+        sync_loop = Loop("sync", self.shipper.sync, every_s=SYNC_EVERY_S)
+        self._loops = (self._ship_loop, self.uploads.loop, file_loop, sync_loop)
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    def stop(self) -> None:
+        for loop in self._loops:
+            loop.stop()
+
+    def ship_now(self) -> None:
+        self._ship_loop.wake()
+
+    def upload_all(self) -> None:
+        while self.uploads.step():
+            pass
+
+
+def began_at(folder: RunFolder) -> float:
+    """Return when the run folder got its job."""
+    try:
+        return os.stat(folder.at("job.json")).st_mtime
+    except OSError:
+        return 0.0
