@@ -36,6 +36,7 @@ def supervise(link):
 
 folder = RunFolder(sys.argv[1])
 folder.make_subfolders()
+folder.write("job.json", {})
 set_subreaper(True)
 Reaper(folder, cookie="", supervise=supervise, lock_fd=claim(folder)).run()
 """

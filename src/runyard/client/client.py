@@ -2,74 +2,79 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from runyard.client.address import Address
-from runyard.client.assets import AssetCalls
-from runyard.client.experiments import ExperimentCalls
 from runyard.client.runs import RunCalls
-from runyard.client.server import ServerCalls
 from runyard.client.transport import Transport
-from runyard.client.workspaces import WorkspaceCalls
 
 if TYPE_CHECKING:
+    from runyard.client.assets import AssetCalls
     from runyard.client.compute import ComputeCalls
     from runyard.client.content import ContentCalls
     from runyard.client.environments import EnvironmentCalls
+    from runyard.client.experiments import ExperimentCalls
+    from runyard.client.server import ServerCalls
     from runyard.client.users import UserCalls
+    from runyard.client.workspaces import WorkspaceCalls
 
 
 class Client:
-    """Shared between threads and forked children, like its transport."""
+    """Shared between threads and forked children, like its transport. Calls are imported when they are first made."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self.server = ServerCalls(transport)
-        self.workspaces = WorkspaceCalls(transport)
-        self.experiments = ExperimentCalls(transport)
-        self.assets = AssetCalls(transport)
         self.runs = RunCalls(transport)
-        self._compute: Optional[ComputeCalls] = None
-        self._content: Optional[ContentCalls] = None
-        self._environments: Optional[EnvironmentCalls] = None
-        self._users: Optional[UserCalls] = None
 
     @property
     def address(self) -> Address:
         return self.transport.address
 
-    @property
+    @cached_property
+    def assets(self) -> AssetCalls:
+        from runyard.client.assets import AssetCalls
+
+        return AssetCalls(self.transport)
+
+    @cached_property
     def compute(self) -> ComputeCalls:
-        if self._compute is None:
-            # Runs on `local` never need it.
-            from runyard.client.compute import ComputeCalls
+        from runyard.client.compute import ComputeCalls
 
-            self._compute = ComputeCalls(self.transport)
-        return self._compute
+        return ComputeCalls(self.transport)
 
-    @property
+    @cached_property
     def content(self) -> ContentCalls:
-        if self._content is None:
-            # Processes that only read or ship never need it.
-            from runyard.client.content import ContentCalls
+        from runyard.client.content import ContentCalls
 
-            self._content = ContentCalls(self.transport)
-        return self._content
+        return ContentCalls(self.transport)
 
-    @property
+    @cached_property
     def environments(self) -> EnvironmentCalls:
-        if self._environments is None:
-            # Only people ask what is built.
-            from runyard.client.environments import EnvironmentCalls
+        from runyard.client.environments import EnvironmentCalls
 
-            self._environments = EnvironmentCalls(self.transport)
-        return self._environments
+        return EnvironmentCalls(self.transport)
 
-    @property
+    @cached_property
+    def experiments(self) -> ExperimentCalls:
+        from runyard.client.experiments import ExperimentCalls
+
+        return ExperimentCalls(self.transport)
+
+    @cached_property
+    def server(self) -> ServerCalls:
+        from runyard.client.server import ServerCalls
+
+        return ServerCalls(self.transport)
+
+    @cached_property
     def users(self) -> UserCalls:
-        if self._users is None:
-            # Only admins ask, and `runyard login`.
-            from runyard.client.users import UserCalls
+        from runyard.client.users import UserCalls
 
-            self._users = UserCalls(self.transport)
-        return self._users
+        return UserCalls(self.transport)
+
+    @cached_property
+    def workspaces(self) -> WorkspaceCalls:
+        from runyard.client.workspaces import WorkspaceCalls
+
+        return WorkspaceCalls(self.transport)

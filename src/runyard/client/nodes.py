@@ -3,50 +3,43 @@
 from __future__ import annotations
 
 import binascii
-from typing import Any, Dict, Iterator, NamedTuple
+import json
+from typing import Iterator, NamedTuple
 
 from runyard.client.http1 import quote
-from runyard.client.transport import Transport
+from runyard.client.transport import Begun, Transport
+from runyard.core.errors import ProtocolError
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 
 
 class Joined(NamedTuple):
+    """The answer to a node that joins."""
+
     job: JobSpec
     snapshot: bytes  # frames of the whole of it (`snapshots.known`), if it is small
 
 
-class Joining:
-    """Takes a node's part of an attempt. The question is under way at once; the answer can wait."""
-
-    def __init__(
-        self, transport: Transport, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str
-    ) -> None:
-        body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
-        self._asked = transport.begin("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body)
-
-    def answer(self) -> Joined:
-        """Wait for the answer; may be called again after a SystemFailure.
-
-        Raises:
-            Conflict: another process has that part, or the attempt is over.
-        """
-        from runyard.client.answers import read_answer
-
-        return read_answer(self._asked.answer(), _joined)
-
-    def forget(self) -> None:
-        """Leave the answer to a forked child."""
-        self._asked.forget()
-
-
-def _joined(plain: Dict[str, Any]) -> Joined:
-    return Joined(from_plain(JobSpec, plain), binascii.a2b_base64(plain.get("snapshot") or ""))
+def read_joined(answer: bytes) -> Joined:
+    """Raises ProtocolError."""
+    try:
+        plain = json.loads(answer)
+        return Joined(from_plain(JobSpec, plain), binascii.a2b_base64(plain.get("snapshot") or ""))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ProtocolError("The server's answer is not a node's job.", why=f"{error}.") from error
 
 
 class NodeCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
+
+    def begin_join(self, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str) -> Begun:
+        """Ask for the node's part of the attempt; `read_joined` reads the answer.
+
+        A Conflict as the answer: another process has that part, or the attempt is over.
+        """
+        body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
+        return self._transport.begin("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body)
 
     def iter_uv(self, system: str, machine: str) -> Iterator[bytes]:
         """Yield the bytes of the server's own `uv`.

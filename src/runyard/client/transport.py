@@ -104,7 +104,7 @@ class Transport:
         return response
 
     def begin(self, method: str, path: str, *, json: Any = None) -> Begun:
-        """Send now and read the answer later, maybe in a forked child."""
+        """Send now; the answer is read later."""
         return Begun(self, Request(method, path, None, json, None, None))
 
     @contextmanager
@@ -200,7 +200,7 @@ class Begun:
             self._wire = open_wire(transport.address, timeout_s=transport.timeout_s)
             self._wire.send(request.pieces(transport.address))
         except (Dropped, ServerUnreachable):
-            self.forget()
+            self._close()
 
     def answer(self) -> Response:
         """Wait for the answer; where the connection broke, and a second time, the request is sent again.
@@ -224,8 +224,7 @@ class Begun:
                 return response
         return self._transport.request(self._request.method, self._request.path, json=self._request.json)
 
-    def forget(self) -> None:
-        """Close this process's connection; a forked child keeps its own."""
+    def _close(self) -> None:
         if self._wire is not None:
             self._wire.close()
             self._wire = None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 from typing import Callable, Optional, Tuple
 
 MOST = 8192  # bytes of a run folder's path
+_LENGTH = struct.Struct("<Q")
 
 
 class Early:
@@ -15,6 +17,13 @@ class Early:
     def __init__(self, pid: int, link: socket.socket) -> None:
         self._pid = pid
         self._link = link
+
+    def tell(self, data: bytes) -> None:
+        """Give it what it waits for. One that has died is noticed by `wait_for_path`."""
+        try:
+            self._link.sendall(_LENGTH.pack(len(data)) + data)
+        except OSError:
+            pass
 
     def wait_for_path(self) -> str:
         """Return the run folder that it made; "" when it has left without one."""
@@ -59,6 +68,12 @@ def start_early(supervise: Callable[[socket.socket], int]) -> Early:
         os._exit(code)
 
 
+def hear(link: socket.socket) -> bytes:
+    """Return what the parent tells; nothing when it has left instead."""
+    head = _receive(link, _LENGTH.size)
+    return _receive(link, _LENGTH.unpack(head)[0]) if head else b""
+
+
 def tell_path(link: socket.socket, path: str) -> None:
     """The child's word: this is the run folder."""
     link.sendall(os.fsencode(path) + b"\n")
@@ -67,6 +82,21 @@ def tell_path(link: socket.socket, path: str) -> None:
 def is_taken(link: socket.socket) -> bool:
     """Wait for the parent's word; False: it has left. What follows in the socket is the supervisor's."""
     return bool(_read_path(link))
+
+
+def _receive(link: socket.socket, size: int) -> bytes:
+    """Return exactly so many bytes; none when the other end is closed before."""
+    pieces = []
+    while size:
+        try:
+            piece = link.recv(min(size, 1 << 20))
+        except OSError:
+            piece = b""
+        if not piece:
+            return b""
+        pieces.append(piece)
+        size -= len(piece)
+    return b"".join(pieces)
 
 
 def _read_path(link: socket.socket) -> str:

@@ -1,7 +1,8 @@
-"""A node of a cluster takes its part of a run: from the ticket in its environment to a run folder of its own.
+"""A node of a cluster takes its part of a run: from the ticket in its environment to a supervisor and its reaper.
 
-It asks for its part before it imports most of what it needs. Then there are two: the supervisor, which waits for the
-answer, and its parent, which becomes the reaper. Imports are most of a start, so each has its own, where it needs them.
+There are two from the start, because a start is mostly imports: the child imports what a supervisor needs, while the
+parent asks the server for the job, hands the answer down and gets ready to be the reaper. So each imports its own
+where it needs it, and here is only what both do.
 """
 
 from __future__ import annotations
@@ -10,19 +11,24 @@ import gc
 import os
 import socket
 import sys
-from typing import Mapping
+from typing import Mapping, NamedTuple
 
-from runyard.client.address import Address
-from runyard.client.nodes import Joining
-from runyard.client.transport import Transport
 from runyard.core.errors import InvalidArgument, UserError
-from runyard.core.plain import from_plain
 from runyard.core.settings import Settings, read_settings
 from runyard.core.tickets import VARIABLE, Ticket, read_ticket
-from runyard.supervisor.early import is_taken, start_early, tell_path
+from runyard.supervisor.early import hear, is_taken, start_early, tell_path
 from runyard.supervisor.leaving import leave_the_session, leave_the_starter
 
 _RANKS = ("SLURM_PROCID",)  # where an engine says which of the job's nodes this is
+
+
+class Here(NamedTuple):
+    """This node, and the ticket that it was given."""
+
+    ticket: Ticket
+    rank: int
+    host: str
+    address: str
 
 
 def main() -> int:
@@ -30,12 +36,18 @@ def main() -> int:
     umask = os.umask(0o077)
     leave_the_session()
     try:
-        part = Part(read_ticket(os.environ.get(VARIABLE, "")), os.environ)
+        here = find_place(read_ticket(os.environ.get(VARIABLE, "")), os.environ)
     except UserError as error:
         return _refused(error)
     settings = read_settings()
-    early = start_early(lambda link: _supervise(part, settings, link, umask))
-    part.joining.forget()
+    early = start_early(lambda link: _supervise(here, settings, link, umask))
+    from runyard.supervisor.joining import join
+
+    try:
+        answer = join(here)
+    except UserError as error:
+        return _refused(error)
+    early.tell(answer)
     from runyard.supervisor.folder import RunFolder
     from runyard.supervisor.modes import run
     from runyard.supervisor.proc import set_subreaper
@@ -47,44 +59,40 @@ def main() -> int:
         return early.wait()
     os.environ.pop(VARIABLE, None)
     leave_the_starter()
-    folder = RunFolder(path)
-    folder.make_durable("job.json")
-    return run(folder, settings, umask, early=early)
+    return run(RunFolder(path), settings, umask, early=early)
 
 
-class Part:
-    """What this node asks for; the question is under way."""
-
-    def __init__(self, ticket: Ticket, environ: Mapping[str, str]) -> None:
-        self.ticket = ticket
-        self.rank = _find_rank(ticket, environ)
-        self.host = socket.gethostname()
-        self.address = ticket.address or own_address(ticket)
-        self.transport = Transport(from_plain(Address, {**ticket.server, "token": ticket.token}))
-        self.joining = Joining(
-            self.transport,
-            ticket.run_id,
-            self.rank,
-            attempt=ticket.attempt,
-            incarnation=os.urandom(16).hex(),
-            host=self.host,
-            address=self.address,
-        )
+def find_place(ticket: Ticket, environ: Mapping[str, str]) -> Here:
+    said = next((environ[name] for name in _RANKS if name in environ), "0")
+    if ticket.node_rank is None and not said.isdigit():
+        raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
+    rank = int(said) if ticket.node_rank is None else ticket.node_rank
+    return Here(ticket, rank, socket.gethostname(), ticket.address or own_address(ticket))
 
 
-def _supervise(part: Part, settings: Settings, link: socket.socket, umask: int) -> int:
-    """Be the supervisor: take part, and go on when the parent has claimed the run folder."""
+def own_address(ticket: Ticket) -> str:
+    """Return the address from which this machine reaches the server: its peers reach it there."""
+    if ticket.server["kind"] == "unix":
+        return _address_of(socket.gethostname())
+    host = str(ticket.server["host"]).strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:  # nothing is sent
+        sock.connect((host, int(ticket.server["port"])))
+        return str(sock.getsockname()[0])
+
+
+def _supervise(here: Here, settings: Settings, link: socket.socket, umask: int) -> int:
+    """Be the supervisor: make the run folder from the answer, and go on when the parent has claimed it."""
+    from runyard.supervisor import supervisor  # noqa: F401  # the longest import of all, while the parent asks
     from runyard.supervisor.node_part import take_part
-
-    try:
-        folder = take_part(part, settings, os.environ)
-    except UserError as error:
-        return _refused(error)
-    tell_path(link, folder.path)
-    os.environ.pop(VARIABLE, None)
-    from runyard.supervisor import supervisor  # noqa: F401  # while the parent claims
     from runyard.supervisor.supervising import supervise
 
+    answer = hear(link)
+    if not answer:
+        return 0  # there is no part for this node
+    folder = take_part(here, answer, settings, os.environ)
+    tell_path(link, folder.path)
+    os.environ.pop(VARIABLE, None)
     _collect_again()
     if not is_taken(link):
         return 0
@@ -102,24 +110,6 @@ def _collect_again() -> None:
 def _refused(error: UserError) -> int:
     sys.stderr.write(f"runyard: {error}\n")
     return 0
-
-
-def own_address(ticket: Ticket) -> str:
-    """Return the address from which this machine reaches the server: its peers reach it there."""
-    server = from_plain(Address, ticket.server)
-    if server.kind == "unix":
-        return _address_of(socket.gethostname())
-    family = socket.AF_INET6 if ":" in str(server.host) else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:  # nothing is sent
-        sock.connect((str(server.host).strip("[]"), int(server.port or 0)))
-        return str(sock.getsockname()[0])
-
-
-def _find_rank(ticket: Ticket, environ: Mapping[str, str]) -> int:
-    said = next((environ[name] for name in _RANKS if name in environ), "0")
-    if ticket.node_rank is None and not said.isdigit():
-        raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
-    return int(said) if ticket.node_rank is None else ticket.node_rank
 
 
 def _address_of(host: str) -> str:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, List, Mapping, Optional
 
-from runyard.client.nodes import Joined, Joining, NodeCalls
-from runyard.core.errors import SystemFailure
+from runyard.client.nodes import read_joined
 from runyard.core.folders import runs_folder
 from runyard.core.gpus import NO_DEVICE, VISIBLE
 from runyard.core.names import check_run_id
@@ -20,23 +18,18 @@ from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec, JobSpec, NodeSpec
 from runyard.core.tickets import Ticket
 from runyard.supervisor.folder import SNAPSHOT, RunFolder
-from runyard.supervisor.loops import Backoff
 from runyard.supervisor.node_tools import with_uv
 
 if TYPE_CHECKING:
-    from runyard.supervisor.node import Part
+    from runyard.supervisor.node import Here
 
 
-def take_part(part: Part, settings: Settings, environ: Mapping[str, str]) -> RunFolder:
-    """Wait for the answer and return the folder with this node's job, ready to run.
-
-    Raises:
-        UserError: the server gives this node nothing: another process has its part, or the run is over.
-    """
-    job, snapshot = _wait_for_answer(part.joining)
-    node = NodeSpec(part.rank, part.address, part.host, _list_gpus(environ))
-    here = _on_this_node(job, part.ticket, node, settings, environ)
-    return _write(settings, replace(here, submitter=with_uv(here, NodeCalls(part.transport))), snapshot)
+def take_part(here: Here, answer: bytes, settings: Settings, environ: Mapping[str, str]) -> RunFolder:
+    """Make the folder with this node's job, ready to run, of what the server answered."""
+    job, snapshot = read_joined(answer)
+    node = NodeSpec(here.rank, here.address, here.host, _list_gpus(environ))
+    placed = _on_this_node(job, here.ticket, node, settings, environ)
+    return _write(settings, replace(placed, submitter=with_uv(placed)), snapshot)
 
 
 def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
@@ -54,16 +47,6 @@ def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str
     """Return the run folder of one node; several nodes of a job may be on one machine."""
     name = str(attempt) if rank == 0 else f"{attempt}-{rank}"
     return str(runs_folder(settings.home) / check_run_id(run_id) / name)
-
-
-def _wait_for_answer(joining: Joining) -> Joined:
-    """Ask until the server answers: it may be away for a moment."""
-    backoff = Backoff()
-    while True:
-        try:
-            return joining.answer()
-        except SystemFailure:
-            time.sleep(backoff.next_s())
 
 
 def _on_this_node(
@@ -91,7 +74,7 @@ def _write(settings: Settings, job: JobSpec, snapshot: bytes) -> RunFolder:
     folder = RunFolder(path)
     if snapshot:
         folder.write_bytes(SNAPSHOT, snapshot)
-    folder.write("job.json", to_plain(job))  # the parent makes it durable before it claims the attempt
+    folder.write("job.json", to_plain(job))  # the reaper makes it durable
     return folder
 
 

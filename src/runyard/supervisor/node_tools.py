@@ -7,9 +7,12 @@ import os
 from pathlib import Path
 from typing import Dict
 
+from runyard.client.address import Address
 from runyard.client.nodes import NodeCalls
+from runyard.client.transport import Transport
 from runyard.core.errors import RunyardError
 from runyard.core.folders import cache_folder
+from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.core.whole_files import written_beside
 
@@ -18,7 +21,7 @@ logger = logging.getLogger(__name__)
 _BUILT = ("uv", "conda")  # kinds of environments that need it
 
 
-def with_uv(job: JobSpec, nodes: NodeCalls) -> Dict[str, str]:
+def with_uv(job: JobSpec) -> Dict[str, str]:
     """Return the variables of the job's processes, with a PATH that ends in a folder with `uv` where one is needed.
 
     Where the server cannot give it, the build says what is missing.
@@ -33,15 +36,16 @@ def with_uv(job: JobSpec, nodes: NodeCalls) -> Dict[str, str]:
     folder = cache_folder(Path(job.home)) / "tools"
     try:
         if not (folder / "uv").exists():
-            _fetch(nodes, folder)
+            _fetch(job, folder)
     except (OSError, RunyardError) as error:
         logger.warning("uv could not be fetched from the server: %s", error)
     return {**job.submitter, "PATH": f"{path}{os.pathsep}{folder}"}
 
 
-def _fetch(nodes: NodeCalls, folder: Path) -> None:
+def _fetch(job: JobSpec, folder: Path) -> None:
     import platform
 
+    nodes = NodeCalls(Transport(from_plain(Address, {**job.server, "token": job.token})))
     with written_beside(str(folder / "uv")) as beside:
         with open(beside, "xb") as file:
             for part in nodes.iter_uv(platform.system(), platform.machine()):

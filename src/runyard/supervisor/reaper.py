@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.supervisor.channel import Channel, ChannelClosed
 from runyard.supervisor.early import Early
-from runyard.supervisor.folder import RunFolder, remove_tree, sync_folder
+from runyard.supervisor.folder import RunFolder, remove_tree
 from runyard.supervisor.killing import Sweep, direct_children, find_below
 from runyard.supervisor.leaving import IGNORED
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
@@ -57,7 +57,7 @@ class Reaper:
         self._start_supervisor()
         # In parallel with the supervisor's first steps; the order to launch waits in the socket meanwhile.
         os.fsync(self._lock_fd)
-        sync_folder(self._folder.path)
+        self._folder.make_durable("job.json")
         while self._leave is None or self._child or self._sweep is not None:
             self._wait()
             self._collect()

@@ -1,0 +1,50 @@
+"""A node asks the server for its part of a run, until it answers."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from runyard.client.address import Address
+from runyard.client.nodes import NodeCalls
+from runyard.client.transport import Begun, Transport
+from runyard.core.errors import SystemFailure
+from runyard.core.plain import from_plain
+
+if TYPE_CHECKING:
+    from runyard.supervisor.node import Here
+
+
+def join(here: Here) -> bytes:
+    """Return the server's answer as it came.
+
+    Raises:
+        UserError: the server gives this node nothing: another process has its part, or the run is over.
+    """
+    ticket = here.ticket
+    nodes = NodeCalls(Transport(from_plain(Address, {**ticket.server, "token": ticket.token})))
+    asked = nodes.begin_join(
+        ticket.run_id,
+        here.rank,
+        attempt=ticket.attempt,
+        incarnation=os.urandom(16).hex(),
+        host=here.host,
+        address=here.address,
+    )
+    try:
+        return asked.answer().read()
+    except SystemFailure:  # it may be away for a moment
+        return _insist(asked)
+
+
+def _insist(asked: Begun) -> bytes:
+    from runyard.supervisor.loops import Backoff
+
+    backoff = Backoff()
+    while True:
+        time.sleep(backoff.next_s())
+        try:
+            return asked.answer().read()
+        except SystemFailure:
+            continue
