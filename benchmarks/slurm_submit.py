@@ -6,11 +6,13 @@ Needs root: Slurm's controller and three nodes run in network namespaces, as in 
 from __future__ import annotations
 
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -27,9 +29,10 @@ from tests.cluster.slurm_cluster import CONTROLLER, SlurmCluster, open_slurm
 from tests.cluster.team import Team
 
 ROUNDS, WARM_UP = 34, 2
-# Slurm's controller looks at new batch jobs once a second: starts are spread evenly over that second, for both alike.
-# So the mean is what is compared: the wait for that look is the same in both, which medians of so few do not show.
+# Slurm's controller looks at new batch jobs once a second. Starts are spread evenly over that second, for both alike;
+# and since that wait is ten times what is to be measured, it is read from the controller's log and taken off both.
 GOLDEN = 0.6180339887
+JOB = re.compile(r"\[(\S+)\] .*?(submit_batch_job:|Started|Allocate) JobId=(\d+)")
 LIVE, POLLS = 300, 20
 CPUS = 112  # on each of three nodes: all live jobs run at once
 
@@ -39,11 +42,11 @@ def main() -> None:
         Path(folder) / "ground"
     ) as ground:
         with open_slurm(ground, Path(folder) / "slurm", cpus=CPUS) as slurm:
-            measure_submit(ground, Path(folder), home)
+            measure_submit(ground, slurm, Path(folder), home)
             measure_polling(slurm, Path(folder))
 
 
-def measure_submit(ground: Ground, folder: Path, home: Path) -> None:
+def measure_submit(ground: Ground, slurm: SlurmCluster, folder: Path, home: Path) -> None:
     team = Team(ground, home)
     team.start()
     bench = SubmitBench(ground, folder)
@@ -54,11 +57,29 @@ def measure_submit(ground: Ground, folder: Path, home: Path) -> None:
         wait_for_phase(turn * GOLDEN % 1)
         submits.append(bench.submit())
     team.stop()
-    bare_ms, submit_ms = (statistics.mean(times[WARM_UP:]) for times in (bares, submits))
-    print(f"bare {spread(bares[WARM_UP:])}   submit {spread(submits[WARM_UP:])}", flush=True)
-    more_ms = submit_ms - bare_ms
-    reference = f"bare sbatch {bare_ms:.0f} ms, submit {submit_ms:.0f} ms"
+    waits = read_waits(slurm)
+    assert len(waits) == len(bares) + len(submits), "each job was accepted and placed once"
+    own_bares = [took - wait for took, wait in zip(bares, waits[::2])][WARM_UP:]
+    own_submits = [took - wait for took, wait in zip(submits, waits[1::2])][WARM_UP:]
+    print(f"with the controller's wait: bare {spread(bares[WARM_UP:])}   submit {spread(submits[WARM_UP:])}")
+    print(f"without it: bare {spread(own_bares)}   submit {spread(own_submits)}", flush=True)
+    more_ms = statistics.mean(own_submits) - statistics.mean(own_bares)
+    whole_ms = statistics.mean(submits[WARM_UP:]) - statistics.mean(bares[WARM_UP:])
+    reference = f"bare sbatch {statistics.mean(own_bares):.0f} ms; means with the controller's wait: {whole_ms:+.0f} ms"
     report("slurm.first_line_more_ms", more_ms, "ms", target="<= 150", reference=reference)
+
+
+def read_waits(slurm: SlurmCluster) -> list[float]:
+    """Return the milliseconds between accepting a job and placing it, of all jobs in their order."""
+    accepted: dict[str, datetime] = {}
+    waits: list[float] = []
+    for found in map(JOB.match, (slurm.folder / "slurmctld.log").read_text(errors="replace").splitlines()):
+        if found is not None:
+            at, job = datetime.fromisoformat(found[1]), found[3]
+            if job in accepted:
+                waits.append((at - accepted[job]).total_seconds() * 1000)
+            accepted.setdefault(job, at)
+    return waits
 
 
 class SubmitBench:

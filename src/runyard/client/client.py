@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from runyard.client.address import Address
-from runyard.client.runs import RunCalls
 from runyard.client.transport import Transport
 
 if TYPE_CHECKING:
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
     from runyard.client.content import ContentCalls
     from runyard.client.environments import EnvironmentCalls
     from runyard.client.experiments import ExperimentCalls
+    from runyard.client.runs import RunCalls
     from runyard.client.server import ServerCalls
     from runyard.client.users import UserCalls
     from runyard.client.workspaces import WorkspaceCalls
@@ -25,7 +25,6 @@ class Client:
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
-        self.runs = RunCalls(transport)
 
     @property
     def address(self) -> Address:
@@ -60,6 +59,12 @@ class Client:
         from runyard.client.experiments import ExperimentCalls
 
         return ExperimentCalls(self.transport)
+
+    @cached_property
+    def runs(self) -> RunCalls:
+        from runyard.client.runs import RunCalls
+
+        return RunCalls(self.transport)
 
     @cached_property
     def server(self) -> ServerCalls:

@@ -150,7 +150,7 @@ def _warm_up(settings: Settings) -> None:
         )  # of this thread alone: Linux keeps it per thread
     except OSError:
         pass
-    from runyard.client import content  # noqa: F401  # this and the next two are loaded when first used
+    from runyard.client import content, runs  # noqa: F401  # these and the next two are loaded when first used
     from runyard.core.later import make_all
     from runyard.core.plain import from_plain, to_plain
     from runyard.core.specs import JobSpec, RunSpec

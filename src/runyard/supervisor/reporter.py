@@ -5,15 +5,17 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from runyard.client.answers import RunWish
 from runyard.core.errors import SystemFailure, UserError
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import REFUSALS, Connection
 from runyard.supervisor.lease import Lease
 from runyard.supervisor.loops import Loop
+
+if TYPE_CHECKING:
+    from runyard.client.answers import RunWish
 
 logger = logging.getLogger(__name__)
 
