@@ -150,11 +150,14 @@ def _warm_up(settings: Settings) -> None:
         )  # of this thread alone: Linux keeps it per thread
     except OSError:
         pass
-    from runyard.client import content, runs  # noqa: F401  # these and the next two are loaded when first used
+    import ctypes  # noqa: F401  # these and those below are loaded when first used
+    import shutil  # noqa: F401
+
+    from runyard.client import content, runs  # noqa: F401
     from runyard.core.later import make_all
     from runyard.core.plain import from_plain, to_plain
     from runyard.core.specs import JobSpec, RunSpec
-    from runyard.environments import get_builder
+    from runyard.environments import get_builder, interpreter  # noqa: F401
     from runyard.launchers import get_launcher
     from runyard.runtime.injection import injection_folder
     from runyard.supervisor import cargo, diagnosis, observer, run_data, supervisor  # noqa: F401  # pull in all the rest
