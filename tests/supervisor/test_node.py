@@ -11,11 +11,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from runyard.compute.node_start import node_command, node_ticket
 from runyard.core.chunks import chunk_id
+from runyard.core.errors import SystemFailure
 from runyard.core.frames import join_frames
 from runyard.core.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
@@ -105,6 +107,23 @@ def test_a_node_with_a_python_and_a_ticket_runs_its_part(cluster: Cluster, pytho
         "RUNYARD_TICKET": None,
         "SECRET_OF_THE_DAEMON": None,
     }
+
+
+def test_a_node_asks_until_the_server_answers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    joins: list[bytes] = []
+    join = cluster.server._do_join
+
+    def answer_the_third(about: str, body: bytes) -> dict[str, Any]:
+        joins.append(body)
+        if len(joins) < 3:
+            raise SystemFailure("The server is busy.")
+        return join(about, body)
+
+    monkeypatch.setattr(cluster.server, "_do_join", answer_the_third)
+    assert cluster.run_node() == ""
+
+    assert cluster.run.status == "Completed", cluster.run.error
+    assert len(joins) == 3 and len(set(joins)) == 1  # the same incarnation each time
 
 
 def test_a_small_snapshot_comes_along_with_the_job(cluster: Cluster) -> None:
