@@ -36,6 +36,7 @@ def main(arguments: List[str]) -> int:
     _pass_signals_on(pid)
     end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     assert end is not None  # only WNOHANG would not wait
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # there is nobody to pass them on to any more: see `_linger`
     facts = _exit_facts(folder, rank, end)
     # Before the zombie goes: if we are killed here, the reaper above inherits it and can still ask it.
     _write(folder, f"exits/{rank}.json", facts, durable=True)
@@ -125,8 +126,7 @@ def _pass_signals_on(pid: int) -> None:
 
 
 def _linger() -> None:
-    """Wait until somebody ends us."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    """Wait until somebody ends us, or has tried to since the rank ended: signals are blocked since then."""
     signal.sigtimedwait([signal.SIGTERM], LINGER_S)
 
 
