@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 
 from runyard.compute import host_script
 from runyard.compute.ssh_client import BOOTSTRAP, find_answer
+from runyard.supervisor import node_start
 from tests.conftest import is_zombie
 from tests.interpreters import pythons
 from tests.supervisor.supervised import wait_for
@@ -230,3 +233,32 @@ def test_a_probe_tells_what_the_machine_is_and_whether_it_reaches_the_server(rem
     assert found["python"] == sys.version.split()[0] and found["cpus"] >= 1 and found["free_bytes"] > 0
     assert "refused" in found["server"]
     assert remote.ask("probe")["server"] == ""
+
+
+def test_records_that_are_ended_meanwhile_disturb_no_start(tmp_path: Path) -> None:
+    """A start looks at all records for old ones, and others are ended at any time."""
+    common = {"host": "hostA", "node_home": str(tmp_path), "node_start": Path(node_start.__file__).read_text()}
+    over = threading.Event()
+    starts: list[dict[str, Any]] = []
+
+    def keep_starting() -> None:
+        while not over.is_set():
+            starts.append(host_script.Machine({"do": "start", "nodes": [], **common}).answer())
+
+    def end(run_id: str) -> dict[str, Any]:
+        return host_script.Machine({"do": "end", "jobs": [[run_id, 1]], "patience_s": 0, **common}).answer()
+
+    with ThreadPoolExecutor(1) as threads:
+        starting = threads.submit(keep_starting)
+        try:
+            for run_id in (f"run_{number}" for number in range(30)):
+                record = tmp_path / "starts" / run_id / "1-0.json"
+                record.parent.mkdir(parents=True)
+                facts = {"run_id": run_id, "attempt": 1, "rank": 0, "count": 1, "host": "hostA"}
+                record.write_text(json.dumps({**facts, "pid": 0, "start_ticks": 0, "boot_id": "another"}))
+                assert end(run_id) == {"killed": 0} and not record.parent.exists()
+        finally:
+            over.set()
+        starting.result()
+
+    assert starts and all(answer == {"started": []} for answer in starts)

@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 MARK = "runyard-answer "  # what login scripts print stands before it
@@ -52,10 +53,7 @@ class Machine:
 
     def start(self) -> Answer:
         """Start the nodes whose records are not there yet; they outlive this connection."""
-        folder = os.path.join(self.home, "starts")
-        os.makedirs(folder, 0o700, exist_ok=True)
-        with open(os.path.join(folder, ".lock"), "a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with self._locked_starts() as folder:
             self._prune(folder)
             return {"started": [self._start(node) for node in self.request["nodes"]]}
 
@@ -91,7 +89,9 @@ class Machine:
         killed = sum(self._kill(record) for record in records)
         for record in records:
             remove(self._folder(record))
-            forget(self._record_path(record))
+        with self._locked_starts():
+            for record in records:
+                forget(self._record_path(record))
         return {"killed": killed}
 
     def probe(self) -> Answer:
@@ -107,6 +107,15 @@ class Machine:
             "time": time.time(),
             "server": self._reach(server) if server else "",
         }
+
+    @contextmanager
+    def _locked_starts(self) -> Iterator[str]:
+        """The folder of records, for one process at a time: what one reads there another must not remove."""
+        folder = os.path.join(self.home, "starts")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        with open(os.path.join(folder, ".lock"), "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
 
     def _start(self, node: Dict[str, Any]) -> bool:
         path = self._record_path(node)
@@ -236,8 +245,12 @@ class Machine:
         """Forget what nobody asked us to end: its server is gone for good."""
         oldest = time.time() - OLD_RECORD_S
         for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.json")):
-            record = read_json(path)
-            if os.stat(path).st_mtime < oldest and self._state(record)[0] == "gone":
+            try:
+                is_old = os.stat(path).st_mtime < oldest
+            except OSError:  # who cleans this folder by other means does not ask for the lock
+                continue
+            record = read_json(path) if is_old else {}
+            if record and self._state(record)[0] == "gone":
                 forget(path)
 
 
@@ -310,8 +323,11 @@ def remove(folder: str) -> None:
     """Remove a run folder, also where the program took its own rights away; links are not followed."""
     for path, folders, _ in os.walk(folder):
         for one in (os.path.join(path, name) for name in folders):
-            if not os.path.islink(one):
-                os.chmod(one, 0o700)
+            try:
+                if not os.path.islink(one):
+                    os.chmod(one, 0o700)
+            except OSError:  # its supervisor removes it at the same time
+                pass
     shutil.rmtree(folder, ignore_errors=True)
     drop(os.path.dirname(folder))
 
