@@ -38,7 +38,7 @@ def wait_all(jobs: list[Job], *, timeout_s: float = 30.0) -> Any:
 
 def all_met(jobs: list[Job], per_node: int = 1) -> None:
     """Wait until every rank said that it is there, by a file in its work folder."""
-    wait_for(lambda: all(len(glob(f"{job.folder}/work/here_*")) == per_node for job in jobs))
+    wait_for(lambda: all(len(glob(str(job.folder / "work" / "here_*"))) == per_node for job in jobs))
 
 
 def kill_supervisor(job: Job) -> None:

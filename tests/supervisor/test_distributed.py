@@ -57,7 +57,7 @@ def pids_of(job: Job) -> dict[int, int]:
 
 
 def all_met(job: Job) -> None:
-    wait_for(lambda: len(glob(f"{job.folder}/work/here_*")) == 4)
+    wait_for(lambda: len(glob(str(job.folder / "work" / "here_*"))) == 4)
 
 
 def test_four_ranks_run_with_their_own_variables_and_logs(site: Site) -> None:

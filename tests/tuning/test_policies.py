@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from runyard.core.sweeps import MAXIMIZE, MINIMIZE, SweepSpec, Trial
@@ -88,6 +88,7 @@ def test_truncation_stops_exactly_the_worst_share(histories: list[list[float]], 
 
 @settings(max_examples=200, deadline=None)
 @given(HISTORIES, GOALS, st.floats(0.01, 2.0))
+@example([[683.008, 683.008, 683.008]], MAXIMIZE, 1.0)  # their mean is rounded up
 def test_the_best_trial_is_never_stopped(histories: list[list[float]], goal: str, slack: float) -> None:
     trials = trials_of(histories)
     pick = max if goal == MAXIMIZE else min

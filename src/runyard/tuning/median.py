@@ -30,4 +30,7 @@ class MedianStopping(StoppingPolicy):
 def _average(trial: Trial, interval: int) -> float | None:
     """Return the mean of what the trial had by `interval`, NaN left out; None when nothing is left."""
     values = [value for value in trial.values[:interval] if not math.isnan(value)]
-    return statistics.fmean(values) if values else None
+    if not values:
+        return None
+    # A mean of equal numbers may be rounded to their neighbour, which would stop the best trial.
+    return min(max(statistics.fmean(values), min(values)), max(values))
