@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,10 +14,12 @@ import pytest
 
 from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import boot_id
+from runyard.supervisor.proc import boot_id, read_process
 
 
-def adopted(folder: Path, *, pid: int, incarnation: str, said: int | None = None) -> dict[str, Any]:
+def adopted(
+    folder: Path, *, pid: int, incarnation: str, said: int | None = None, start_ticks: int = 1
+) -> dict[str, Any]:
     """Return how rank 0 ended for who adopts a run whose reaper is gone."""
     for name in ("exits", "ends", "starts"):
         (folder / name).mkdir()
@@ -23,7 +27,7 @@ def adopted(folder: Path, *, pid: int, incarnation: str, said: int | None = None
         "job.json": {"incarnation": incarnation},
         "claim": {"boot_id": boot_id()},
         "launch.json": {"processes": [{"rank": 0}]},
-        "ranks.json": [{"rank": 0, "pid": pid, "start_ticks": 1}],
+        "ranks.json": [{"rank": 0, "pid": pid, "start_ticks": start_ticks}],
     }
     for name, value in files.items():
         (folder / name).write_text(json.dumps(value))
@@ -49,6 +53,21 @@ def test_a_rank_without_a_word_is_lost_on_a_cluster_and_of_unknown_end_here(tmp_
 
     assert adopted(cluster, pid=dead_pid, incarnation="ab" * 8)["lost"] is True
     assert adopted(here, pid=dead_pid, incarnation="")["lost"] is False
+
+
+@pytest.mark.parametrize(("number", "is_lost"), [(signal.SIGKILL, True), (signal.SIGSEGV, False)])
+def test_a_killed_rank_that_init_has_not_collected_yet_is_lost_too(
+    tmp_path: Path, number: signal.Signals, is_lost: bool
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    entry = read_process(process.pid)
+    assert entry is not None
+    process.send_signal(number)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie
+    end = adopted(tmp_path, pid=process.pid, incarnation="ab" * 8, start_ticks=entry.start_ticks)
+    process.wait(30)
+
+    assert end["signal"] == number and end.get("lost", False) is is_lost
 
 
 def test_a_rank_that_said_how_it_ended_is_believed(tmp_path: Path, dead_pid: int) -> None:

@@ -130,6 +130,8 @@ class Adopted(Keeper):
         if self._rebooted:
             return {**end, "unknown": True, "lost": True}
         found = self._ask_kernel(entry)
+        if found is not None and found.signal == signal.SIGKILL and self._wiped:
+            return {**end, "signal": int(signal.SIGKILL), "lost": True}  # as if init had collected it
         if found is not None:
             code, number = end_of(self._plans.get(entry["rank"], {}), found.code)
             return {**end, "code": code, "signal": number or found.signal}
