@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -119,31 +118,6 @@ def test_a_forked_child_does_not_use_its_parents_connection() -> None:
         assert os.waitstatus_to_exitcode(status) == 0
         assert after == {"a": 1}
         assert server.connections == 2
-
-
-def test_a_request_that_was_begun_is_answered_later_on_the_same_connection() -> None:
-    with standin(always({"a": 1})) as server:
-        transport = Transport(server.address)
-        begun = transport.begin("POST", "/runs", json={"n": 1})
-        answers = [begun.answer().json(), transport.request("GET", "/server").json()]
-        transport.close()
-
-        assert answers == [{"a": 1}] * 2
-        assert server.connections == 1
-
-
-@pytest.mark.parametrize("handler", [drop, None])
-def test_a_request_that_was_begun_in_vain_is_sent_again(handler: Handler | None, tmp_path: Path) -> None:
-    nobody = Address("unix", path=str(tmp_path / "nobody"), token=TOKEN)
-    with standin(*([handler] if handler else []), always({"n": 2})) as server:
-        transport = Transport(server.address if handler else nobody)
-        begun = transport.begin("POST", "/runs", json={})
-        transport.address = server.address
-        answers = [begun.answer().json(), begun.answer().json()]
-        transport.close()
-
-        assert answers == [{"n": 2}] * 2
-        assert server.connections == (2 if handler else 1)
 
 
 def one_then_close(peer: Peer) -> None:

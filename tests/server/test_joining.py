@@ -36,8 +36,7 @@ def join(served: Served, folder: Path) -> Joined:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     nodes = NodeCalls(served.as_run("one").transport)
-    begun = nodes.begin_join("one", 0, attempt=1, incarnation="a" * 32, host="n7", address="10.0.0.7")
-    return read_joined(begun.answer().read())
+    return read_joined(nodes.join("one", 0, attempt=1, incarnation="a" * 32, host="n7", address="10.0.0.7"))
 
 
 def test_a_small_snapshot_comes_along_whole(cluster: Served, tmp_path: Path) -> None:

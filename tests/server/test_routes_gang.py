@@ -96,7 +96,7 @@ def test_news_and_wishes_wake_a_node_that_waits(cluster: Served) -> None:
 
 def test_only_the_run_s_own_token_speaks_and_only_for_its_attempt(cluster: Served) -> None:
     own = GangCalls(cluster.as_run("exp_1").transport)
-    NodeCalls(cluster.as_run("exp_1").transport).begin_join("exp_1", 1, host="h", address="a", **WHO).answer()
+    NodeCalls(cluster.as_run("exp_1").transport).join("exp_1", 1, host="h", address="a", **WHO)
     cluster.submit("exp_2")
 
     with pytest.raises(NotAllowed):
@@ -157,7 +157,7 @@ def join(served: Served, folder: Path, rank: int) -> Path:
     """Take a node's part, as `supervisor/node.py` does, and return its run folder."""
     client = served.as_run("exp_1")
     here = {"host": f"host-{rank}", "address": f"127.0.1.{rank + 1}"}
-    job = read_joined(NodeCalls(client.transport).begin_join("exp_1", rank, **here, **WHO).answer().read()).job
+    job = read_joined(NodeCalls(client.transport).join("exp_1", rank, **here, **WHO)).job
     home = folder / "node"
     path = home / "runs" / "exp_1" / f"1-{rank}"
     path.mkdir(parents=True, mode=0o700)

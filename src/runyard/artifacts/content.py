@@ -11,7 +11,7 @@ from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, n
 from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, TooLarge
 from runyard.core.names import check_content_id
-from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, decode_tree, tree_id
+from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000
@@ -152,16 +152,10 @@ class ContentStore:
             NotFound: there is no such tree.
         """
         found: dict[str, bytes] = {}
-        level = [check_content_id(root)]
-        for _ in range(MAX_DEPTH + 1):
-            found.update(self._read_trees(level))
+        for _ in self._iter_levels(root, found):
             if len(found) > MAX_CLOSURE_TREES:
                 raise TooLarge(f"The snapshot {root} has more than {MAX_CLOSURE_TREES} folders.")
-            below = (entry for name in level for entry in decode_tree(found[name]))
-            level = list(dict.fromkeys(e.tree for e in below if isinstance(e, FolderEntry) and e.tree not in found))
-            if not level:
-                return list(found.items())
-        raise TooLarge(f"The folders of the snapshot {root} lie more than {MAX_DEPTH} levels deep.")
+        return list(found.items())
 
     def get_small_snapshot(self, root: str, *, most_bytes: int) -> tuple[dict[str, bytes], dict[str, bytes]] | None:
         """Return all trees and all chunks of a snapshot; None when it is larger than `most_bytes`, or too deep.
@@ -171,18 +165,15 @@ class ContentStore:
         """
         trees: dict[str, bytes] = {}
         files: list[FileEntry] = []
-        level = [check_content_id(root)]
-        for _ in range(MAX_DEPTH + 1):
-            trees.update(self._read_trees(level))
-            entries = [entry for name in level for entry in decode_tree(trees[name])]
-            files += [entry for entry in entries if isinstance(entry, FileEntry)]
-            if sum(map(len, trees.values())) + sum(entry.size for entry in files) > most_bytes:
-                return None
-            level = list({e.tree: None for e in entries if isinstance(e, FolderEntry) and e.tree not in trees})
-            if not level:
-                chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
-                return trees, dict(self.iter_chunks(list(chunks)))
-        return None
+        try:
+            for entries in self._iter_levels(root, trees):
+                files += [entry for entry in entries if isinstance(entry, FileEntry)]
+                if sum(map(len, trees.values())) + sum(entry.size for entry in files) > most_bytes:
+                    return None
+        except TooLarge:
+            return None
+        chunks = dict.fromkeys(chunk for entry in files for chunk in entry.chunks)
+        return trees, dict(self.iter_chunks(list(chunks)))
 
     def iter_content_ids(self, root: str) -> Iterator[str]:
         """Yield the ids of all chunks and trees of a snapshot: what a token for it may read."""
@@ -191,6 +182,23 @@ class ContentStore:
             for entry in decode_tree(data):
                 if isinstance(entry, FileEntry):
                     yield from entry.chunks
+
+    def _iter_levels(self, root: str, found: dict[str, bytes]) -> Iterator[list[FileEntry | FolderEntry | LinkEntry]]:
+        """Fill `found` with the trees of one level after the other, each once; yield what those of a level name.
+
+        Raises:
+            NotFound: there is no such tree.
+            TooLarge: it is too deep.
+        """
+        level = [check_content_id(root)]
+        for _ in range(MAX_DEPTH + 1):
+            found.update(self._read_trees(level))
+            entries = [entry for name in level for entry in decode_tree(found[name])]
+            yield entries
+            level = list(dict.fromkeys(e.tree for e in entries if isinstance(e, FolderEntry) and e.tree not in found))
+            if not level:
+                return
+        raise TooLarge(f"The folders of the snapshot {root} lie more than {MAX_DEPTH} levels deep.")
 
     def _store(self, items: Mapping[str, bytes], known: Mapping[str, object]) -> int:
         new = {name: data for name, data in items.items() if name not in known}

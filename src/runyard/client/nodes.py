@@ -7,7 +7,7 @@ import json
 from typing import Iterator, NamedTuple
 
 from runyard.client.http1 import quote
-from runyard.client.transport import Begun, Transport
+from runyard.client.transport import Transport
 from runyard.core.errors import ProtocolError
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
@@ -33,13 +33,14 @@ class NodeCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def begin_join(self, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str) -> Begun:
-        """Ask for the node's part of the attempt; `read_joined` reads the answer.
+    def join(self, run_id: str, rank: int, *, attempt: int, incarnation: str, host: str, address: str) -> bytes:
+        """Take the node's part of the attempt; `read_joined` reads the answer.
 
-        A Conflict as the answer: another process has that part, or the attempt is over.
+        Raises:
+            Conflict: another process has it, or the attempt is over.
         """
         body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
-        return self._transport.begin("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body)
+        return self._transport.request("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body).read()
 
     def iter_uv(self, system: str, machine: str) -> Iterator[bytes]:
         """Yield the bytes of the server's own `uv`.

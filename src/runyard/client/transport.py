@@ -103,10 +103,6 @@ class Transport:
         _raise_for_status(response)
         return response
 
-    def begin(self, method: str, path: str, *, json: Any = None) -> Begun:
-        """Send now; the answer is read later."""
-        return Begun(self, Request(method, path, None, json, None, None))
-
     @contextmanager
     def stream(
         self,
@@ -188,46 +184,6 @@ class Transport:
             wire.close()
             return
         self._local.kept = (os.getpid(), self.address, wire)
-
-
-class Begun:
-    """A request that is under way. It holds a connection of its own until the answer is read."""
-
-    def __init__(self, transport: Transport, request: Request) -> None:
-        self._transport, self._request = transport, request
-        self._wire: Optional[Wire] = None
-        try:
-            self._wire = open_wire(transport.address, timeout_s=transport.timeout_s)
-            self._wire.send(request.pieces(transport.address))
-        except (Dropped, ServerUnreachable):
-            self._close()
-
-    def answer(self) -> Response:
-        """Wait for the answer; where the connection broke, and a second time, the request is sent again.
-
-        Raises what `Transport.request` does.
-        """
-        wire, self._wire = self._wire, None
-        if wire is not None:
-            try:
-                head = wire.read_head(self._request.method)
-                data = wire.read_body(head)
-            except Dropped:
-                wire.close()
-            except BaseException:
-                wire.close()
-                raise
-            else:
-                self._transport._keep(wire, head)
-                response = Response(head, data)
-                _raise_for_status(response)
-                return response
-        return self._transport.request(self._request.method, self._request.path, json=self._request.json)
-
-    def _close(self) -> None:
-        if self._wire is not None:
-            self._wire.close()
-            self._wire = None
 
 
 def open_wire(address: Address, *, timeout_s: float) -> Wire:

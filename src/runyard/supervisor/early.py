@@ -7,7 +7,6 @@ import socket
 import struct
 from typing import Callable, Optional, Tuple
 
-MOST = 8192  # bytes of a run folder's path
 _LENGTH = struct.Struct("<Q")
 
 
@@ -21,13 +20,13 @@ class Early:
     def tell(self, data: bytes) -> None:
         """Give it what it waits for. One that has died is noticed by `wait_for_path`."""
         try:
-            self._link.sendall(_LENGTH.pack(len(data)) + data)
+            _say(self._link, data)
         except OSError:
             pass
 
     def wait_for_path(self) -> str:
         """Return the run folder that it made; "" when it has left without one."""
-        return _read_path(self._link)
+        return os.fsdecode(hear(self._link))
 
     def wait(self) -> int:
         """Wait until it has left and return its exit code."""
@@ -41,7 +40,7 @@ class Early:
         """
         try:
             if os.waitpid(self._pid, os.WNOHANG)[0] == 0:
-                self._link.sendall(os.fsencode(path) + b"\n")
+                _say(self._link, os.fsencode(path))
                 return self._pid, self._link
         except OSError:
             pass  # it dies at this moment
@@ -69,19 +68,23 @@ def start_early(supervise: Callable[[socket.socket], int]) -> Early:
 
 
 def hear(link: socket.socket) -> bytes:
-    """Return what the parent tells; nothing when it has left instead."""
+    """Return what the other end says; nothing when it has left instead. What follows in the socket is not touched."""
     head = _receive(link, _LENGTH.size)
     return _receive(link, _LENGTH.unpack(head)[0]) if head else b""
 
 
 def tell_path(link: socket.socket, path: str) -> None:
     """The child's word: this is the run folder."""
-    link.sendall(os.fsencode(path) + b"\n")
+    _say(link, os.fsencode(path))
 
 
 def is_taken(link: socket.socket) -> bool:
-    """Wait for the parent's word; False: it has left. What follows in the socket is the supervisor's."""
-    return bool(_read_path(link))
+    """Wait for the parent's word; False: it has left."""
+    return bool(hear(link))
+
+
+def _say(link: socket.socket, data: bytes) -> None:
+    link.sendall(_LENGTH.pack(len(data)) + data)
 
 
 def _receive(link: socket.socket, size: int) -> bytes:
@@ -97,16 +100,3 @@ def _receive(link: socket.socket, size: int) -> bytes:
         pieces.append(piece)
         size -= len(piece)
     return b"".join(pieces)
-
-
-def _read_path(link: socket.socket) -> str:
-    path = b""
-    while not path.endswith(b"\n"):
-        try:
-            part = link.recv(1)
-        except OSError:
-            part = b""
-        if not part or len(path) > MOST:
-            return ""
-        path += part
-    return os.fsdecode(path[:-1])

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from runyard.client.address import Address
 from runyard.client.nodes import NodeCalls
-from runyard.client.transport import Begun, Transport
+from runyard.client.transport import Transport
 from runyard.core.errors import SystemFailure
 from runyard.core.plain import from_plain
+from runyard.supervisor.loops import Backoff
 
 if TYPE_CHECKING:
     from runyard.supervisor.node import Here
@@ -24,27 +25,16 @@ def join(here: Here) -> bytes:
     """
     ticket = here.ticket
     nodes = NodeCalls(Transport(from_plain(Address, {**ticket.server, "token": ticket.token})))
-    asked = nodes.begin_join(
-        ticket.run_id,
-        here.rank,
-        attempt=ticket.attempt,
-        incarnation=os.urandom(16).hex(),
-        host=here.host,
-        address=here.address,
-    )
-    try:
-        return asked.answer().read()
-    except SystemFailure:  # it may be away for a moment
-        return _insist(asked)
-
-
-def _insist(asked: Begun) -> bytes:
-    from runyard.supervisor.loops import Backoff
-
-    backoff = Backoff()
+    incarnation, backoff = os.urandom(16).hex(), Backoff()
     while True:
-        time.sleep(backoff.next_s())
         try:
-            return asked.answer().read()
-        except SystemFailure:
-            continue
+            return nodes.join(
+                ticket.run_id,
+                here.rank,
+                attempt=ticket.attempt,
+                incarnation=incarnation,
+                host=here.host,
+                address=here.address,
+            )
+        except SystemFailure:  # it may be away for a moment
+            time.sleep(backoff.next_s())
