@@ -160,4 +160,6 @@ def test_a_node_that_cannot_take_part_ends_the_run_with_its_words(yard: Yard, te
 
     details = finish(run)
     assert details["status"] == "Failed", tell(run)
-    assert "node3: error: execve(): /var/tmp/python: No such file or directory" in str(details["error"])
+    error = str(details["error"])
+    assert "/var/tmp/python: No such file or directory" in error
+    assert "node3: task 1: Exited with exit code 127" in error

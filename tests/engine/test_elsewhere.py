@@ -61,7 +61,7 @@ ENDS = {
     Cause.PREEMPTED: (RunStatus.FAILED, "Preempted", 40),
     Cause.TIME_LIMIT: (RunStatus.CANCELED, "RunTimeLimitExceeded", 10),
     Cause.CANCELED: (RunStatus.CANCELED, "CanceledAtTarget", 10),
-    Cause.ENDED: (RunStatus.FAILED, "NodeLost", 30),
+    Cause.ENDED: (RunStatus.FAILED, "NodeLost", 10),
 }
 
 

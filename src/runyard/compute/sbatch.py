@@ -153,7 +153,9 @@ def _srun(asked: Mapping[str, str]) -> str:
     """
     cpus = shlex.quote(f"--cpus-per-task={asked.get('cpus-per-task', '1')}")
     fixed = "--ntasks-per-node=1 --kill-on-bad-exit=1 --wait=0 --mpi=none --input=none --overlap"
-    return f"srun --nodes={asked['nodes']} {fixed} {cpus} "
+    comment = "# Slurm loses what a node writes in the moment of its exit, so a failure comes a second after its words."
+    words_first = """trap : TERM; "$@" || { code=$?; sleep 1; exit "$code"; }"""
+    return f"{comment}\nsrun --nodes={asked['nodes']} {fixed} {cpus} bash -c {shlex.quote(words_first)} node "
 
 
 _SCRIPT = """\

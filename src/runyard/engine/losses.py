@@ -42,7 +42,7 @@ class Loss:
 def loss_of(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> Loss:
     """`hosts`: the nodes that had joined, by rank."""
     lines = [_what(run, report.cause), storable(report.why) or _why(report.cause)]
-    details: dict[str, Any] = {"hint": _hint(run, report.cause)}
+    details: dict[str, Any] = {"hint": _hint(run, report)}
     if hosts:
         lines.append(f"It ran on {', '.join(f'`{host}`' for host in hosts)}.")
         details["nodes"] = list(hosts)
@@ -77,11 +77,14 @@ def _why(cause: Cause) -> str:
     return known.get(cause, "")
 
 
-def _hint(run: Run, cause: Cause) -> str:
+def _hint(run: Run, report: JobReport) -> str:
+    cause = report.cause
     if cause is Cause.TIME_LIMIT:
         return "Ask the target for more time, or save checkpoints below ./outputs and submit it again."
     if cause is Cause.REFUSED:
         return f"`runyard runs show {run.id} --plan` prints what was asked for; change it and submit again."
+    if cause is Cause.ENDED and report.why:
+        return f"Put right what it says and submit it again; `runyard compute test {run.spec.target}` tries every node."
     if cause is Cause.CANCELED or run.spec.max_attempts > 1:
         return "Submit it again."
     return "Submit it again; with `max_attempts=3` in ScriptRunConfig it would have been started again by itself."

@@ -21,13 +21,12 @@ from runyard.engine.yard import Yard, handle_of
 
 logger = logging.getLogger(__name__)
 
-KILLED_S = 10.0  # two heartbeats: an engine that ended a job has killed its processes
+KILLED_S = 10.0  # two heartbeats: an engine that saw or made the end of a job has no process of it any more
 # How long a supervisor elsewhere must be silent before what its engine says is believed.
 QUIET_S = {
     Cause.NODE_LOST: LEASE_S + MARGIN_S,
     Cause.PREEMPTED: LEASE_S + MARGIN_S,
     Cause.UNKNOWN: LEASE_S,
-    Cause.ENDED: LEASE_S,
 }
 
 
