@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from runyard.core import journal
 from runyard.core.errors import InvalidArgument, StoreUnavailable
+from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.logs import Logs
 from runyard.supervisor.segments import silence
 from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
 from tests.supervisor.supervised import Site, wait_for
@@ -214,6 +218,50 @@ def test_journals_that_the_program_removes_or_tears_end_the_run_with_a_warning(s
     assert run.status == "Completed"
     assert site.server.numbers(job.id) == [1.0]
     assert any("no whole record" in warning["message"] for warning in run.warnings)
+
+
+def test_journals_and_logs_that_nobody_can_read_end_the_run_with_a_warning(site: Site) -> None:
+    script = COUNTER + (
+        "number(open_segment(0), 1.0)\n"
+        "os.symlink('/etc/passwd', folder + '/journal/elsewhere.0.journal')\n"
+        "os.mkdir(folder + '/journal/folder.0.journal')\n"
+        "os.unlink(folder + '/user_logs/std_log.txt')\n"
+        "os.symlink('/etc/passwd', folder + '/user_logs/std_log.txt')\n"
+    )
+    job = site.start(script)
+    run = job.wait()
+
+    assert run.status == "Completed"
+    assert site.server.numbers(job.id) == [1.0]
+    said = " ".join(warning["message"] for warning in run.warnings)
+    assert "elsewhere.0.journal cannot be read: Too many levels of symbolic links." in said
+    assert "folder.0.journal cannot be read: Is a directory." in said
+
+
+@pytest.mark.parametrize("held", [None, 0, 4, 10])
+def test_a_log_that_is_removed_before_all_of_it_was_shipped_holds_nothing_up(tmp_path: Path, held: int | None) -> None:
+    folder, said = RunFolder(str(tmp_path)), []
+    folder.make_subfolders()
+    (tmp_path / "user_logs" / "std_log.txt").write_bytes(b"0123456789")
+    logs = Logs(folder, warn=lambda source, message: said.append(message))
+    logs.look()
+    if held is not None:
+        logs.took({"user_logs/std_log.txt": held})
+    assert [log.name for log in logs.behind()] == (["user_logs/std_log.txt"] if held != 10 else [])
+    shutil.rmtree(tmp_path)
+    logs.look()
+    if held is None:  # the server is still asked
+        assert [log.frame() for log in logs.behind()] == [
+            ({"kind": "log", "name": "user_logs/std_log.txt", "offset": 0}, b"")
+        ]
+        logs.took({"user_logs/std_log.txt": 0})
+        logs.look()
+
+    assert logs.behind() == []
+    assert logs.sizes() == ({"user_logs/std_log.txt": held} if held else {})
+    assert [message.partition(";")[0] for message in said] == (
+        ["The program removed or shortened user_logs/std_log.txt"] if held != 10 else []
+    )
 
 
 def test_a_restored_server_that_lost_the_tail_gets_it_again(site: Site) -> None:

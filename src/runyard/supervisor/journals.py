@@ -9,7 +9,7 @@ from runyard.core import journal
 from runyard.core.records import Mark
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.seen import SeenRuns
-from runyard.supervisor.segments import Key, Segment, iter_segments, read_acked, read_part
+from runyard.supervisor.segments import Key, Segment, is_unreadable, iter_segments, read_acked, read_part
 from runyard.supervisor.uploads import ExplicitUploads
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Journals:
         try:
             data = segment.read(max(most_bytes, LEAST_BYTES))
         except OSError as error:
-            logger.debug("%s: %s", segment.name, error)
+            self._unread(segment, error)
             return Part(segment, segment.offset, [], 0)
         end, sides, is_cut = self._scan(segment, data, most_bytes)
         if not is_cut and segment.offset + len(data) >= segment.size:
@@ -181,6 +181,12 @@ class Journals:
             self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record stays empty.")
             return []
         return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]
+
+    def _unread(self, segment: Segment, error: OSError) -> None:
+        logger.debug("%s: %s", segment.name, error)
+        if is_unreadable(error):
+            segment.is_given_up = True
+            self._warn("journal", f"{segment.name} cannot be read: {error.strerror}. Its records are not stored.")
 
     def _lost(self, segment: Segment) -> None:
         if segment.is_behind:

@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 from runyard.core.errors import RunyardError
 from runyard.core.names import clean_file_name
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.segments import read_part
+from runyard.supervisor.segments import is_unreadable, read_part
 
 PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
 MOST_TRIES = 3
@@ -29,10 +29,12 @@ class Log:
         self.offset: Optional[int] = None
         self.size = 0
         self.failures = 0
+        self.is_unreadable = False
 
     @property
     def is_behind(self) -> bool:
-        return self.failures < MOST_TRIES and (self.offset is None or self.offset < self.size)
+        is_asked = self.offset is None or (self.offset < self.size and not self.is_unreadable)
+        return is_asked and self.failures < MOST_TRIES
 
     def frame(self) -> Optional[Frame]:
         """Return the next part; an empty one asks for the server's size."""
@@ -40,8 +42,8 @@ class Log:
             return {"kind": "log", "name": self.name, "offset": 0}, b""
         try:
             data = read_part(self.path, self.offset, PART_BYTES)
-        except OSError:
-            data = b""
+        except OSError as error:
+            data, self.is_unreadable = b"", is_unreadable(error)
         return ({"kind": "log", "name": self.name, "offset": self.offset}, data) if data else None
 
 
@@ -59,9 +61,12 @@ class Logs:
         for name, size in sizes.items():
             self._logs.setdefault(name, Log(name, self._folder.at(name))).size = size
         for log in self._logs.values():
-            if log.offset is not None and sizes.get(log.name, 0) < log.offset and log.size != log.offset:
+            is_cut = log.name not in sizes or log.size < (log.offset or 0)
+            if log.offset is not None and is_cut and log.size != log.offset:
                 log.size = log.offset
                 self._warn("logs", f"The program removed or shortened {log.name}; what was shipped before is kept.")
+            if log.is_unreadable:
+                self._warn("logs", f"{log.name} cannot be read; what was shipped before is kept.")
 
     def behind(self) -> List[Log]:
         """Return what the server lacks parts of; a build's log goes before the program's, so who has that has both."""
@@ -84,8 +89,10 @@ class Logs:
     def _sizes(self, folder: str) -> List[Tuple[str, int]]:
         try:
             entries = list(os.scandir(self._folder.at(folder)))
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+        except OSError:  # it may pass, and nothing was removed by it
+            return [(log.name, log.size) for log in self._logs.values() if log.name.startswith(f"{folder}/")]
         found = []
         for entry in entries:
             try:

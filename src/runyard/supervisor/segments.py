@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import struct
@@ -16,6 +17,7 @@ Key = Tuple[str, int]
 _NAME = re.compile(r"([a-z0-9][a-z0-9\-]{0,63})\.(\d{1,9})\.journal")
 _ACKED = struct.Struct("<Q")
 _HEADER_BYTES = 1 << 16
+_UNREADABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
 
 
 @dataclass()
@@ -115,6 +117,11 @@ def read_part(path: str, offset: int, limit: int) -> bytes:
         return os.pread(fd, limit, offset)
     finally:
         os.close(fd)
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Whether the program made something of its file that nobody can read; other faults of a disk may pass."""
+    return error.errno in _UNREADABLE
 
 
 def silence(size: int) -> bytes:
