@@ -16,6 +16,7 @@
 - Our policy refuses text as code, so `page.wait_for_function` wants a function: `"() => document.title === 'x'"`.
 - `shoot(page, "run-light")` writes `outputs/browser/run-light.png`, to look at.
 - The studio is built first (`make studio`). `AS_BUILT=1` takes what is there, while somebody else's source is broken.
+- `SLOW_MS=400` makes every request take that much longer and halves the page's speed: tests that do not wait fail.
 
 Run: `.venv/bin/python -m pytest -p no:xdist -m external tests/browser/test_x.py`.
 """
@@ -45,6 +46,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 PICTURES = ROOT / "outputs" / "browser"
 NewPage = Callable[..., "Page"]
+PATIENCE_MS = 15_000  # for whatever a page shows; a test that waits for more than the page says so
+SLOW_MS = int(os.environ.get("SLOW_MS", "0"))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -67,10 +70,11 @@ def built() -> None:
 
 @pytest.fixture(scope="module")  # its event loop would be in the way of other files' tests
 def browser() -> Iterator[Browser]:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
     from tests.browser import chromium
 
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         with chromium.launched(playwright) as browser:
             yield browser
@@ -115,9 +119,11 @@ def new_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[NewPage
             locale="en-GB",
         )
         made.append(context)
-        context.set_default_timeout(15_000)
+        context.set_default_timeout(PATIENCE_MS)
         watch.attach(context)
         page = context.new_page()
+        if SLOW_MS:
+            slow_down(page)
         if signed_in:
             page.goto(studio.link("/api/v1/health"))
         return page
@@ -125,6 +131,14 @@ def new_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[NewPage
     yield make
     for context in made:
         context.close()
+
+
+def slow_down(page: Page) -> None:
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    limits = {"offline": False, "latency": SLOW_MS, "downloadThroughput": -1, "uploadThroughput": -1}
+    session.send("Network.emulateNetworkConditions", limits)
+    session.send("Emulation.setCPUThrottlingRate", {"rate": 2})
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig
 from tests.browser.conftest import NewPage
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 
 FIRST = '''"""Trains a model."""
@@ -91,17 +92,16 @@ def test_the_entry_script_is_opened_with_colours_and_links_to_its_lines(runs: tu
     expect(page.locator(".shown-head h2")).to_have_text("train.py")
     expect(page.locator(".shown-head .tag")).to_have_text("entry")
     lines = page.locator(".source-line")
-    assert "".join(lines.all_text_contents()) == FIRST
+    expect_soon(page, lambda: "".join(lines.all_text_contents()), FIRST)
     expect(lines.nth(4).locator(".code-keyword")).to_have_text("def")
     expect(lines.nth(4).locator(".code-name")).to_have_text("train")
     expect(lines.nth(5).locator(".code-comment")).to_have_text("# one step")
     expect(lines.nth(0).locator(".code-string")).to_have_text('"""Trains a model."""')
 
     page.get_by_label("Line 7", exact=True).click()
-    assert page.url.endswith("file=train.py&line=7")
+    expect_soon(page, lambda: page.url.endswith("file=train.py&line=7"), True)
     expect(page.locator(".source-chosen")).to_be_visible()
-    top = page.locator(".source-chosen").evaluate("mark => mark.offsetTop")
-    assert top == 6 * 20
+    expect_soon(page, lambda: page.locator(".source-chosen").evaluate("mark => mark.offsetTop"), 6 * 20)
 
 
 def test_every_file_of_the_snapshot_is_shown(runs: tuple[Run, Run], page: Page) -> None:
@@ -138,11 +138,14 @@ def test_two_runs_code_is_compared_file_by_file(runs: tuple[Run, Run], page: Pag
     expect(page.get_by_label("Filter, or paste a run's id")).to_be_focused()
     page.get_by_role("button", name=first.id).click()
     expect(page.locator(".shown-head h2")).to_have_text("train.py")
-    assert f"against={first.id}" in page.url
+    expect_soon(page, lambda: f"against={first.id}" in page.url, True)
     tree = page.get_by_role("tree", name="changed files")
-    signs = {item.get_attribute("title"): item.locator(".mono").inner_text() for item in tree.locator("a").all()}
     changed = {EVIL: "±", "pkg/long.txt": "±", "train.py": "±"}
-    assert signs == {**changed, "gone.txt": "−", "pkg/new.py": "+", "pkg/is.py": "→"}
+    expect_soon(
+        page,
+        lambda: {item.get_attribute("title"): item.locator(".mono").inner_text() for item in tree.locator("a").all()},
+        {**changed, "gone.txt": "−", "pkg/new.py": "+", "pkg/is.py": "→"},
+    )
     expect(page.locator(".filetree-note")).to_have_text("3 changed, 1 added, 1 removed, 1 renamed")
 
     expect(page.locator(".diff-removed")).to_have_text(["removed: # one step", "removed: for step in range(3):"])
@@ -228,7 +231,7 @@ def test_the_environment_has_exact_packages_that_can_be_searched(runs: tuple[Run
     page.get_by_label("Search packages").fill("pytest")
     expected = sorted(name for name in packages if "pytest" in name.lower())
     assert expected
-    assert sorted(section.locator("td:first-child").all_inner_texts()) == expected
+    expect_soon(page, lambda: sorted(section.locator("td:first-child").all_inner_texts()), expected)
     expect(page.locator(".facts").filter(has_text="MODE")).to_contain_text("<i>fancy</i>")
     expect(page.locator(".environment-card").filter(has_text="Interpreter")).to_contain_text("code-env")
     with page.expect_download() as loading:

@@ -16,6 +16,7 @@ from runyard.core.records import NewRun
 from runyard.core.statuses import RunStatus
 from runyard.testing.runs import Journal, points
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 
 SCRIPT = """
     import argparse, os
@@ -81,14 +82,16 @@ def test_the_table_shows_exactly_what_differs(page: Page, twins: Twins, shoot: C
     expect(page.get_by_role("status").filter(has_text="3 differences")).to_be_visible()
     shoot(page, "compare-differences-light")
 
-    assert lines(page) == {
+    differing = {
         "parameters": [["lr", "0.1", "0.01"]],
         "variables": [["MODE", "fast", "slow"]],
         "code": [["train.py", "baseline", "changed"]],
     }
+    expect_soon(page, lambda: lines(page), differing)
     link = page.get_by_role("link", name="changed")
     assert link.get_attribute("href") == f"/runs/{twins.second}?tab=code&against={twins.first}&file=train.py"
     page.get_by_label("Show what is equal too").check()
+    expect(page.locator(".differences tbody[data-section=results]")).to_be_visible()
     shown = lines(page)
     assert ["epochs", "5", "5"] in shown["parameters"] and ["SEED", "1", "1"] in shown["variables"]
     assert ["loss", "0.2", "0.2"] in shown["results"]
@@ -155,7 +158,7 @@ def test_axes_are_moved_by_keys_and_by_dragging_their_name(page: Page, twins: Tw
     page.mouse.up()
     expect(names).to_have_text(["loss", "epochs", "lr"])
 
-    assert page.url.endswith("&axis=metrics.loss&axis=params.epochs&axis=params.lr")
+    expect_soon(page, lambda: page.url.endswith("&axis=metrics.loss&axis=params.epochs&axis=params.lr"), True)
 
 
 def drag(page: Page, target: Locator, start: float, end: float) -> None:
@@ -193,12 +196,12 @@ def test_runs_are_added_and_removed_and_the_address_follows(page: Page, twins: T
     page.get_by_role("button", name="Add runs").click()
     page.get_by_role("button", name=twins.second).click()
     expect(chips).to_have_count(2)
-    assert page.url.endswith(twins.address)
+    expect_soon(page, lambda: page.url.endswith(twins.address), True)
     page.keyboard.press("Escape")  # the list stays open for more
     page.get_by_role("button", name=f"Remove {twins.first}").click()
     expect(chips).to_have_count(1)
 
-    assert page.url.endswith(f"/compare?run={twins.second}")
+    expect_soon(page, lambda: page.url.endswith(f"/compare?run={twins.second}"), True)
 
 
 def test_narrow_and_dark(new_page: Callable[..., Page], twins: Twins, shoot: Callable[..., Path]) -> None:

@@ -17,6 +17,7 @@ from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from tests.browser.conftest import NewPage
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 
 pytestmark = pytest.mark.timeout(600)  # making so many runs takes a minute
@@ -76,7 +77,7 @@ def test_all_runs_are_in_the_table_and_few_in_the_page(many: Studio, page: Page)
 
     expect(page.locator(".rt-total")).to_have_text(COUNT)
     assert grid.get_attribute("aria-rowcount") == str(RUNS + 1)
-    assert lines(page)[:20] == ids(many, limit=20)
+    expect_soon(page, lambda: lines(page)[:20], ids(many, limit=20))
     assert page.locator(".rt-line").count() < 80
     grid.evaluate("grid => { grid.scrollTop = grid.scrollHeight }")
     last = ids(many, offset=RUNS - 1)[0]
@@ -95,14 +96,14 @@ def test_a_header_sorts_and_the_address_keeps_it(many: Studio, page: Page, new_p
     lowest = ids(many, sort="metrics.loss", descending="false", limit=10)
     expect(page.get_by_role("link", name=lowest[0])).to_be_visible()
 
-    assert lines(page)[:10] == lowest and query_of(page)["sort"] == ["metrics.loss"]
+    expect_soon(page, lambda: (lines(page)[:10], query_of(page).get("sort")), (lowest, ["metrics.loss"]))
     header.get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "descending")
     highest = ids(many, sort="metrics.loss", limit=10)
     expect(page.get_by_role("link", name=highest[0])).to_be_visible()
     colleague = new_page()
     opened(colleague, page.url)
-    assert lines(colleague)[:10] == highest
+    expect_soon(colleague, lambda: lines(colleague)[:10], highest)
     header.get_by_role("button").click()
     expect(page.get_by_role("columnheader", name="Created")).to_have_attribute("aria-sort", "descending")
 
@@ -123,7 +124,7 @@ def test_a_filter_is_suggested_applied_and_refused_with_a_hint(many: Studio, pag
     expect(page.locator(".rt-total")).to_have_text(f"{fitting['total']:,}".replace(",", "\u202f"))
 
     assert 0 < fitting["total"] < RUNS / 50
-    assert lines(page)[:5] == [row["id"] for row in fitting["rows"][:5]]
+    expect_soon(page, lambda: lines(page)[:5], [row["id"] for row in fitting["rows"][:5]])
     watch.allow("status of 400")
     box.fill("metrics.loss << 1")
     page.keyboard.press("Enter")
@@ -145,13 +146,16 @@ def test_groups_open_into_their_runs(many: Studio, page: Page) -> None:
     rows = page.locator(".rt-group")
     expect(rows).to_have_count(8)
 
-    shown = [text.replace("\u202f", "") for text in rows.locator(".rt-count").all_inner_texts()]
-    assert sorted(map(int, shown)) == sorted(group["count"] for group in groups)
+    expect_soon(
+        page,
+        lambda: sorted(text.replace("\u202f", "") for text in rows.locator(".rt-count").all_inner_texts()),
+        sorted(str(group["count"]) for group in groups),
+    )
     rows.filter(has=page.get_by_text("3", exact=True)).first.click()
     first = ids(many, filter="params.layers = 3", limit=5)
     expect(page.get_by_role("link", name=first[0])).to_be_visible()
-    assert lines(page)[:5] == first
-    assert query_of(page)["open"] == ['params.layers = "3"']
+    expect_soon(page, lambda: lines(page)[:5], first)
+    expect_soon(page, lambda: query_of(page).get("open"), ['params.layers = "3"'])
     page.reload()
     expect(page.get_by_role("link", name=first[0])).to_be_visible()
 
@@ -166,7 +170,7 @@ def test_columns_are_picked(many: Studio, page: Page) -> None:
 
     team = asked(many, "table", column="tags.team", limit=1)["rows"][0]["values"][0]
     expect(page.locator(".rt-line").filter(has_text=ids(many, limit=1)[0])).to_contain_text(team)
-    assert "tags.team" in query_of(page)["columns"]
+    expect_soon(page, lambda: "tags.team" in query_of(page).get("columns", ()), True)
 
 
 def test_many_runs_are_tagged_archived_and_deleted_with_an_undo(many: Studio, page: Page) -> None:
@@ -198,7 +202,7 @@ def test_many_runs_are_tagged_archived_and_deleted_with_an_undo(many: Studio, pa
     choose()
     bar.get_by_role("button", name="Compare").click()
     expect(page).to_have_url(re.compile(r"/compare\?run="))
-    assert query_of(page)["run"] == first[1:4]
+    expect_soon(page, lambda: query_of(page).get("run"), first[1:4])
 
 
 def test_all_that_match_are_selected_up_to_a_thousand(many: Studio, page: Page) -> None:
@@ -287,7 +291,7 @@ def test_experiments_are_counted_archived_and_deleted_with_an_undo(many: Studio,
     row.get_by_role("link", name="experiment-3", exact=True).click()
 
     expect(page.locator(".rt-total")).to_have_text(f"{sum(counts.values()):,}".replace(",", "\u202f"))
-    assert query_of(page) == {"experiment": ["experiment-3"]}
+    expect_soon(page, lambda: query_of(page), {"experiment": ["experiment-3"]})
 
 
 @pytest.mark.parametrize("width", [1280, 360])

@@ -19,6 +19,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import SWEEP_TYPE, SweepSpec
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 
 # The third is stopped by the policy, the fourth crashes.
 SCRIPT = """
@@ -104,7 +105,7 @@ def test_marks_on_axes_filter_the_table(page: Page, sweep: str) -> None:
     page.get_by_role("slider", name="Mark on best accuracy").press("Enter")
     expect(page.get_by_role("heading", name="3 of 4 children")).to_be_visible()
 
-    assert [row[0] for row in rows(page)] == ["Child 1", "Child 0", "Child 3"]
+    expect_soon(page, lambda: [row[0] for row in rows(page)], ["Child 1", "Child 0", "Child 3"])
     expect(page.get_by_role("link", name="Compare the first 3")).to_have_attribute(
         "href", f"/compare?run={sweep}_1&run={sweep}_0&run={sweep}_3"
     )
@@ -194,7 +195,7 @@ def test_a_thousand_children_are_one_page(page: Page, thousand: str, shoot: Call
     shoot(page, "sweep-thousand-light", full_page=True)
     best = next(index for index in range(1000) if index * 7919 % 1000 == 999)
 
-    assert rows(page)[0][:3] == [f"Child {best}", "Completed", "0.999 ★ best"]
+    expect_soon(page, lambda: rows(page)[0][:3], [f"Child {best}", "Completed", "0.999 ★ best"])
     page.get_by_role("slider", name="Mark on optimizer").press("Enter")
     expect(page.get_by_role("heading", name="500 of 1 000 children")).to_be_visible()
-    assert {row[5] for row in rows(page)} == {"b"}
+    expect_soon(page, lambda: {row[5] for row in rows(page)}, {"b"})
