@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import runyard
 from runyard.compute.node_start import node_command, node_ticket
 from runyard.core.chunks import chunk_id
 from runyard.core.errors import SystemFailure
@@ -107,6 +108,32 @@ def test_a_node_with_a_python_and_a_ticket_runs_its_part(cluster: Cluster, pytho
         "RUNYARD_TICKET": None,
         "SECRET_OF_THE_DAEMON": None,
     }
+
+
+LATER = """
+import sys
+from runyard.supervisor.node_start import Later
+sys.modules["inspect"] = Later("inspect")
+import dataclasses
+from runyard.core.tickets import Ticket
+dataclasses.fields(Ticket)
+assert type(sys.modules["inspect"]) is Later or sys.version_info >= (3, 13), "making a dataclass uses it"
+import runyard.supervisor.node, runyard.supervisor.supervisor
+import inspect
+def asked(one, *, two): pass
+print(inspect.signature(asked), type(sys.modules["inspect"]) is Later)
+import inspect
+print(type(inspect).__name__, dataclasses.make_dataclass("Made", ["x"])(1))
+"""
+
+
+@pytest.mark.parametrize("python", pythons().values(), ids=pythons())
+def test_a_nodes_start_loads_inspect_only_for_who_uses_it(python: str) -> None:
+    script = f"import sys; sys.path.insert(0, {str(Path(runyard.__file__).parent.parent)!r})\n{LATER}"
+    ended = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+
+    assert ended.stderr == ""
+    assert ended.stdout.splitlines() == ["(one, *, two) False", "module Made(x=1)"]
 
 
 def test_a_node_asks_until_the_server_answers(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

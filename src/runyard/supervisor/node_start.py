@@ -29,10 +29,23 @@ def main() -> None:
     if not is_whole(code):
         install(ticket, code)
     sys.path.insert(0, code)
+    sys.modules.setdefault("inspect", Later("inspect"))
     os.environ["RUNYARD_HOME"] = home
     from runyard.supervisor.node import main as be_node
 
     sys.exit(be_node())
+
+
+class Later(type(sys)):  # type: ignore[misc]  # a module
+    """Stands for a module that somebody imports and hardly ever uses; who does gets the real one.
+
+    `dataclasses` imports `inspect`, which takes longer than all else that it needs, and before 3.13 has no use for it.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            sys.modules.pop(self.__name__, None)
+        return getattr(__import__(self.__name__), name)
 
 
 def private_home(path: str) -> str:
