@@ -99,7 +99,7 @@ def test_the_entry_script_is_opened_with_colours_and_links_to_its_lines(runs: tu
     expect(lines.nth(0).locator(".code-string")).to_have_text('"""Trains a model."""')
 
     page.get_by_label("Line 7", exact=True).click()
-    expect_soon(page, lambda: page.url.endswith("file=train.py&line=7"), True)
+    page.wait_for_url(lambda url: url.endswith("file=train.py&line=7"))
     expect(page.locator(".source-chosen")).to_be_visible()
     expect_soon(page, lambda: page.locator(".source-chosen").evaluate("mark => mark.offsetTop"), 6 * 20)
 
@@ -138,7 +138,7 @@ def test_two_runs_code_is_compared_file_by_file(runs: tuple[Run, Run], page: Pag
     expect(page.get_by_label("Filter, or paste a run's id")).to_be_focused()
     page.get_by_role("button", name=first.id).click()
     expect(page.locator(".shown-head h2")).to_have_text("train.py")
-    expect_soon(page, lambda: f"against={first.id}" in page.url, True)
+    page.wait_for_url(lambda url: f"against={first.id}" in url)
     tree = page.get_by_role("tree", name="changed files")
     changed = {EVIL: "±", "pkg/long.txt": "±", "train.py": "±"}
     expect_soon(

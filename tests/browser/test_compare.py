@@ -158,7 +158,7 @@ def test_axes_are_moved_by_keys_and_by_dragging_their_name(page: Page, twins: Tw
     page.mouse.up()
     expect(names).to_have_text(["loss", "epochs", "lr"])
 
-    expect_soon(page, lambda: page.url.endswith("&axis=metrics.loss&axis=params.epochs&axis=params.lr"), True)
+    page.wait_for_url(lambda url: url.endswith("&axis=metrics.loss&axis=params.epochs&axis=params.lr"))
 
 
 def drag(page: Page, target: Locator, start: float, end: float) -> None:
@@ -196,12 +196,12 @@ def test_runs_are_added_and_removed_and_the_address_follows(page: Page, twins: T
     page.get_by_role("button", name="Add runs").click()
     page.get_by_role("button", name=twins.second).click()
     expect(chips).to_have_count(2)
-    expect_soon(page, lambda: page.url.endswith(twins.address), True)
+    page.wait_for_url(lambda url: url.endswith(twins.address))
     page.keyboard.press("Escape")  # the list stays open for more
     page.get_by_role("button", name=f"Remove {twins.first}").click()
     expect(chips).to_have_count(1)
 
-    expect_soon(page, lambda: page.url.endswith(f"/compare?run={twins.second}"), True)
+    page.wait_for_url(lambda url: url.endswith(f"/compare?run={twins.second}"))
 
 
 def test_narrow_and_dark(new_page: Callable[..., Page], twins: Twins, shoot: Callable[..., Path]) -> None:

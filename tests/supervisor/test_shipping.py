@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -15,7 +16,7 @@ import pytest
 from runyard.core import journal
 from runyard.core.errors import InvalidArgument, StoreUnavailable
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.logs import Logs
+from runyard.supervisor.logs import Log, Logs
 from runyard.supervisor.segments import silence
 from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
 from tests.supervisor.supervised import Site, wait_for
@@ -262,6 +263,33 @@ def test_a_log_that_is_removed_before_all_of_it_was_shipped_holds_nothing_up(tmp
     assert [message.partition(";")[0] for message in said] == (
         ["The program removed or shortened user_logs/std_log.txt"] if held != 10 else []
     )
+
+
+def test_a_log_that_nobody_can_read_holds_nothing_up(tmp_path: Path) -> None:
+    log = Log("user_logs/std_log.txt", str(tmp_path / "std_log.txt"))
+    log.offset, log.size = 0, 10
+    assert log.frame() is None and log.is_behind  # not there: it is missed at the next look
+    os.symlink("/etc/passwd", log.path)
+
+    assert log.frame() is None and not log.is_behind
+
+
+def test_a_log_folder_that_cannot_be_listed_for_a_moment_counts_as_it_was(tmp_path: Path) -> None:
+    folder, said = RunFolder(str(tmp_path)), []
+    folder.make_subfolders()
+    (tmp_path / "user_logs" / "std_log.txt").write_bytes(b"0123456789")
+    logs = Logs(folder, warn=lambda source, message: said.append(message))
+    logs.look()
+    logs.took({"user_logs/std_log.txt": 4})
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        logs.look()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert [(log.offset, log.size) for log in logs.behind()] == [(4, 10)]
+    assert said == []
 
 
 def test_a_restored_server_that_lost_the_tail_gets_it_again(site: Site) -> None:
