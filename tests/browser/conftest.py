@@ -16,7 +16,8 @@
 - Our policy refuses text as code, so `page.wait_for_function` wants a function: `"() => document.title === 'x'"`.
 - `shoot(page, "run-light")` writes `outputs/browser/run-light.png`, to look at.
 - The studio is built first (`make studio`). `AS_BUILT=1` takes what is there, while somebody else's source is broken.
-- `SLOW_MS=400` makes every request take that much longer and halves the page's speed: tests that do not wait fail.
+- `SLOW_MS=400` makes every request, and what the page does after it has drawn, take that much longer and halves its
+  speed: tests that do not wait fail, and so do pages that show a thing before it can be used.
 
 Run: `.venv/bin/python -m pytest -p no:xdist -m external tests/browser/test_x.py`.
 """
@@ -133,7 +134,18 @@ def new_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[NewPage
         context.close()
 
 
+LATE_FRAMES = """
+const later = window.setTimeout;
+const SLOW_MS = %d;
+window.requestAnimationFrame = (act) => later(() => act(performance.now()), SLOW_MS);
+window.cancelAnimationFrame = clearTimeout;
+// Preact waits 35 ms for a frame that does not come.
+window.setTimeout = (act, ms, ...more) => later(act, ms === 35 ? 10 * SLOW_MS : ms, ...more);
+"""
+
+
 def slow_down(page: Page) -> None:
+    page.add_init_script(LATE_FRAMES % SLOW_MS)
     session = page.context.new_cdp_session(page)
     session.send("Network.enable")
     limits = {"offline": False, "latency": SLOW_MS, "downloadThroughput": -1, "uploadThroughput": -1}

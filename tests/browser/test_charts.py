@@ -17,6 +17,7 @@ from runyard.core.statuses import RunStatus
 from runyard.testing.runs import Journal, points
 from tests.browser.conftest import NewPage
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 
 Shoot = Callable[..., Path]
@@ -140,8 +141,8 @@ def test_a_single_spike_in_a_million_points_is_there_and_in_every_zoom(page: Pag
     page.goto(f"/runs/{stored}?tab=metrics&metric=spiky")
     large = page.locator("dialog .chart-plot")
     expect(large).to_have_attribute("aria-label", re.compile(r"1\D000\D000 points from −1 to 987\.5"))
+    expect_soon(page, lambda: min(ink_rows(large)) < 0.1, True)
     shoot(page, "chart-spike")
-    assert min(ink_rows(large)) < 0.1
 
     zoom_in = page.get_by_role("button", name="Zoom in")
     for _ in range(2):
@@ -182,12 +183,11 @@ def test_a_log_axis_and_smoothing_are_in_the_address(page: Page, everything: Run
     page.goto(f"/runs/{everything.id}?tab=metrics&metric=lr")
     dialog = page.locator("dialog")
     expect(dialog.locator(".chart-plot")).to_have_attribute("aria-label", re.compile("400 points"))
-    linear = ink_rows(dialog.locator(".chart-plot"))
+    # 0.1 · 0.99^n is a straight line by its magnitudes: in the middle half as high, where the curve is low by then.
+    expect_soon(page, lambda: middle(ink_rows(dialog.locator(".chart-plot"))) > 0.75, True)
     dialog.get_by_role("button", name="Log", exact=True).click()
     expect(page).to_have_url(re.compile("log=1"))
-    logarithmic = ink_rows(dialog.locator(".chart-plot"))
-    # 0.1 · 0.99^n is a straight line by its magnitudes: in the middle half as high, where the curve is low by then.
-    assert abs(middle(logarithmic) - 0.5) < 0.1 and middle(linear) > 0.75
+    expect_soon(page, lambda: abs(middle(ink_rows(dialog.locator(".chart-plot"))) - 0.5) < 0.1, True)
     dialog.get_by_role("slider").fill("0.9")
     expect(page).to_have_url(re.compile("smooth=0.9"))
     page.reload()

@@ -6,7 +6,7 @@ import os
 import secrets
 import shlex
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +18,13 @@ from tests.conftest import read_proc
 from tests.e2e.frameworks import interpreter_with
 from tests.supervisor.supervised import wait_for
 
+KNOWN_WORKERS = """
+from ray._private.state import state
+from ray.core.generated.gcs_pb2 import WorkerTableData
+rows = [WorkerTableData.FromString(row) for row in state._connect_and_get_accessor().get_worker_table()]
+print(*(row.pid for row in rows if row.is_alive))
+"""
+LIVING_NODES = "print(sum(node['Alive'] for node in ray.nodes()))"
 RAY = ("ray[default]==2.60.0",)
 HEAD, WORKERS = "node1", ("node2", "node3", "node4")
 PORT, CLIENT_PORT = 6379, 10001
@@ -109,16 +116,22 @@ class RayCluster:
     def restart_worker(self, node: str) -> None:
         wait_for(lambda: not self._workers(node))
         self.start_worker(node)
+        # Until the cluster has noticed what was killed it sends actors there, and their runs fail.
+        wait_for(lambda: self.ask(LIVING_NODES) == str(1 + len(WORKERS)), timeout_s=90)
 
     def ask(self, code: str) -> str:
-        """Run lines of Python on the head's machine, connected to the cluster, and return what they print."""
+        """Run lines of Python on the head's machine, connected to the cluster, and return the last line they print."""
         program = (
             f"import ray\nray.init('auto', namespace='runyard', log_to_driver=False, logging_level='ERROR')\n{code}"
         )
-        return self._ground.run(HEAD, [self.python, "-c", program], env=self.env).stdout
+        printed = self._ground.run(HEAD, [self.python, "-c", program], env=self.env).stdout
+        return printed.rstrip("\n").rpartition("\n")[2]  # Ray's own words may stand before
 
-    def idle_workers(self, node: str) -> list[int]:
-        return [pid for pid in self._workers(node) if read_proc(pid, "comm").startswith(b"ray::IDLE")]
+    def has_ready_workers(self, nodes: Iterable[str]) -> bool:
+        """Whether one waits on each: called idle by its name, and known to the cluster, which it is only later."""
+        idle = {node: {pid for pid in self._workers(node) if is_idle(pid)} for node in nodes}
+        known = set(map(int, self.ask(KNOWN_WORKERS).split())) if all(idle.values()) else set()
+        return all(pids & known for pids in idle.values())
 
     def _make_certificate(self) -> None:
         """One for all machines, signed by itself."""
@@ -135,6 +148,10 @@ class RayCluster:
         argv = [self.python, "-m", "ray.scripts.scripts", "start", *words, *usual, "--disable-usage-stats"]
         starting = self._ground.start(node, argv, env={**self.env, **(env or {})})  # its daemons keep the log open
         assert starting.wait(90) == 0, self._ground.log_of(starting)
+
+
+def is_idle(pid: int) -> bool:
+    return read_proc(pid, "comm").startswith(b"ray::IDLE")
 
 
 @contextmanager

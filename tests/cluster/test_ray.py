@@ -43,6 +43,7 @@ from tests.supervisor.supervised import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(180)]
 
+FREE = "print(ray.available_resources()['CPU'], len(ray.util.list_named_actors()))"
 # Prints when the Ray worker above it was started, in seconds since the machine was.
 WORKER_START = """
     import os
@@ -105,12 +106,24 @@ class TestRunsOnRay(RunsOnAClusterSuite):
 
     def test_a_run_gets_a_worker_that_waited_for_it(self, yard: Yard, ray: RayCluster) -> None:
         single_script(yard)  # over before anybody looked at it
-        wait_for(lambda: all(ray.idle_workers(node) for node in WORKERS), timeout_s=30)
+        wait_for(lambda: ray.has_ready_workers(WORKERS), timeout_s=PATIENCE_S)
         before = time.clock_gettime(time.CLOCK_BOOTTIME)
         run = yard.submit(WORKER_START)
 
         assert finish(run)["status"] == "Completed", tell(run)
         assert float(log_of(run)) < before
+
+    def test_machines_that_come_back_have_a_worker_wait_too(self, yard: Yard, ray: RayCluster) -> None:
+        returned = WORKERS[:2]  # more than one: a run on a machine has the next worker made there
+        for node in returned:
+            ray.kill_raylet(node)
+            ray.restart_worker(node)
+        stop = yard.folder / "stop"
+        run = yard.submit(UNTIL, str(stop))
+        wait_for(lambda: ray.has_ready_workers(returned), timeout_s=PATIENCE_S)
+        stop.touch()
+
+        assert finish(run)["status"] == "Completed", tell(run)
 
     def test_fifty_queued_runs_all_end(self, yard: Yard) -> None:
         many_queued(yard, 50)
@@ -145,7 +158,7 @@ def test_a_job_waits_for_what_the_cluster_lacks_and_leaves_the_queue_when_cancel
         backend.cancel(handle)
 
     wait_for(lambda: all(one.cause is Cause.CANCELED for one in backend.poll(handles).values()))
-    assert ray.ask("print(ray.available_resources()['CPU'], len(ray.util.list_named_actors()))") == "12.0 0\n"
+    wait_for(lambda: ray.ask(FREE) == "12.0 0")
 
 
 def test_a_job_sees_the_gpus_that_ray_gave_it_and_no_others(bench: ClusterBench, tmp_path: Path) -> None:
@@ -172,10 +185,9 @@ def test_the_end_of_a_job_ends_its_processes_and_gives_everything_back(ray: RayC
     bench.backend.end(handle)
 
     wait_for(lambda: not [pid for pid in live_pids() if environ_of(pid, "RUNYARD_RUN_ID") == job.run_id])
-    free = "print(ray.available_resources()['CPU'], len(ray.util.list_named_actors()))"
-    wait_for(lambda: ray.ask(free) == "12.0 0\n")
+    wait_for(lambda: ray.ask(FREE) == "12.0 0")
     groups = "print([one['state'] for one in ray.util.placement_group_table().values() if one['state'] != 'REMOVED'])"
-    assert ray.ask(groups) == "[]\n"
+    wait_for(lambda: ray.ask(groups) == "[]")
 
 
 def can_be_used(backend: RayBackend) -> bool:

@@ -1,6 +1,6 @@
 // The frame around every page: navigation, workspace, theme, who is signed in.
 import type { ComponentType } from 'preact';
-import { useEffect, useErrorBoundary, useState } from 'preact/hooks';
+import { useErrorBoundary, useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, sendJson } from './api/http';
 import type { Me, ServerFacts, Workspace } from './api/types';
 import { useKeys } from './keys';
@@ -160,7 +160,7 @@ function Route() {
 function Lazy({ load, name }: { load: Load; name: string }) {
   const [page, setPage] = useState<{ Page: Page } | { error: unknown } | undefined>();
   const [fault] = useErrorBoundary();
-  useEffect(() => {
+  useLayoutEffect(() => {
     load().then(
       (module) => setPage({ Page: module.default }),
       (error: unknown) => setPage({ error }),

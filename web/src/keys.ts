@@ -1,5 +1,5 @@
 // Single keys as shortcuts, except where somebody types.
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export type Keys = Record<string, () => void>;
 
@@ -9,8 +9,9 @@ const isTyping = (target: EventTarget | null): boolean =>
 /** While the component is shown, `keys` names what a key does: `{ e: jump, '?': help }`. */
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);
-  latest.current = keys; // a key may come before the effects of this drawing
-  useEffect(() => {
+  latest.current = keys;
+  // Not `useEffect`: that comes some frames after what it is for is seen, and keys would be lost until then.
+  useLayoutEffect(() => {
     const press = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
       const act = latest.current[event.key];

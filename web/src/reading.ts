@@ -1,5 +1,5 @@
 // Reading from the server in a component: the value, or the error, or neither yet.
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from './api/http';
 
 export interface Reading<T> {
@@ -36,7 +36,7 @@ export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: r
     else start();
   }, [start]);
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     setState({ isLoading: true });
     start();
     return () => {

@@ -93,7 +93,8 @@ class NodeActor:
             self._process.wait(REFILL_AFTER_S)
         except subprocess.TimeoutExpired:
             pass
-        make_ready(ray.get_runtime_context().get_node_id())
+        own = ray.get_runtime_context().get_node_id()
+        make_ready([node for node in see_nodes() if node["id"] == own])
 
 
 def kill_tree(root: int) -> None:
@@ -136,11 +137,12 @@ class Cluster:
         self._lock = threading.Lock()
         self._starting: set[str] = set()
         self._empty: set[str] = set()  # groups that no actor was in when we looked last
+        self._known: set[str] = set()  # nodes that were there when we looked last
 
     def connect(self) -> Dict[str, Any]:
         check_address(self._address)
         ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
-        threading.Thread(target=self._there, args=(make_ready,), daemon=True).start()
+        threading.Thread(target=lambda: self._greet(self._there(see_nodes)), daemon=True).start()
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
 
     def start(self, job: str, nodes: List[Dict[str, Any]], resources: Dict[str, float], kept: List[str]) -> None:
@@ -159,6 +161,7 @@ class Cluster:
         """Return nodes, living actors of ours, and of the dead ones those of `jobs`."""
         view: Dict[str, Any] = self._there(see, jobs)
         self._tidy(view)
+        self._greet(view["nodes"])
         return view
 
     def reach(self, host: str, port: int) -> Dict[str, str]:
@@ -217,6 +220,16 @@ class Cluster:
         if not self._is_client:
             return function(*arguments, **options)
         return ray.get(ray.remote(num_cpus=0)(function).remote(*arguments, **options), timeout=25)
+
+    def _greet(self, nodes: List[Dict[str, Any]]) -> None:
+        """Have a worker wait on the nodes that are new to us: a cluster grows, and its machines come back."""
+        usable = {node["id"]: node for node in nodes if node["is_alive"] and node["total"].get("CPU")}
+        with self._lock:
+            new = sorted(usable.keys() - self._known)[: max(0, MOST_READY - len(self._known))]
+            self._known = self._known & usable.keys() | set(new)
+        if new:
+            wanted = [usable[name] for name in new]
+            threading.Thread(target=self._there, args=(make_ready, wanted), daemon=True).start()
 
     def _tidy(self, view: Dict[str, Any]) -> None:
         """Remove groups that stayed empty from one look to the next: their actors have gone, their resources wait."""
@@ -343,22 +356,24 @@ def see_nodes() -> List[Dict[str, Any]]:
     ]
 
 
-def make_ready(node_id: str = "") -> None:
-    """Have a worker wait for our next actor on that node, or on each: a cold one takes Ray half a second."""
-    try:
-        from ray.core.generated.node_manager_pb2 import PrestartWorkersRequest
-        from ray.core.generated.node_manager_pb2_grpc import NodeManagerServiceStub
+def make_ready(nodes: List[Dict[str, Any]]) -> None:
+    """Have a worker wait on each of `nodes` for our next actor: a cold one takes Ray half a second."""
+    for node in nodes:
+        try:
+            _ask_for_a_worker(node["raylet"])
+        except Exception as error:  # it is only about speed, and not every version of Ray has it
+            print(f"no worker was made ready at {node['raylet']}: {error}", file=sys.stderr)
 
-        open_channel = _channel_maker()
-        job = bytes.fromhex(ray.get_runtime_context().get_job_id())
-        wish = PrestartWorkersRequest(num_workers=1, keep_alive_duration_secs=READY_S, job_id=job)
-        nodes = [node for node in see_nodes() if node["is_alive"] and node["total"].get("CPU")]
-        for node in [node for node in nodes if node_id in ("", node["id"])][:MOST_READY]:
-            channel = open_channel(node["raylet"], options=[])
-            NodeManagerServiceStub(channel).PrestartWorkers(wish, timeout=5)
-            channel.close()
-    except Exception as error:  # it is only about speed, and not every version of Ray has it
-        print(f"no worker was made ready: {error}", file=sys.stderr)
+
+def _ask_for_a_worker(raylet: str) -> None:
+    from ray.core.generated.node_manager_pb2 import PrestartWorkersRequest
+    from ray.core.generated.node_manager_pb2_grpc import NodeManagerServiceStub
+
+    job = bytes.fromhex(ray.get_runtime_context().get_job_id())
+    channel = _channel_maker()(raylet, options=[])
+    wish = PrestartWorkersRequest(num_workers=1, keep_alive_duration_secs=READY_S, job_id=job)
+    NodeManagerServiceStub(channel).PrestartWorkers(wish, timeout=5)
+    channel.close()
 
 
 def _channel_maker() -> Any:

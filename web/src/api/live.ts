@@ -6,7 +6,7 @@
 // The stream is open only while the tab is seen: a browser keeps six connections to a server, and ten tabs in the
 // background would take them all.
 import { signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { address, API } from './http';
 
 export type What = 'status' | 'metrics' | 'log' | 'files' | 'tags';
@@ -38,7 +38,7 @@ export const watchWorkspace = (workspace: string, listener: () => void): (() => 
 export function useWatch(runIds: readonly string[], wants: readonly What[], act: () => void, everyMs = 0): void {
   const latest = useRef(act);
   latest.current = act;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const calm = calmly(() => latest.current(), everyMs);
     const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && calm.call()));
     return () => {
@@ -52,7 +52,7 @@ export function useWatch(runIds: readonly string[], wants: readonly What[], act:
 export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 0): void {
   const latest = useRef(act);
   latest.current = act;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const calm = calmly(() => latest.current(), everyMs);
     const stop = watchWorkspace(workspace, calm.call);
     return () => {

@@ -1,7 +1,7 @@
 // What lies above the page: questions, menus, and short notes with an Undo.
 import type { ComponentChildren } from 'preact';
 import { signal } from '@preact/signals';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { asApiError } from '../reading';
 import { Prose } from './prose';
 import './overlays.css';
@@ -100,7 +100,7 @@ export function Overlays() {
 function Ask({ asked, answer }: { asked: Question; answer: (value: string | null) => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} class="dialog" aria-label={asked.title} onCancel={() => answer(null)}>
       <form
@@ -141,7 +141,7 @@ export function Popover({ label, title, children, align = 'left', isQuiet }: {
 }) {
   const [isOpen, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return;
     const away = (event: Event): void => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);

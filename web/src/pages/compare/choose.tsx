@@ -1,5 +1,5 @@
 // Which runs are compared: chips to remove one or make it the baseline, and a box to add more.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
 import { Fault, Loading, Status } from '../../parts/basics';
@@ -65,7 +65,7 @@ function Finder({ chosen, from, onAdd, close }: AddProps & { close: () => void }
     (signal) => getJson<{ runs: Run[] }>(`/workspaces/${part(from)}/runs`, { limit: 200, include_children: true }, signal),
     [from],
   );
-  useEffect(() => input.current?.focus(), []);
+  useLayoutEffect(() => input.current?.focus(), []);
   const room = MOST_RUNS - chosen.length;
   if (room <= 0) return <p class="small soft finder">{MOST_RUNS} runs are the most. Remove one first.</p>;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);

@@ -1,5 +1,5 @@
 // The table of what differs: a column for each run, a line for each thing that is not the same everywhere.
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
 import { plural } from '../../format';
@@ -199,7 +199,7 @@ function useCode(runs: readonly Run[], base: number): CodeFound {
   const from = runs[base]?.snapshot_id ?? null;
   const others = [...new Set(runs.map((run) => run.snapshot_id).filter((id): id is string => id !== null && id !== from))];
   const key = [from, ...others].join('\n');
-  useEffect(() => {
+  useLayoutEffect(() => {
     const abort = new AbortController();
     const diffs = new Map<string, SnapshotDiff>();
     const ask = async (id: string): Promise<void> => {

@@ -1,6 +1,6 @@
 // A text that becomes a field when it is clicked: Enter saves, Escape leaves it as it was.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export function Editable({ value, label, save, children, empty, isLong, maxLength }: {
   value: string;
@@ -18,7 +18,7 @@ export function Editable({ value, label, save, children, empty, isLong, maxLengt
   const field = useRef<HTMLInputElement & HTMLTextAreaElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   const wasOpen = useRef(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isOpen) field.current?.select();
     else if (wasOpen.current) button.current?.focus();
     wasOpen.current = isOpen;

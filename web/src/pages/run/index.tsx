@@ -1,6 +1,6 @@
 // One run: who it is and how it stands, then its parts as tabs.
 import type { ComponentType } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { ApiError, getJson, part } from '../../api/http';
 import { useWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
@@ -83,7 +83,7 @@ function Shown({ run, again, error }: TabProps & { error: ApiError | undefined }
 
 function Loaded({ load, run, again }: TabProps & { load: () => Promise<{ default: Tab }> }) {
   const [found, setFound] = useState<{ Tab: Tab } | { error: unknown }>();
-  useEffect(() => {
+  useLayoutEffect(() => {
     let isWanted = true;
     load().then(
       (module) => isWanted && setFound({ Tab: module.default }),

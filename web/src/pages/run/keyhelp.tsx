@@ -1,5 +1,5 @@
 // What the keys do.
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 
 const MORE: readonly (readonly [string, string])[] = [
   ['/', 'Search in the tab'],
@@ -13,7 +13,7 @@ const MORE: readonly (readonly [string, string])[] = [
 
 export function KeyHelp({ tabs, close }: { tabs: readonly string[]; close: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
     <dialog ref={dialog} class="dialog" aria-label="Keys" onClose={close} onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
       <div class="stack">

@@ -1,5 +1,5 @@
 // The box for a filter: suggestions while somebody types, the server's words when it cannot be read.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../../api/http';
 import { useKeys } from '../../keys';
 import { suggest, taken, type Known, type Suggestions } from './suggest';
@@ -9,7 +9,7 @@ export function FilterBox({ filter, known, error, onApply }: { filter: string; k
   const [found, setFound] = useState<Suggestions>();
   const [chosen, setChosen] = useState(-1);
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => setText(filter), [filter]);
+  useLayoutEffect(() => setText(filter), [filter]);
   useKeys({ '/': () => input.current?.focus() });
 
   const look = (): void => {
@@ -18,7 +18,7 @@ export function FilterBox({ filter, known, error, onApply }: { filter: string; k
     setFound(suggest(box.value, box.selectionStart ?? box.value.length, known));
     setChosen(-1);
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (input.current?.value && document.activeElement === input.current) look();
   }, [known.columns]);
   const close = (): void => setFound(undefined);

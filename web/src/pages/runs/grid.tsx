@@ -1,5 +1,5 @@
 // The virtual table: only lines that are seen, and some around them, are in the page.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { now as time } from '../../parts/basics';
 import { go, runHref } from '../../router';
 import { kindOf, looksNumeric, tracksOf, type Column, type Row } from './fields';
@@ -34,7 +34,7 @@ export function Grid(props: GridProps) {
   const known = segments ?? (props.groupLabel ? [] : [{ key: '', start: 0, length: MISSING }]);
   void model.version.value;
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const { key, from, to } of windowsBetween(known, first, first + count)) model.want(key, from, to);
   });
 

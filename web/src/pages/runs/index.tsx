@@ -1,5 +1,5 @@
 // The table of runs: filter, sort, group, pick columns, act on many.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
@@ -45,7 +45,7 @@ export default function Page() {
   );
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
   const anchor = useRef(-1);
-  useEffect(() => select(new Set()), [here, view.experiment, view.filter, view.view, view.children]);
+  useLayoutEffect(() => select(new Set()), [here, view.experiment, view.filter, view.view, view.children]);
 
   const again = (): void => {
     model.refresh();

@@ -1,7 +1,7 @@
 // A chart: lines of one or more runs, a legend with the values at the cursor, zoom with an exact re-read.
 import type { ComponentChildren } from 'preact';
 import { signal, type Signal } from '@preact/signals';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { readCharts, type Buckets } from '../../api/charts';
 import { ApiError } from '../../api/http';
 import { duration, exact, number } from '../../format';
@@ -76,7 +76,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
   const latest = useRef({ scene, whole });
   latest.current = { scene, whole };
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const observing = new ResizeObserver(([entry]) => setWidth(Math.round(entry!.contentRect.width)));
     observing.observe(root.current!);
     return () => {
@@ -85,7 +85,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
       plot.current = undefined;
     };
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!width || !root.current) return;
     plot.current ??= new Plot(root.current, scene, { width, height: tall }, {
       onCursor: (x) => (cursor.value = x),
@@ -95,8 +95,8 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
     plot.current.resize(width, tall);
     plot.current.show(scene);
   }, [shown, width, tall, zoom, view, range]);
-  useEffect(() => plot.current?.repaint(), [colors]);
-  useEffect(() => setZoom(null), [view.x]);
+  useLayoutEffect(() => plot.current?.repaint(), [colors]);
+  useLayoutEffect(() => setZoom(null), [view.x]);
 
   const step = (factor: number): void => setZoom((old) => scaled(old ?? whole, factor, whole));
   const move = (part: number): void => {
@@ -163,7 +163,7 @@ function useCharts(lines: readonly Line[], view: ChartView, { zoom, version, wid
   const base = useRef<{ key: string; found: readonly Found[] }>({ key: '', found: [] });
   const wanted = useRef({ what: '', sent: 0, shown: 0 });
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!buckets) return;
     const asked = `${key}\0${x}`;
     const known = base.current.key === asked ? base.current.found : undefined;

@@ -1,11 +1,11 @@
 // Something that is made only while it is near to what is seen: a page of a thousand charts stays quick.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
 export function Near({ height, children }: { height: number; children: () => ComponentChildren }) {
   const root = useRef<HTMLDivElement>(null);
   const [isNear, setNear] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const watching = new IntersectionObserver(([entry]) => setNear(entry!.isIntersecting), { rootMargin: '400px' });
     watching.observe(root.current!);
     return () => watching.disconnect();

@@ -1,5 +1,5 @@
 // Choose another run to set against this one: a recent one of the experiment, or any by its id.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
 import { ago } from '../../format';
@@ -57,7 +57,7 @@ function Choices({ run, pick }: { run: Run; pick: (id: string) => void }) {
     [run.workspace, run.experiment],
   );
   const input = useRef<HTMLInputElement>(null);
-  useEffect(() => input.current?.focus(), []);
+  useLayoutEffect(() => input.current?.focus(), []);
   const words = typed.trim().toLowerCase();
   const others = (recent.value?.runs ?? []).filter((one) => one.id !== run.id && `${one.id} ${one.display_name}`.toLowerCase().includes(words));
   return (

@@ -1,5 +1,5 @@
 // The difference of two texts: side by side where there is room, else one below the other.
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
 import { plural } from '../../format';
 import { Tokens } from '../highlight/source';
 import { colour, splitLines, type Line } from '../highlight/tokens';
@@ -39,7 +39,7 @@ export function Diff({ before, after, parts, language, label }: { before: string
     () => ({ texts: [splitLines(before), splitLines(after)] as const, colours: [colour(before, language), colour(after, language)] as const }),
     [before, after, language],
   );
-  useEffect(() => {
+  useLayoutEffect(() => {
     setOpened(new Set());
     setMost(MOST_ROWS);
   }, [sides]);

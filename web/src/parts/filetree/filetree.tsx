@@ -1,6 +1,6 @@
 // A tree of files beside what is chosen of it: arrow keys move, folders open and close, a box filters.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { bytes, plural } from '../../format';
 import { go } from '../../router';
 import { shownName } from './names';
@@ -54,8 +54,8 @@ export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf
     event.preventDefault();
     step();
   };
-  useEffect(() => setFocus(-1), [filter]);
-  useEffect(() => {
+  useLayoutEffect(() => setFocus(-1), [filter]);
+  useLayoutEffect(() => {
     // Only the list scrolls, never the page.
     const box = list.current;
     const item = box?.querySelector<HTMLElement>('[aria-current]')?.parentElement;

@@ -1,5 +1,5 @@
 // A source file with colours, line numbers and a link to each line; quick for a megabyte.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { colour, type Line } from './tokens';
 import './source.css';
 
@@ -19,7 +19,7 @@ export function Source({ text, language, chosen = 0, lineHref, label }: {
   const lines = useMemo(() => colour(text, language), [text, language]);
   const root = useRef<HTMLDivElement>(null);
   const watch = useMemo(() => watcher(root), [lines]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (root.current && chosen > 0) root.current.scrollTop = Math.max(0, (chosen - 6) * LINE_HEIGHT);
   }, [lines]);
   const blocks = Array.from({ length: Math.ceil(lines.length / BLOCK) }, (_, at) => at);
@@ -57,7 +57,7 @@ function Block({ first, lines, watch, lineHref, chosen }: {
 }) {
   const element = useRef<HTMLDivElement>(null);
   const [isSeen, setSeen] = useState(first === 0);
-  useEffect(() => (element.current ? watch(element.current, setSeen) : undefined), [watch]);
+  useLayoutEffect(() => (element.current ? watch(element.current, setSeen) : undefined), [watch]);
   const own = lines.slice(first, first + BLOCK);
   const numbers = own.map((_, at) => first + at + 1);
   return (

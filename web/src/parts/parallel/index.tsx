@@ -1,5 +1,5 @@
 // Parallel coordinates: a line per run through an axis per field. A mark dragged on an axis keeps the runs that pass it.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { plural } from '../../format';
 import { dragged, moved, passing, resized, without, type Brush, type Brushes } from '../fields/brush';
 import { shortened, useDrawing, useWidth } from '../fields/canvas';
@@ -45,7 +45,7 @@ export function Parallel(props: ParallelProps) {
   const kept = useMemo(() => passing(rows.length, axes, scales, brushes), [rows, scales, brushes]);
   const count = kept.filter(Boolean).length;
   const keptKey = isMarked ? kept.map(Number).join('') : '';
-  useEffect(() => props.onKept?.(isMarked ? kept : null), [keptKey]);
+  useLayoutEffect(() => props.onKept?.(isMarked ? kept : null), [keptKey]);
   const color = fields.find((field) => field.id === props.color);
 
   return (

@@ -1,5 +1,5 @@
 // One file, drawn by what it is. Its bytes are only ever text or the content of an `<img>`.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getBytes, part, pathOf } from '../../../api/http';
 import type { RunFile } from '../../../api/types';
 import { bytes } from '../../../format';
@@ -31,7 +31,7 @@ export function Preview({ runId, file, line, lineHref }: { runId: string; file: 
   const most = kind === 'image' || kind === 'notebook' ? (file.size <= MOST[kind] ? MOST[kind] : 512) : MOST[kind];
   const content = useReading((signal) => read(runId, file, most, signal), [runId, file.name]);
   const shown = useRef(version);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (shown.current !== version) content.again(); // the old content stays until the new is there
     shown.current = version;
   }, [version]);

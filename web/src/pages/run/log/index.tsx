@@ -1,5 +1,5 @@
 // The log of a run, live: pick a file, follow its end, search, jump to the first error, link to a line.
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { address, API, getJson, part, pathOf } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
@@ -65,7 +65,7 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
   useEffect(grow, [run.status, run.attempt]); // what came with the end
   const isCounted = model.version.value >= 0 && model.total !== null;
   const line = marks?.first;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isCounted && line) show(line);
   }, [isCounted, line]);
   useEffect(() => () => jump.current?.abort(), []);

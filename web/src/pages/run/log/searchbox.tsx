@@ -1,5 +1,5 @@
 // The search box: hits come while the search goes on; Enter and Shift+Enter step through them.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson } from '../../../api/http';
 import { number } from '../../../format';
 import type { Wanted } from './matches';
@@ -37,7 +37,7 @@ export function useSearch(at: string, file: string): SearchState {
     setSearch((latest.current = new Search(wanted, ask)));
     return latest.current;
   };
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (text) {
       const later = setTimeout(start, 180);
       return () => clearTimeout(later);
@@ -47,7 +47,7 @@ export function useSearch(at: string, file: string): SearchState {
     setSearch(null);
     return undefined;
   }, [text, options]);
-  useEffect(() => () => latest.current?.stop(), []);
+  useLayoutEffect(() => () => latest.current?.stop(), []);
   return {
     wanted,
     search,

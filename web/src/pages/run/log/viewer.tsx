@@ -1,5 +1,5 @@
 // The lines that are seen, and no others: the scroll bar says where, the layer stays in place and shows the lines there.
-import { useEffect, useLayoutEffect, useReducer, useRef } from 'preact/hooks';
+import { useLayoutEffect, useReducer, useRef } from 'preact/hooks';
 import { attempt } from '../../../parts/overlays';
 import { pieces, type Piece } from './ansi';
 import { marked, type Wanted } from './matches';
@@ -119,7 +119,7 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
     if (total) model.want(first - MARGIN, last + MARGIN);
   });
 
-  useEffect(() => {
+  useLayoutEffect(() => {
     const box = scroller.current!;
     const wheel = (event: WheelEvent): void => {
       if (event.ctrlKey || !event.deltaY || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;

@@ -1,6 +1,6 @@
 // All metrics of a run: cards in groups, each growing while the run logs, and one of them large.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type MetricInfo, type Run } from '../../../api/types';
@@ -175,7 +175,7 @@ function SystemBody({ run, chart, view, version, height }: Shared & { chart: Sys
 
 function Large({ name, infos, machine, ...shared }: Shared & { name: string; infos: readonly MetricInfo[]; machine: readonly SystemChart[] }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     dialog.current?.showModal();
     dialog.current?.querySelector<HTMLElement>('.chart-plot')?.focus();
   }, []);

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { imageHref } from '../notebook';
 
 /** An image in `<img>`, where SVG runs no script; SVG as data, so that it has no origin of ours in a tab of its own either. */
@@ -7,7 +7,7 @@ export function ImageView({ data, type, name }: { data: Uint8Array<ArrayBuffer>;
   const [size, setSize] = useState('');
   const [isBroken, setBroken] = useState(false);
   const [isFull, setFull] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     setBroken(false);
     setSize('');
     if (type === 'image/svg+xml') return setSrc(imageHref(type, new TextDecoder().decode(data)));
