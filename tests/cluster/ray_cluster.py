@@ -116,7 +116,10 @@ class RayCluster:
     def restart_worker(self, node: str) -> None:
         wait_for(lambda: not self._workers(node))
         self.start_worker(node)
-        # Until the cluster has noticed what was killed it sends actors there, and their runs fail.
+        self.wait_for_nodes()
+
+    def wait_for_nodes(self) -> None:
+        """Until the cluster knows its machines: those that were killed, and those that were started."""
         wait_for(lambda: self.ask(LIVING_NODES) == str(1 + len(WORKERS)), timeout_s=90)
 
     def ask(self, code: str) -> str:

@@ -25,6 +25,7 @@ from tests.cluster.bench import ClusterBench
 from tests.cluster.ground import Ground
 from tests.cluster.ray_cluster import CLIENT_PORT, HEAD, WORKERS, RayCluster, open_ray
 from tests.cluster.scenarios import (
+    HELLO,
     PATIENCE_S,
     UNTIL,
     RunsOnAClusterSuite,
@@ -90,6 +91,20 @@ class TestRunsOnRay(RunsOnAClusterSuite):
 
         lost_and_retried(yard, lose)
         ray.restart_worker(lost[0])
+
+    def test_runs_that_were_sent_to_machines_that_had_just_died_start_elsewhere(
+        self, yard: Yard, ray: RayCluster
+    ) -> None:
+        died = WORKERS[:2]
+        for node in died:
+            ray.kill_raylet(node)
+        runs = [yard.submit(HELLO) for _ in range(4)]
+
+        assert [finish(run)["status"] for run in runs] == ["Completed"] * 4, "\n".join(map(tell, runs))
+        assert {log_of(run).split()[-1] for run in runs} == {WORKERS[2]}
+        for node in died:
+            ray.start_worker(node)
+        ray.wait_for_nodes()
 
     def test_a_control_process_that_dies_and_comes_back_costs_no_run(self, yard: Yard, ray: RayCluster) -> None:
         stop = yard.folder / "stop"

@@ -83,6 +83,63 @@ def test_a_lost_node_is_followed_by_the_next_attempt_a_lease_and_a_margin_after_
     assert running.cluster.ended == [FIRST, SECOND] and running.engine.yard.spool.list_runs() == []
 
 
+def test_a_run_sent_to_a_machine_that_was_dead_already_is_started_again_whatever_its_user_allowed(bench: Bench) -> None:
+    bench.submit(spec=a_spec(max_attempts=1))
+    lose(bench)
+    bench.pass_time(4)
+
+    assert attempts(bench) == [1, 2]
+    assert [(one.code, one.host) for one in bench.run().attempts] == [("NeverStarted", "")]
+    with pytest.raises(Conflict, match="nothing of attempt 1 may start"):
+        bench.engine.join("exp_1", 0, Join(1, "a" * 32))
+    bench.engine.join("exp_1", 0, Join(2, "b" * 32, host="n8"))
+    bench.report(RunStatus.RUNNING, attempt=2)
+    lose(bench, handle=SECOND)
+    bench.pass_time(60)
+
+    run = bench.run()
+    assert (run.status, attempts(bench)) == (RunStatus.FAILED, [1, 2])
+    assert run.error is not None and run.error["code"] == "NodeLost"
+    assert "attempt 1 of 1, besides 1 of which nothing began" in run.error["message"]
+
+
+def test_a_cluster_that_loses_every_machine_is_not_tried_for_ever(bench: Bench) -> None:
+    bench.submit(spec=a_spec(max_attempts=1))
+    for number in (1, 2, 3, 4):
+        lose(bench, handle=JobHandle("exp_1", number))
+    bench.pass_time(60)
+
+    run = bench.run()
+    assert (run.status, attempts(bench)) == (RunStatus.FAILED, [1, 2, 3, 4])
+    assert run.error is not None and "never started on `ray`" in run.error["message"]
+
+
+def test_a_job_that_ended_by_itself_before_it_joined_is_not_tried_again(bench: Bench) -> None:
+    bench.submit(spec=a_spec(max_attempts=1))
+    lose(bench, JobReport(JobState.GONE, "python3.8: not found", Cause.ENDED))
+    bench.pass_time(60)
+
+    assert (bench.run().status, attempts(bench)) == (RunStatus.FAILED, [1])
+
+
+def test_attempts_of_which_nothing_began_are_not_counted(running: Bench) -> None:
+    lose(running)
+    running.pass_time(60)
+    lose(running, handle=SECOND)  # before it joined
+    running.pass_time(4)
+    assert attempts(running) == [1, 2, 3]
+    for number in (3, 4):
+        running.engine.join("exp_1", 0, Join(number, "c" * 32, host="n9"))
+        running.report(RunStatus.RUNNING, attempt=number)
+        lose(running, handle=JobHandle("exp_1", number))
+        running.pass_time(60)
+
+    run = running.run()
+    assert (run.status, attempts(running)) == (RunStatus.FAILED, [1, 2, 3, 4])
+    assert [one.code for one in run.attempts] == ["NodeLost", "NeverStarted", "NodeLost"]
+    assert run.error is not None and "attempt 3 of 3, besides 1" in run.error["message"]
+
+
 def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_starts_with_its_end(
     running: Bench,
 ) -> None:

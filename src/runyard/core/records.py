@@ -61,7 +61,7 @@ class Attempt:
     number: int
     given_up_at: datetime
     ended_at: Optional[datetime] = None
-    code: str = ""  # NodeLost, Preempted
+    code: str = ""  # NodeLost, Preempted, NeverStarted
     why: str = ""
     host: str = ""  # where it ran
 

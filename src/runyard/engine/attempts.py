@@ -1,4 +1,5 @@
 """A run whose machine was lost is started again, where its user allowed it; never while the old attempt may live.
+One that was sent to a machine which was dead already, so that nothing of it began, is started again anyhow.
 
 The attempt is given up first, in the store: from then on every answer to its supervisors tells them to stop. The next
 one starts when they have reported their end, or when the engine says that it is gone and a lease and a margin have
@@ -16,7 +17,7 @@ from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.job import Job, Stage
-from runyard.engine.losses import RETRIED
+from runyard.engine.losses import NEVER_STARTED, RETRIED, counted, in_vain
 from runyard.engine.needs import waiting_job
 from runyard.engine.run_events import list_joins
 from runyard.engine.streams import close_streams, stream_key
@@ -25,12 +26,13 @@ from runyard.engine.yard import Yard, is_launched
 logger = logging.getLogger(__name__)
 
 MARGIN_S = 10.0
+MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another trouble
 
 
-def may_follow(run: Run, code: str) -> bool:
+def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
     """Whether another attempt may take the place of one that ended like this."""
-    is_allowed = is_launched(run) and run.attempt < run.spec.max_attempts and code in RETRIED
-    return is_allowed and run.desired is None and not run.is_fenced
+    is_left = counted(run) < run.spec.max_attempts if has_begun else in_vain(run) < MOST_IN_VAIN
+    return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
 
 
 def hosts_of(yard: Yard, run: Run) -> list[str]:
@@ -41,9 +43,10 @@ def hosts_of(yard: Yard, run: Run) -> list[str]:
     return [str(join["host"]) for _, join in joins if join.get("host")]
 
 
-def give_up(yard: Yard, run: Run, error: Mapping[str, Any]) -> Run:
+def give_up(yard: Yard, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
     """Give the present attempt up; the caller holds the run's lock. What lives of it stops with its next word."""
-    code, why = str(error.get("code") or ""), " ".join(str(error.get("message") or "").split())
+    why = " ".join(str(error.get("message") or "").split())
+    code = str(error.get("code") or "") if has_begun else NEVER_STARTED
     fenced = yard.store.fence_attempt(run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(yard, run)))
     logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
     yard.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")

@@ -13,6 +13,7 @@ from runyard.engine.texts import storable
 from runyard.engine.yard import BEFORE_START
 
 NODE_LOST, PREEMPTED = "NodeLost", "Preempted"
+NEVER_STARTED = "NeverStarted"  # the code of an attempt of which nothing began; its run's error says why
 RETRIED = frozenset({NODE_LOST, PREEMPTED})  # codes after which a run's next attempt may follow
 _CODES = {
     Cause.PREEMPTED: PREEMPTED,
@@ -47,9 +48,23 @@ def loss_of(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> Loss:
         lines.append(f"It ran on {', '.join(f'`{host}`' for host in hosts)}.")
         details["nodes"] = list(hosts)
     if run.attempt > 1:
-        lines.append(f"This was attempt {run.attempt} of {run.spec.max_attempts}.")
+        lines.append(f"This was attempt {counted(run)} of {run.spec.max_attempts}{_in_vain(run)}.")
     error = {"code": _CODES.get(report.cause, NODE_LOST), "message": "\n".join(filter(None, lines)), "details": details}
     return Loss(RunStatus.CANCELED if report.cause in _CANCELED else RunStatus.FAILED, error)
+
+
+def counted(run: Run) -> int:
+    """Return which attempt this is of those that its user allowed."""
+    return run.attempt - in_vain(run)
+
+
+def in_vain(run: Run) -> int:
+    """Return how many attempts were given up before anything of them began."""
+    return sum(one.code == NEVER_STARTED for one in run.attempts)
+
+
+def _in_vain(run: Run) -> str:
+    return f", besides {in_vain(run)} of which nothing began" if in_vain(run) else ""
 
 
 def _what(run: Run, cause: Cause) -> str:

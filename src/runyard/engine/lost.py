@@ -22,6 +22,7 @@ from runyard.engine.yard import Yard, handle_of
 logger = logging.getLogger(__name__)
 
 KILLED_S = 10.0  # two heartbeats: an engine that saw or made the end of a job has no process of it any more
+MACHINE_GONE = (Cause.NODE_LOST, Cause.PREEMPTED)
 # How long a supervisor elsewhere must be silent before what its engine says is believed.
 QUIET_S = {
     Cause.NODE_LOST: LEASE_S + MARGIN_S,
@@ -44,10 +45,11 @@ def lose(yard: Yard, job: Job, report: JobReport, now: float) -> None:
                 go_on(yard, run)
             return
         loss = loss_of(run, report, hosts_of(yard, run))
+        has_begun = yard.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(yard, job)
         if not _is_believed(yard, run, job, report.cause, now):
             _prepare_for(yard, run, job, report.cause, loss)
-        elif may_follow(run, loss.code):
-            _follow(yard, give_up(yard, run, loss.error), job, now)
+        elif may_follow(run, loss.code, has_begun=has_begun):
+            _follow(yard, give_up(yard, run, loss.error, has_begun=has_begun), job, now)
         else:
             _end(yard, run, loss)
 
@@ -62,7 +64,7 @@ def _is_believed(yard: Yard, run: Run, job: Job, cause: Cause, now: float) -> bo
 
 def _prepare_for(yard: Yard, run: Run, job: Job, cause: Cause, loss: Loss) -> None:
     """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
-    if not (job.engine_gone or cause in (Cause.NODE_LOST, Cause.PREEMPTED)):
+    if not (job.engine_gone or cause in MACHINE_GONE):
         return
     if may_follow(run, loss.code):
         give_up(yard, run, loss.error)
