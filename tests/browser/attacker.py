@@ -12,7 +12,7 @@ from typing import Any
 ATTACK = """
 window.seen = [];
 const note = (how, what) => window.seen.push(`${how}: ${what}`);
-const within = (promise) => Promise.race([promise, new Promise((done) => setTimeout(done, 4000))]);
+const within = (promise) => Promise.race([promise, new Promise((done) => setTimeout(done, window.patienceMs ?? 4000))]);
 
 async function attack(target, reads, posts) {
   const tries = [];

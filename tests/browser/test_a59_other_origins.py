@@ -111,6 +111,7 @@ def rebound(browser: Browser, link: str, origin: str, reads: list[str]) -> list[
         context.new_page().goto(link)
         page = context.new_page()
         page.goto(f"{origin}/attack")
+        page.evaluate("window.patienceMs = 15000")  # every answer is wanted
         page.evaluate("([target, reads, posts]) => attack(target, reads, posts)", [origin, reads, POSTS])
         return list(page.evaluate("window.seen"))
     finally:

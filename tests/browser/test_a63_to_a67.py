@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from runyard.server import auth
 from tests.browser.attacker import Site, attacking
 from tests.browser.studio import Studio
+from tests.browser.waiting import expect_soon
 from tests.server.guarded import serving
 from tests.server.test_auth_browser import AWAY
 
@@ -77,7 +78,7 @@ def test_a63_nothing_of_a_request_comes_back_as_markup(
 
     site.pages["/echo"] = ("text/html", f"<!doctype html><p>Nothing is at {RUN}")
     page.goto(site.address("127.0.0.1", f"/echo?{CODED}"))
-    page.wait_for_timeout(100)
+    expect_soon(page, lambda: bool(hits), True)
     context.close()
     assert hits and set(hits) == {"ran"}
 

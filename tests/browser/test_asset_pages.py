@@ -161,15 +161,15 @@ def test_a_queue_moves_while_it_is_shown(filled: Studio, page: Page) -> None:
     page.goto("/compute")
     expect(page.get_by_role("row", name="local")).to_contain_text("machine")
     row = page.get_by_role("row", name="pool")
-    expect(row.get_by_role("cell").nth(2)).to_have_text("1 of 1 busy")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("1 of 1 busy", timeout=60_000)
     row.get_by_role("link").click()
 
     queue, running, nodes = (
         page.get_by_role("region", name=name, exact=True) for name in ("Queue", "Running", "Nodes")
     )
-    expect(queue.get_by_role("link")).to_have_text(second.id)
+    expect(queue.get_by_role("link")).to_have_text(second.id, timeout=60_000)
     expect(queue.locator("tbody td").last).to_contain_text("node")
-    expect(running.get_by_role("link")).to_have_text(first.id)
+    expect(running.get_by_role("link")).to_have_text(first.id, timeout=60_000)
     expect(nodes.get_by_role("link")).to_have_text(first.id)
 
     gates[0].touch()

@@ -265,3 +265,22 @@ def test_it_is_usable_on_a_narrow_screen(run: Run, new_page: NewPage) -> None:
     page.goto(f"/runs/{run.id}?tab=files&file=outputs/notes.txt")
     expect(page.locator(".source-text").first).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_a_log_that_was_empty_when_it_was_opened_is_shown_as_it_fills(studio: Studio, page: Page) -> None:
+    gate = studio.project / "gate"
+    run = studio.submit(
+        """
+        import os, sys, time
+        while not os.path.exists(sys.argv[1]):
+            time.sleep(0.05)
+        print("first words", flush=True)
+        """,
+        str(gate),
+    )
+    page.goto(f"/runs/{run.id}?tab=files&file=user_logs/std_log.txt")
+    expect(page.get_by_text("This file is empty.")).to_be_visible(timeout=60_000)
+    gate.touch()
+
+    expect(page.locator(".source")).to_contain_text("first words", timeout=60_000)
+    run.wait_for_completion()

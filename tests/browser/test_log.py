@@ -159,13 +159,8 @@ WATCHER = """() => {
 def test_m125_a_log_goes_on_over_a_killed_server_without_a_gap_or_a_line_twice(
     studio: Studio, page: Page, watch: Watch
 ) -> None:
-    for words in (
-        "ERR_CONNECTION_REFUSED",
-        "ERR_EMPTY_RESPONSE",
-        "ERR_INCOMPLETE_CHUNKED_ENCODING",
-        "ERR_CONNECTION_RESET",
-    ):
-        watch.allow(words)
+    watch.allow("Failed to load resource")  # while it is away
+    watch.allow("ERR_INCOMPLETE_CHUNKED_ENCODING")
     flags = [studio.home / "while-it-is-down", studio.home / "when-it-is-back"]
     script = f"""
         import os, sys, time
@@ -224,6 +219,7 @@ def test_who_scrolled_up_stays_there_while_the_log_grows(studio: Studio, page: P
     expect(row(page, 1000)).to_be_in_viewport()
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("size", [1 << 30])
 def test_a_log_of_1_gb_stays_fast(studio: Studio, page: Page, size: int) -> None:
     line = "{:09d} 2026-11-15 18:00:00,123 INFO trainer: epoch 3 loss=0.123456 lr=0.0003 it/s=12.3 gpu=97%\n"

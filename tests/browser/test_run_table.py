@@ -190,14 +190,21 @@ def test_many_runs_are_tagged_archived_and_deleted_with_an_undo(many: Studio, pa
     page.get_by_role("dialog").get_by_role("button", name="Tag").click()
     expect(page.get_by_text("3 runs tagged.")).to_be_visible()
     assert ids(many, tag="keep=for good") == first[1:4]
-    for act, done in (("Archive", "3 runs archived."), ("Delete", "3 runs deleted.")):
+    for act, done, undone in (
+        ("Archive", "3 runs archived.", "3 runs back from the archive."),
+        ("Delete", "3 runs deleted.", "3 runs restored."),
+    ):
         choose()
         bar.get_by_role("button", name=act).click()
         expect(page.get_by_text(done)).to_be_visible()
         expect(page.get_by_role("link", name=first[2])).to_have_count(0)
         assert asked(many, "table", experiment="experiment-5")["total"] == total - 3
-        page.get_by_role("status").get_by_role("button", name="Undo").last.click()
+        box_of(page, first[0]).click()
+        page.locator(".note", has_text=done).get_by_role("button", name="Undo").click()
+        expect(page.get_by_text(undone)).to_be_visible()
         expect(page.get_by_role("link", name=first[2])).to_be_visible()
+        expect(bar).to_contain_text("1 selected")  # meanwhile: no business of the Undo
+        bar.get_by_role("button", name="Select nothing").click()
         assert ids(many, experiment="experiment-5", limit=5) == first
     choose()
     bar.get_by_role("button", name="Compare").click()

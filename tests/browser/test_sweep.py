@@ -21,6 +21,8 @@ from runyard.core.sweeps import SWEEP_TYPE, SweepSpec
 from tests.browser.studio import Studio
 from tests.browser.waiting import expect_soon
 
+pytestmark = pytest.mark.timeout(400)  # the first test waits for a whole sweep
+
 # The third is stopped by the policy, the fourth crashes.
 SCRIPT = """
     import os, sys, time

@@ -17,6 +17,9 @@ PAUSE_MS = 20
 def expect_soon(page: Page, read: Callable[[], T], wanted: T) -> None:
     """As `assert read() == wanted`, for what `expect` has no words for."""
     deadline = time.monotonic() + PATIENCE_S
-    while read() != wanted and time.monotonic() < deadline:
+    while True:
+        found = read()
+        if found == wanted or time.monotonic() > deadline:
+            break
         page.wait_for_timeout(PAUSE_MS)  # no other pause lets Playwright hear of a new address
-    assert read() == wanted
+    assert found == wanted

@@ -65,7 +65,7 @@ class Ground:
         argv: Sequence[str],
         *,
         env: Mapping[str, str] | None = None,
-        timeout_s: float = 60.0,
+        timeout_s: float = 200.0,
         check: bool = True,
         cwd: str = "/",
         **options: Any,

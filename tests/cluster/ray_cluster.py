@@ -100,6 +100,7 @@ class RayCluster:
         os.kill(pid, signal.SIGKILL)
         yield
         self._ground.start(HEAD, argv, env=dict(line.split("=", 1) for line in lines))
+        wait_for(lambda: self.ask(LIVING_NODES), timeout_s=120)
 
     def raylets(self) -> dict[str, int]:
         """Return the raylet's process on each node that has one."""
@@ -123,11 +124,14 @@ class RayCluster:
         wait_for(lambda: self.ask(LIVING_NODES) == str(1 + len(WORKERS)), timeout_s=90)
 
     def ask(self, code: str) -> str:
-        """Run lines of Python on the head's machine, connected to the cluster, and return the last line they print."""
+        """Run lines of Python on the head's machine, connected to the cluster, and return the last line they print.
+
+        It is empty where the cluster does not answer.
+        """
         program = (
             f"import ray\nray.init('auto', namespace='runyard', log_to_driver=False, logging_level='ERROR')\n{code}"
         )
-        printed = self._ground.run(HEAD, [self.python, "-c", program], env=self.env).stdout
+        printed = self._ground.run(HEAD, [self.python, "-c", program], env=self.env, check=False).stdout
         return printed.rstrip("\n").rpartition("\n")[2]  # Ray's own words may stand before
 
     def has_ready_workers(self, nodes: Iterable[str]) -> bool:

@@ -76,7 +76,7 @@ class SlurmCluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
-        wait_for(lambda: set(self.states().values()) == {"idle"}, timeout_s=30)
+        wait_for(lambda: set(self.states().values()) == {"idle"}, timeout_s=90)
         self._write_commands()
 
     @property
@@ -85,13 +85,14 @@ class SlurmCluster:
         return self.folder / "bin"
 
     def start_controller(self) -> None:
-        self._running.append(self._ground.start(CONTROLLER, ["slurmctld", "-D"]))
-        wait_for(self.can_ask, timeout_s=30)
+        self._controller = self._ground.start(CONTROLLER, ["slurmctld", "-D"])
+        self._running.append(self._controller)
+        wait_for(self.can_ask, timeout_s=90)
 
     def stop_controller(self) -> None:
         """It writes its state: killed, it may forget what happened within the last five seconds."""
-        os.kill(int((self.folder / "slurmctld.pid").read_text()), signal.SIGTERM)
-        wait_for(lambda: not self.can_ask(), timeout_s=30)
+        self._controller.terminate()
+        self._controller.wait(90)
 
     def kill_daemon(self, node: str) -> None:
         """Kill slurmd alone: what it had started lives on."""
@@ -113,7 +114,7 @@ class SlurmCluster:
 
     def end_all_jobs(self) -> None:
         self.tell("scancel", "--user=root")
-        wait_for(lambda: not self.tell("squeue", "-h").strip(), timeout_s=30)
+        wait_for(lambda: not self.tell("squeue", "-h").strip(), timeout_s=90)
 
     def stop(self) -> None:
         self.tell("scancel", "--user=root", check=False)
@@ -141,7 +142,7 @@ class SlurmCluster:
         places = [f"--{name}={self.folder}/munge/{name}" for name in ("pid-file", "log-file", "seed-file")]
         words = ["munged", "--foreground", "--force", f"--key-file={key}", f"--socket={self.folder}/munge.socket"]
         self._running.append(self._ground.start(CONTROLLER, [*words, *places]))
-        wait_for((self.folder / "munge.socket").exists, timeout_s=10)
+        wait_for((self.folder / "munge.socket").exists, timeout_s=60)
 
 
 def install() -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.cluster.ground import Ground
 from tests.supervisor.supervised import wait_for
 
-pytestmark = [pytest.mark.external, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
 CRASH = """
 import os, signal, sys, time

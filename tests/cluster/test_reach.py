@@ -16,7 +16,7 @@ from tests.cluster.team import PORT, Team
 from tests.conftest import belongs_to, end_processes, stop_server
 from tests.server.private import listening_addresses
 
-pytestmark = [pytest.mark.external, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
 SOURCE = str(Path(__file__).parent.parent.parent / "src")
 CONNECT = "import socket, sys\ntry:\n    socket.create_connection((sys.argv[1], int(sys.argv[2])), 5)\n"

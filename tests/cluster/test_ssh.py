@@ -80,7 +80,7 @@ def test_a_machine_that_goes_away_and_comes_back_without_its_supervisor_is_adopt
         os.kill(pid, signal.SIGKILL)
     stop.touch()
     wait_for(lambda: not scenarios.processes_of(run), what="the program ended while nobody looked")
-    assert run.get_status() == "Running"
+    assert run.get_status() in ("Running", "NotResponding")
     ground.mend(node)
 
     assert scenarios.finish(run)["status"] == "Completed", scenarios.tell(run)

@@ -22,7 +22,7 @@ from tests.cluster.sshd import Sshd, make_key
 from tests.conftest import end_processes, read_proc
 from tests.supervisor.supervised import wait_for
 
-pytestmark = [pytest.mark.external, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

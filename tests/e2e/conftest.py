@@ -57,7 +57,7 @@ def submit(experiment: Experiment, project: Path) -> Submit:
     return go
 
 
-def wait_for(condition: Callable[[], Any], *, timeout_s: float = 30.0, what: str = "") -> Any:
+def wait_for(condition: Callable[[], Any], *, timeout_s: float = 60.0, what: str = "") -> Any:
     """Return the first true value of `condition`; fail with `what` when the time is up."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

@@ -13,7 +13,7 @@ import pytest
 from runyard.core.specs import EnvironmentSpec
 from tests.environments.wheels import uv_builder
 
-pytestmark = pytest.mark.external
+pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 
 
 def test_scikit_learn_is_built_and_its_lock_satisfies_pip(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def start_gang(site: Site, script: str, distribution: DistributionSpec, **option
     return [job.start() for job in prepare_gang(site, script, distribution, **options)]
 
 
-def wait_all(jobs: list[Job], *, timeout_s: float = 30.0) -> Any:
+def wait_all(jobs: list[Job], *, timeout_s: float = 60.0) -> Any:
     """Wait until the run has ended and every supervisor has left."""
     run = jobs[0].wait(timeout_s=timeout_s)
     for job in jobs:

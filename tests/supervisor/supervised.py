@@ -22,7 +22,7 @@ from runyard.testing.fake_server import FakeRun, FakeServer
 T = TypeVar("T")
 
 
-def wait_for(what: Callable[[], T], *, timeout_s: float = 30.0) -> T:
+def wait_for(what: Callable[[], T], *, timeout_s: float = 60.0) -> T:
     """Return the first true answer of `what`."""
     deadline = time.monotonic() + timeout_s
     while True:
@@ -60,7 +60,7 @@ class Job:
         self.process = subprocess.Popen(command, env=self.site.variables, stdin=subprocess.DEVNULL)
         return self
 
-    def wait(self, *, timeout_s: float = 30.0) -> FakeRun:
+    def wait(self, *, timeout_s: float = 60.0) -> FakeRun:
         """Wait until the server knows the end and the reaper has left."""
         wait_for(lambda: self.run.is_over, timeout_s=timeout_s)
         if self.process is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ import pytest
 
 from runyard.launchers.base import BY_MPIRUN, MPIRUN
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import read_process
+from runyard.supervisor.proc import oom_kills, read_process
 from runyard.supervisor.ranks import Ranks
+from tests.supervisor.supervised import wait_for
 
 
 @pytest.fixture
@@ -102,3 +104,28 @@ def test_a_rank_that_went_with_its_shim_has_an_unknown_end(ranks: Ranks, tmp_pat
 
     assert ranks.look()
     assert ranks.state()["exits"][0]["unknown"] is True
+
+
+@pytest.mark.parametrize(("by_us", "is_oom"), [(False, True), (True, False)])
+def test_a_kill_of_ours_is_not_taken_for_the_kernels_while_another_job_runs_out_of_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_us: bool, is_oom: bool
+) -> None:
+    folder = RunFolder(str(tmp_path))
+    folder.make_subfolders()
+    argv = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)"]
+    process = {"rank": 0, "argv": argv, "variables": {}, "cwd": "/", "log": "x"}
+    folder.write("launch.json", {"processes": [process], "umask": 0o022, "cgroup": ""})
+    ranks = Ranks(folder)
+    ranks.launch()
+    pid = ranks.state()["ranks"][0]["pid"]
+    wait_for(lambda: os.getpgid(pid) == pid)
+    killed = oom_kills()
+    monkeypatch.setattr("runyard.supervisor.ranks.oom_kills", lambda: killed + 1)  # the machine's count, elsewhere
+    if by_us:
+        ranks.signal(signal.SIGKILL, [])
+    else:
+        os.kill(pid, signal.SIGKILL)
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+    assert ended is not None and ranks.collect(pid, ended.si_code, ended.si_status)
+    assert [(one["signal"], one["oom"]) for one in ranks.state()["exits"]] == [(signal.SIGKILL, is_oom)]

@@ -13,6 +13,8 @@ export interface Reading<T> {
 /** Read when the component appears and when `deps` change. An answer that came too late is dropped. */
 export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): Reading<T> {
   const [state, setState] = useState<{ value?: T; error?: ApiError; isLoading: boolean }>({ isLoading: true });
+  const latest = useRef(read);
+  latest.current = read;
   const current = useRef<{ abort: AbortController; isBusy: boolean; isDue: boolean }>(undefined);
 
   const start = useCallback(() => {
@@ -24,7 +26,7 @@ export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: r
       setState((old) => ({ ...(next.error ? { value: old.value } : {}), ...next, isLoading: false }) as typeof old);
       if (mine.isDue) start();
     };
-    read(mine.abort.signal).then(
+    latest.current(mine.abort.signal).then(
       (value) => finish({ value }),
       (error: unknown) => finish({ error: asApiError(error) }),
     );

@@ -70,7 +70,10 @@ def _on_this_node(
 
 def _write(settings: Settings, job: JobSpec, snapshot: bytes) -> RunFolder:
     path = node_folder(settings, job.run_id, job.attempt, job.node_rank)
-    os.makedirs(path, 0o700, exist_ok=True)
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+    except FileNotFoundError:  # the attempt before has just removed the folder above, empty by then
+        os.makedirs(path, 0o700, exist_ok=True)
     folder = RunFolder(path)
     if snapshot:
         folder.write_bytes(SNAPSHOT, snapshot)

@@ -32,6 +32,7 @@ class Ranks:
         self._group_name = ""
         self.group: Optional[Group] = None
         self.launched = False
+        self.is_killing = False  # from now on KILL is ours
 
     def state(self) -> Dict[str, Any]:
         ranks = [self._started[rank] for rank in sorted(self._started)]
@@ -127,6 +128,7 @@ class Ranks:
         passes every signal on, and complains in the program's log about one that comes after the end.
         """
         self.look()
+        self.is_killing = self.is_killing or number == signal.SIGKILL
         orphaned = set()
         starts_ranks = any(rank >= 0 for rank in self._started)
         is_stopped = any(entry.state in "tT" for entry in left)
@@ -207,7 +209,12 @@ class Ranks:
         return True
 
     def _was_oom(self) -> bool:
-        """Whether the kernel killed somebody for memory; each of its kills is told of once."""
+        """Whether the kernel killed somebody for memory; each of its kills is told of once.
+
+        It counts for the whole machine: another job's kill must not be taken for the reason of our own.
+        """
+        if self.is_killing:
+            return False
         counted = max(self.group.oom_kills() if self.group else 0, oom_kills() - self._oom_kills)
         if counted <= self._oom_told:
             return False

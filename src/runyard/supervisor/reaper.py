@@ -176,6 +176,7 @@ class Reaper:
         elif what == "signal":
             self._ranks.signal(int(order["signal"]), self._find_left())
         elif what == "kill":
+            self._ranks.is_killing = True
             grace_s = float(order.get("grace_s", 0))
             self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=grace_s)
         elif what == "aside":

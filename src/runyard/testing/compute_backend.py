@@ -135,7 +135,7 @@ def state_of(bench: ComputeBench, handle: JobHandle) -> JobState:
     return bench.backend.poll([handle])[handle].state
 
 
-def _until(what: Callable[[], bool], *, timeout_s: float = 30.0) -> None:
+def _until(what: Callable[[], bool], *, timeout_s: float = 90.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not what():
         assert time.monotonic() < deadline, f"not within {timeout_s:g} s: {what}"

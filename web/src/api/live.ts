@@ -6,7 +6,7 @@
 // The stream is open only while the tab is seen: a browser keeps six connections to a server, and ten tabs in the
 // background would take them all.
 import { signal } from '@preact/signals';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { address, API } from './http';
 
 export type What = 'status' | 'metrics' | 'log' | 'files' | 'tags';
@@ -36,30 +36,26 @@ export const watchWorkspace = (workspace: string, listener: () => void): (() => 
 
 /** While the component is shown, call `act` when one of `wants` changed of one of the runs; at most every `everyMs`. */
 export function useWatch(runIds: readonly string[], wants: readonly What[], act: () => void, everyMs = 0): void {
-  const latest = useRef(act);
-  latest.current = act;
+  const calm = useCalm(act, everyMs);
   useLayoutEffect(() => {
-    const calm = calmly(() => latest.current(), everyMs);
     const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && calm.call()));
-    return () => {
-      stops.forEach((stop) => stop());
-      calm.stop();
-    };
-  }, [runIds.join('\n'), wants.join(), everyMs]);
+    return () => stops.forEach((stop) => stop());
+  }, [runIds.join('\n'), wants.join(), calm]);
 }
 
 /** The same for all runs of a workspace. */
 export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 0): void {
+  const calm = useCalm(act, everyMs);
+  useLayoutEffect(() => watchWorkspace(workspace, calm.call), [workspace, calm]);
+}
+
+/** `calmly`, for a component's newest `act`: a call that is due outlives a change of what is watched. */
+function useCalm(act: () => void, everyMs: number): ReturnType<typeof calmly> {
   const latest = useRef(act);
   latest.current = act;
-  useLayoutEffect(() => {
-    const calm = calmly(() => latest.current(), everyMs);
-    const stop = watchWorkspace(workspace, calm.call);
-    return () => {
-      stop();
-      calm.stop();
-    };
-  }, [workspace, everyMs]);
+  const calm = useMemo(() => calmly(() => latest.current(), everyMs), [everyMs]);
+  useLayoutEffect(() => () => calm.stop(), [calm]);
+  return calm;
 }
 
 /** Call at once, then at most every `everyMs`; the last call is never lost. */

@@ -16,12 +16,12 @@ const DONE: Record<Action, string> = { tag: 'tagged', untag: 'untagged', cancel:
 const UNDO: Partial<Record<Action, Action>> = { archive: 'unarchive', unarchive: 'archive', delete: 'restore' };
 
 /** Do it to all, and say how it went; what can be undone has an Undo. */
-async function change(ids: readonly string[], action: Action, more: Record<string, unknown>, then: () => void): Promise<void> {
+async function change(ids: readonly string[], action: Action, more: Record<string, unknown>, { then, undone }: { then: () => void; undone: () => void }): Promise<void> {
   await attempt(async () => {
     const { done, failed } = await sendJson<Outcome>('POST', '/runs/bulk', { ids, action, ...more });
     const undo = UNDO[action];
     if (done.length) {
-      note(`${plural(done.length, 'run')} ${DONE[action]}.`, undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, then) } } : {});
+      note(`${plural(done.length, 'run')} ${DONE[action]}.`, undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, { then: undone, undone }) } } : {});
     }
     const first = failed[0];
     if (first) {
@@ -32,8 +32,8 @@ async function change(ids: readonly string[], action: Action, more: Record<strin
   });
 }
 
-export function SelectionBar({ ids, view, onDone, onClear }: { ids: readonly string[]; view: string; onDone: () => void; onClear: () => void }) {
-  const act = (action: Action, more: Record<string, unknown> = {}): void => void change(ids, action, more, onDone);
+export function SelectionBar({ ids, view, onDone, onUndone, onClear }: { ids: readonly string[]; view: string; onDone: () => void; onUndone: () => void; onClear: () => void }) {
+  const act = (action: Action, more: Record<string, unknown> = {}): void => void change(ids, action, more, { then: onDone, undone: onUndone });
   const tag = async (): Promise<void> => {
     const text = await ask({ title: `Tag ${plural(ids.length, 'run')}`, label: 'Tag', input: { label: 'A tag, or key=value', placeholder: 'team=vision' } });
     const [key = '', ...value] = (text ?? '').split('=');

@@ -12,14 +12,19 @@ export function FilterBox({ filter, known, error, onApply }: { filter: string; k
   useLayoutEffect(() => setText(filter), [filter]);
   useKeys({ '/': () => input.current?.focus() });
 
-  const look = (): void => {
+  const look = (): Suggestions | undefined => {
     const box = input.current;
-    if (!box) return;
-    setFound(suggest(box.value, box.selectionStart ?? box.value.length, known));
+    if (!box) return undefined;
+    const next = suggest(box.value, box.selectionStart ?? box.value.length, known);
+    setFound(next);
     setChosen(-1);
+    return next;
   };
   useLayoutEffect(() => {
-    if (input.current?.value && document.activeElement === input.current) look();
+    if (!input.current?.value || document.activeElement !== input.current) return;
+    const kept = found?.choices[chosen]?.text;
+    const next = look();
+    if (kept !== undefined) setChosen(next?.choices.findIndex((choice) => choice.text === kept) ?? -1);
   }, [known.columns]);
   const close = (): void => setFound(undefined);
   const take = (at: number): void => {
@@ -43,7 +48,7 @@ export function FilterBox({ filter, known, error, onApply }: { filter: string; k
     else if (event.key === 'Tab' && found && chosen >= 0) take(chosen);
     else if (event.key === 'ArrowDown' && choices) setChosen((chosen + 1) % choices);
     else if (event.key === 'ArrowUp' && choices) setChosen((chosen <= 0 ? choices : chosen) - 1);
-    else if (event.key === 'ArrowDown') return look();
+    else if (event.key === 'ArrowDown') return void look();
     else if (event.key === 'Escape' && found) close();
     else if (event.key === 'Escape') input.current?.blur();
     else return;

@@ -51,6 +51,8 @@ export default function Page() {
     model.refresh();
     if (view.group) groups.again();
   };
+  const latest = useRef(again); // a note's Undo may be clicked when the table is another
+  latest.current = again;
   useWorkspaceWatch(here, again, 2000);
   useKeys({ Escape: () => document.querySelector('.popover-panel') || select(new Set()) });
 
@@ -151,8 +153,9 @@ export default function Page() {
           onClear={() => select(new Set())}
           onDone={() => {
             select(new Set());
-            again();
+            latest.current();
           }}
+          onUndone={() => latest.current()} // not what was selected meanwhile
         />
       )}
     </div>

@@ -28,7 +28,11 @@ export default function Tab({ run }: TabProps) {
   const groups = useMemo(() => groupsOf(files.value ?? [], run), [files.value, run.error]);
   const isEmpty = !groups.length;
   useWatch(isEmpty ? [run.id] : [], ['log'], files.again, 1000); // the first log
-  const name = query.value.get('file') ?? firstLog(groups, run);
+  // Who reads a log of the program keeps it, whatever other logs come and whichever rank fails.
+  const shown = useRef<string | undefined>(undefined);
+  const isKept = groups.some((group) => group.title === 'Program' && group.files.some((file) => file.name === shown.current && file.size > 0));
+  const name = query.value.get('file') ?? (isKept ? shown.current : firstLog(groups, run));
+  shown.current = name;
   if (!files.value) return files.error ? <Fault error={files.error} again={files.again} /> : <Loading what="Looking for logs" />;
   if (!name) return <NoLog run={run} />;
   return <Log key={name} run={run} name={name} groups={groups} />;

@@ -34,7 +34,7 @@ const BELOW = 48; // px for the line under the log
 export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, handle }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
-  const view = useRef({ top: 0, drawn: 0, isMoved: true, shape: '', expected: -1, height: 400, widest: 0, revealed: 0 }).current;
+  const view = useRef({ top: 0, drawn: 0, isMoved: true, shape: '', total: 0, expected: -1, height: 400, widest: 0, revealed: 0 }).current;
   const [, draw] = useReducer((count: number) => count + 1, 0);
   model.version.value; // drawn again when lines come
 
@@ -107,13 +107,15 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
     view.widest = widest;
     // The bar is moved only when we moved: drawn between a person's scroll and its event, it would take that back.
     const shape = `${wrap} ${view.height} ${isScaled(total) ? total : ''}`;
-    if (follows || view.isMoved || shape !== view.shape) {
+    const isTaken = follows && shape === view.shape && total >= view.total && box.scrollTop < view.expected - 1;
+    if (!isTaken && (follows || view.isMoved || shape !== view.shape)) {
       const wish = follows ? spaceOf(frame) - view.height : scrollOf(view.top, frame);
       if (Math.abs(box.scrollTop - wish) >= 1) box.scrollTop = wish;
       view.expected = box.scrollTop;
     }
     view.isMoved = false;
     view.shape = shape;
+    view.total = total;
     view.drawn = view.top;
     reveal(box);
     if (total) model.want(first - MARGIN, last + MARGIN);
