@@ -114,13 +114,11 @@ class RayCluster:
     def kill_raylet(self, node: str) -> None:
         os.kill(self.raylets()[node], signal.SIGKILL)
 
-    def restart_worker(self, node: str) -> None:
-        wait_for(lambda: not self._workers(node))
-        self.start_worker(node)
-        self.wait_for_nodes()
-
-    def wait_for_nodes(self) -> None:
-        """Until the cluster knows its machines: those that were killed, and those that were started."""
+    def restart_workers(self, *nodes: str) -> None:
+        """Start what was killed, and wait until the cluster has noticed both."""
+        for node in nodes:
+            wait_for(lambda node=node: not self._workers(node))
+            self.start_worker(node)
         wait_for(lambda: self.ask(LIVING_NODES) == str(1 + len(WORKERS)), timeout_s=90)
 
     def ask(self, code: str) -> str:
