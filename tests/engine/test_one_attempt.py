@@ -21,6 +21,8 @@ from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.leases import LEASE_S
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
+from runyard.engine.attempts import MOST_IN_VAIN
+from runyard.engine.losses import in_vain
 from runyard.engine.nodes import Join
 from runyard.supervisor.lease import ASK_S, GRACE_S
 from runyard.testing.fake_backend import FakeBackend
@@ -147,7 +149,9 @@ class Attempts(RuleBasedStateMachine):
             run = self.bench.store.find_run(run_id)
             if run is None:
                 continue
-            assert run.attempt <= self.wishes.get(run_id, limit), f"{run_id}: started after its cancel, or too often"
+            most = limit + in_vain(run)
+            assert run.attempt <= self.wishes.get(run_id, most), f"{run_id}: started after its cancel, or too often"
+            assert in_vain(run) <= (0 if run_id == "here" else MOST_IN_VAIN), f"{run_id}: never started, too often"
             submitted = {job.attempt for job in self.backend_of(run_id).jobs_of(run_id)}
             assert {one.number for one in run.attempts} <= submitted, f"{run_id}: given up before it was handed over"
             assert run.status is not RunStatus.CANCELED or run.desired == "cancel", f"{run_id}: nobody wanted that"
