@@ -284,8 +284,8 @@ def test_a_restarted_server_is_read_again_without_a_reload(
     studio: Studio, page: Page, everything: Run, watch: Watch
 ) -> None:
     """M125: the stream is cut, the server is away, and what happened meanwhile is there once."""
-    watch.allow("Failed to load resource")  # while it is away
     watch.allow("ERR_")
+    watch.allow("status of 503")  # of a server that is about to leave
     page.goto(f"/runs/{everything.id}?tab=metrics")
     expect(plot_of(page, "lr")).to_have_attribute("aria-label", re.compile("400 points"))
     with studio.store() as store:

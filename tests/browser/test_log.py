@@ -159,8 +159,15 @@ WATCHER = """() => {
 def test_m125_a_log_goes_on_over_a_killed_server_without_a_gap_or_a_line_twice(
     studio: Studio, page: Page, watch: Watch
 ) -> None:
-    watch.allow("Failed to load resource")  # while it is away
-    watch.allow("ERR_INCOMPLETE_CHUNKED_ENCODING")
+    for words in (
+        "ERR_CONNECTION_REFUSED",
+        "ERR_CONNECTION_CLOSED",
+        "ERR_EMPTY_RESPONSE",
+        "ERR_INCOMPLETE_CHUNKED_ENCODING",
+        "ERR_CONNECTION_RESET",
+        "status of 503",  # of a server that is about to leave
+    ):
+        watch.allow(words)
     flags = [studio.home / "while-it-is-down", studio.home / "when-it-is-back"]
     script = f"""
         import os, sys, time

@@ -48,7 +48,7 @@ def loss_of(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> Loss:
         lines.append(f"It ran on {', '.join(f'`{host}`' for host in hosts)}.")
         details["nodes"] = list(hosts)
     if run.attempt > 1:
-        lines.append(f"This was attempt {counted(run)} of {run.spec.max_attempts}{_in_vain(run)}.")
+        lines.append(f"This was attempt {counted(run)} of {run.spec.max_attempts}{_besides(run)}.")
     error = {"code": _CODES.get(report.cause, NODE_LOST), "message": "\n".join(filter(None, lines)), "details": details}
     return Loss(RunStatus.CANCELED if report.cause in _CANCELED else RunStatus.FAILED, error)
 
@@ -63,7 +63,7 @@ def in_vain(run: Run) -> int:
     return sum(one.code == NEVER_STARTED for one in run.attempts)
 
 
-def _in_vain(run: Run) -> str:
+def _besides(run: Run) -> str:
     return f", besides {in_vain(run)} of which nothing began" if in_vain(run) else ""
 
 
