@@ -3,6 +3,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 WORKERS ?= 4
+# CI puts scripts/ci_tests.py here, which writes down what failed.
+PYTEST = $(PY) -m pytest
 
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
@@ -27,15 +29,15 @@ demo: $(VENV)/ready-demo
 	@RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) examples/first_run/submit.py
 
 test: $(VENV)/ready-dev
-	$(PY) -m pytest -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal
 
 # Tests of clusters mostly wait, so those in browsers run beside them; what they say is shown at the end.
 test-external: $(VENV)/ready-dev
 	$(PY) scripts/build_studio.py --required
 	@failed=0; said=$$(mktemp); \
-	$(PY) -m pytest -m external --ignore tests/browser --ignore tests/cluster || failed=1; \
-	$(PY) -m pytest -m external tests/browser >"$$said" 2>&1 & browsers=$$!; \
-	$(PY) -m pytest -m external tests/cluster || failed=1; \
+	$(PYTEST) -m external --ignore tests/browser --ignore tests/cluster || failed=1; \
+	$(PYTEST) -m external tests/browser >"$$said" 2>&1 & browsers=$$!; \
+	$(PYTEST) -m external tests/cluster || failed=1; \
 	wait $$browsers || failed=1; cat "$$said"; rm "$$said"; \
 	exit $$failed
 
