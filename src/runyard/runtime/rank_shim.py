@@ -15,7 +15,7 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Mapping
+from typing import Any, Dict, List, Mapping, Set, Tuple
 
 LINGER_S = 30.0  # the supervisor ends the run long before
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -29,14 +29,14 @@ def main(arguments: List[str]) -> int:
     folder = os.path.abspath(arguments[1])
     rank = find_rank(os.environ)
     process = find_process(folder, rank)
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # until there is somebody to pass them on to
+    # Blocked for good and asked for with sigwait: a handler in Python would miss a signal that arrives just before the
+    # interpreter enters a waiting system call.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would never come
+    signal.pthread_sigmask(signal.SIG_BLOCK, [*_PASSED_ON, signal.SIGCHLD])
     pid = _start(process, folder, rank)
     _write(folder, f"starts/{rank}.json", _start_facts(rank, pid))
     _wake(folder)
-    _pass_signals_on(pid)
-    end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert end is not None  # only WNOHANG would not wait
-    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)  # there is nobody to pass them on to any more: see `_linger`
+    end, passed = _pass_signals_on(pid)
     facts = _exit_facts(folder, rank, end)
     # Before the zombie goes: if we are killed here, the reaper above inherits it and can still ask it.
     _write(folder, f"exits/{rank}.json", facts, durable=True)
@@ -44,7 +44,7 @@ def main(arguments: List[str]) -> int:
     facts["rusage"] = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss}
     _write(folder, f"exits/{rank}.json", facts)
     _wake(folder)
-    if status:
+    if status and signal.SIGTERM not in passed:
         _linger()
     return _end_alike(status)
 
@@ -108,25 +108,36 @@ def _leave_word(process: Dict[str, Any], folder: str, rank: int, error: OSError)
         pass
 
 
-def _pass_signals_on(pid: int) -> None:
-    """TERM goes on once: mpirun may say it several times, and a program that saves its work must not begin again."""
-    passed = set()
+def _pass_signals_on(pid: int) -> Tuple[os.waitid_result, Set[int]]:
+    """Pass signals on until the rank ends, each once; return its end and what was passed on.
 
-    def pass_on(number: int, _frame: Any) -> None:
-        if number not in passed:
-            passed.add(number)
-            try:
-                os.killpg(pid, number)
-            except OSError:
-                pass
+    mpirun may send TERM several times, and a program that saves its work must not begin again.
+    """
+    passed: Set[int] = set()
+    while True:
+        number = signal.sigwait([*_PASSED_ON, signal.SIGCHLD])
+        if number != signal.SIGCHLD:
+            if number not in passed:
+                passed.add(number)
+                _send(pid, number)
+            continue
+        end = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if end is not None:  # None: it was stopped, or goes on
+            return end, passed
 
-    for number in _PASSED_ON:
-        signal.signal(number, pass_on)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+def _send(pid: int, number: int) -> None:
+    for send in (os.killpg, os.kill):  # the second for a rank that does not lead its session yet: it waits for that
+        try:
+            return send(pid, number)
+        except ProcessLookupError:
+            continue
+        except OSError:
+            return
 
 
 def _linger() -> None:
-    """Wait until somebody ends us, or has tried to since the rank ended: signals are blocked since then."""
+    """Wait until somebody ends us, or has tried to since the rank ended."""
     signal.sigtimedwait([signal.SIGTERM], LINGER_S)
 
 
@@ -209,6 +220,7 @@ def _end_alike(status: int) -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # one core file is enough
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [number])
     os.kill(os.getpid(), number)
     return 128 + number
 
