@@ -229,7 +229,7 @@ def ship_answer(plain: Any) -> ShipAnswer:
 def run_wish(plain: Any) -> RunWish:
     status = plain.get("status")
     return RunWish(
-        desired=plain.get("desired"),
+        desired=plain["desired"],  # always there: an answer without it is not our server's, and nothing was reported
         desired_error=plain.get("desired_error"),
         attempt=int(plain.get("attempt") or 0),
         status=RunStatus(status) if status is not None else None,

@@ -22,7 +22,7 @@ class ServerCalls:
         found = []
         for _ in range(tries):
             before = time.time_ns()
-            there = int(self._transport.request("GET", "/server").json()["time_ns"])
+            there = read_answer(self._transport.request("GET", "/server"), lambda plain: int(plain["time_ns"]))
             after = time.time_ns()
             found.append(((after - before) / 1e9, (there - (before + after) / 2) / 1e9))
         answer_s, offset_s = min(found)
@@ -38,4 +38,5 @@ class ServerCalls:
 
     def signin_path(self, next: str = "/") -> str:
         """Return a one-time path that signs a browser in and then shows `next`."""
-        return str(self._transport.request("POST", "/signin-codes", json={"next": next}).json()["path"])
+        answer = self._transport.request("POST", "/signin-codes", json={"next": next})
+        return read_answer(answer, lambda plain: str(plain["path"]))
