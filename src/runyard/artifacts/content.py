@@ -98,10 +98,13 @@ class ContentStore:
         Raises:
             MissingContent: chunks are not stored; `details["missing"]` lists them.
         """
-        self.leases.hold(chunks)
-        places = self._index.find_chunks(list(dict.fromkeys(chunks)))
-        _need([name for name in chunks if name not in places])
-        return sum(places[name][3] for name in chunks)
+        return size_of(chunks, self.chunk_sizes(chunks))
+
+    def chunk_sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those chunks that are stored, and keep all of `ids` from being collected for a while."""
+        wanted = list(dict.fromkeys(ids))
+        self.leases.hold(wanted)
+        return {name: row[3] for name, row in self._index.find_chunks(wanted).items()}
 
     def put_trees(self, trees: Sequence[tuple[str, bytes]]) -> int:
         """Store tree objects, children first; all or none of them. Returns how many were new.
@@ -266,6 +269,16 @@ class ContentStore:
                     hint="Take the snapshot again.",
                 )
         return known
+
+
+def size_of(chunks: Sequence[str], sizes: Mapping[str, int]) -> int:
+    """Return the size of the file that `chunks` make up, from what `chunk_sizes` found.
+
+    Raises:
+        MissingContent: chunks are not stored; `details["missing"]` lists them.
+    """
+    _need([name for name in chunks if name not in sizes])
+    return sum(sizes[name] for name in chunks)
 
 
 def tree_key(name: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
+from runyard.core.errors import Conflict
 from runyard.core.records import RunFile
 from runyard.store.changes import checked_file
 from runyard.store.database import MAX_PARAMETERS, Session
@@ -19,6 +20,9 @@ _FILE = Statement(
 )
 _FILES = Statement(
     select(files.c.name, files.c.document).where(files.c.run_serial == bindparam("row")).order_by(files.c.name)
+)
+_SOME_FILES = select(files.c.name, files.c.document).where(
+    files.c.run_serial == bindparam("row"), files.c.name.in_(bindparam("names", expanding=True))
 )
 _PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
 _PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
@@ -48,6 +52,33 @@ class SqlFiles(SqlPart):
             return new
 
         return self._database.write(put)
+
+    def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
+        def put(session: Session) -> list[RunFile | Conflict]:
+            serial = get_serial(session, run_id)
+            names = [] if replace else [file.name for file in files]
+            taken = _find_files(session, serial, names)
+            results: list[RunFile | Conflict] = []
+            for file in files:
+                try:
+                    new = checked_file(run_id, taken.get(file.name), file, replace_it=replace, now=self._clock())
+                except Conflict as error:
+                    results.append(error)
+                    continue
+                taken[file.name] = new
+                results.append(new)
+            stored = [item for item in results if isinstance(item, RunFile)]
+            session.many(
+                _PUT_FILE,
+                [{"run_serial": serial, "name": clean(new.name), "document": document_of(new)} for new in stored],
+            )
+            return results
+
+        return self._database.write(put)
+
+    def find_files(self, run_id: str, names: Sequence[str]) -> dict[str, RunFile]:
+        with self._database.reading() as session:
+            return _find_files(session, get_serial(session, run_id), names)
 
     def find_file(self, run_id: str, name: str) -> RunFile | None:
         with self._database.reading() as session:
@@ -102,3 +133,14 @@ class SqlFiles(SqlPart):
 def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
     row = session.one(_FILE, row=serial, file_name=clean(name))
     return None if row is None else record_of(RunFile, row[0])
+
+
+def _find_files(session: Session, serial: int, names: Sequence[str]) -> dict[str, RunFile]:
+    by_key = {clean(name): name for name in names}
+    keys = list(by_key)
+    found: dict[str, RunFile] = {}
+    for at in range(0, len(keys), MAX_PARAMETERS):
+        batch = {"row": serial, "names": keys[at : at + MAX_PARAMETERS]}
+        for key, document in session.connection.execute(_SOME_FILES, batch):
+            found[by_key[key]] = record_of(RunFile, document)
+    return found
