@@ -554,6 +554,10 @@ class RunStore(ABC):
     def list_marks(self, run_id: str, attempt: int) -> list[Mark]: ...
 
     @abstractmethod
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        """Return how far one segment is stored; None when nothing of it is."""
+
+    @abstractmethod
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         """Name ids defined so far in a segment."""
 

@@ -47,7 +47,7 @@ from runyard.store.changes import (
     made_asset,
     moved,
     no_asset,
-    reported,
+    reported_by,
     shelved,
     updated,
     wished,
@@ -483,6 +483,11 @@ class MemoryStore(RunStore):
             marks = self._metrics[run_id].marks.get(attempt, {})
             return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
 
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        with self._lock:
+            self.get_run(run_id)
+            return self._metrics[run_id].marks.get(attempt, {}).get((writer, segment))
+
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         with self._lock:
             self.get_run(run_id)
@@ -492,11 +497,7 @@ class MemoryStore(RunStore):
         with self._lock:
             run = self.get_run(run_id)
             marks, accepted, warnings = self._metrics[run_id].ingest(attempt, parts)
-            for part in accepted:
-                run = reported(
-                    run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
-                )
-            self._runs[run_id] = reported(run, tags_set={}, tags_remove=(), properties_add={}, warnings=warnings)
+            self._runs[run_id] = reported_by(run, accepted, warnings)
             return marks
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
