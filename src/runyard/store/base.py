@@ -609,8 +609,12 @@ class RunStore(ABC):
     def find_file(self, run_id: str, name: str) -> RunFile | None: ...
 
     @abstractmethod
-    def list_files(self, run_id: str) -> list[RunFile]:
-        """Sorted by name."""
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
+        """Sorted by name. Without chunks, the places of stored content are left out: a large file names many."""
+
+    @abstractmethod
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        """Return how many bytes the files of a run have, or those of all runs of a user, deleted ones included."""
 
     @abstractmethod
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None: ...

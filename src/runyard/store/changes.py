@@ -279,6 +279,11 @@ def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: 
     return new if new.updated_at is not None else replace(new, updated_at=now)
 
 
+def without_chunks(file: RunFile) -> RunFile:
+    """Return a file without the places of its content; a log's stream stays named."""
+    return replace(file, chunks=[]) if file.kind == "blob" else file
+
+
 def _stamped(run: Run, status: RunStatus, now: datetime, *, error: Mapping[str, Any] | None, waits_for: str) -> Run:
     starts = status is RunStatus.RUNNING and run.started_at is None
     return replace(

@@ -50,6 +50,7 @@ from runyard.store.changes import (
     reported_by,
     shelved,
     updated,
+    without_chunks,
     wished,
 )
 from runyard.store.charts import Window, chart_of_series
@@ -547,10 +548,20 @@ class MemoryStore(RunStore):
             self.get_run(run_id)
             return self._files[run_id].get(name)
 
-    def list_files(self, run_id: str) -> list[RunFile]:
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
         with self._lock:
             self.get_run(run_id)
-            return [file for _, file in sorted(self._files[run_id].items())]
+            found = [file for _, file in sorted(self._files[run_id].items())]
+        return found if with_chunks else [without_chunks(file) for file in found]
+
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        with self._lock:
+            return sum(
+                file.size
+                for id, files in self._files.items()
+                if id == run_id or (submitted_by is not None and self._runs[id].submitted_by == submitted_by)
+                for file in files.values()
+            )
 
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
         self._snapshots.setdefault(snapshot_id, root)

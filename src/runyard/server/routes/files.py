@@ -51,7 +51,8 @@ def list_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
     call = call_of(request)
     run = call.readable_run(run_id)
-    return json_answer([_listed(call.services, run, file) for file in call.services.store.list_files(run_id)])
+    files = call.services.store.list_files(run_id, with_chunks=False)
+    return json_answer([_listed(call.services, run, file) for file in files])
 
 
 @router.post("", status_code=201)
@@ -137,5 +138,6 @@ def _put(call: Call, run_id: str, body: bytes) -> Response:
     if wanted.attempt not in (None, run.attempt) and not (wanted.attempt and is_writer(wanted.attempt)):
         raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {wanted.attempt}.")
     file = check_stored(call.services, wanted.file)
+    call.services.quotas.add(run, file)
     stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
     return json_answer(replace(stored, chunks=[]), status=201)
