@@ -49,10 +49,17 @@ class Bench:
     """
 
     def __init__(
-        self, home: Path, *, local_runs: int = 0, gpus: int = 0, gpu_devices: str = "", cluster: str = ""
+        self,
+        home: Path,
+        *,
+        local_runs: int = 0,
+        gpus: int = 0,
+        gpu_devices: str = "",
+        cluster: str = "",
+        database: str | Path = "memory:",
     ) -> None:
         self.clock = HandClock()
-        self.store = open_store("memory:")
+        self.store = open_store(database)
         self.artifacts = MemoryStore()
         self.backend = FakeBackend()
         self.cluster = FakeBackend()

@@ -27,7 +27,6 @@ from runyard.sdk.portal import portal_url, signin_url
 from runyard.sdk.server import connect
 from runyard.server.certificates import fingerprint_of, make_certificate
 from runyard.server.hosts import TeamNames
-from runyard.server.protocol import Lobby, TeamProtocol
 from runyard.server.team_port import open_team_port
 from tests.conftest import belongs_to, end_processes, stop_server
 from tests.server import private
@@ -112,17 +111,17 @@ def test_plain_http_gets_no_answer(team: Team) -> None:
         assert b"HTTP" not in sock.recv(4096)
 
 
-def test_who_does_not_shake_hands_cannot_take_all_files() -> None:
-    lobby = Lobby(most=2)
-    guests = [TeamProtocol.__new__(TeamProtocol) for _ in range(5)]
-    lobby.enter(guests[0])
-    lobby.enter(guests[1])
-    with pytest.raises(ConnectionRefusedError):
-        lobby.enter(guests[2])
-    lobby.leave(guests[0])
-    lobby.enter(guests[3])
-    guests[4].head_s = 0.0  # by now both were given up
-    lobby.enter(guests[4])
+def test_who_does_not_shake_hands_keeps_nobody_out(team: Team) -> None:
+    place = (HOST, int(team.address.port or 0))
+    silent = [socket.create_connection(place, 10) for _ in range(600)]
+    try:
+        statuses = [team.ask("GET", "/api/v1/server", team.bearer()).status for _ in range(12)]
+    finally:
+        for sock in silent:
+            sock.close()
+
+    assert statuses == [200] * 12
+    assert "The lobby of the team's port has 512 connections" in (team.home / "server/server.log").read_text()
 
 
 def test_a_page_of_the_server_is_https_and_signs_a_browser_in_over_tls_only(team: Team) -> None:

@@ -23,7 +23,9 @@ from runyard.server.growth import Growth
 from runyard.server.idle import Activity
 from runyard.server.line_index import LineIndexes
 from runyard.server.news import News
+from runyard.server.quotas import Quotas
 from runyard.server.reach import Reach
+from runyard.server.room import Room
 from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
 from runyard.store import open_store
@@ -52,6 +54,8 @@ class Services:
     reach: Reach
     collecting: Collecting
     vault: Vault
+    room: Room
+    quotas: Quotas
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
@@ -83,6 +87,7 @@ def open_services(
     The caller holds the home's lock. `address` needs no token: each run gets its own. `store` and `backends` are for
     tests.
     """
+    ours = server_settings or ServerSettings()
     server_folder(settings.home).mkdir(mode=0o700, parents=True, exist_ok=True)
     bare = store if store is not None else open_store(database_file(settings.home))
     news = News(lambda run_id: _workspace_of(bare, run_id))
@@ -129,8 +134,10 @@ def open_services(
         reach=Reach(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
+        room=Room(settings.home),
+        quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
         stop=stop,
-        server_settings=server_settings or ServerSettings(),
+        server_settings=ours,
         listens_on=listens_on,
     )
     opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))

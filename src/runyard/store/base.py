@@ -555,6 +555,10 @@ class RunStore(ABC):
     def list_marks(self, run_id: str, attempt: int) -> list[Mark]: ...
 
     @abstractmethod
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        """Return how far one segment is stored; None when nothing of it is."""
+
+    @abstractmethod
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         """Name ids defined so far in a segment."""
 
@@ -624,8 +628,12 @@ class RunStore(ABC):
         return {name: file for name, file in found if file is not None}
 
     @abstractmethod
-    def list_files(self, run_id: str) -> list[RunFile]:
-        """Sorted by name."""
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
+        """Sorted by name. Without chunks, the places of stored content are left out: a large file names many."""
+
+    @abstractmethod
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        """Return how many bytes the files of a run have, or those of all runs of a user, deleted ones included."""
 
     @abstractmethod
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None: ...

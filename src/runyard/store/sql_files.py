@@ -8,12 +8,12 @@ from sqlalchemy import bindparam, select
 
 from runyard.core.errors import Conflict
 from runyard.core.records import RunFile
-from runyard.store.changes import checked_file
+from runyard.store.changes import checked_file, without_chunks
 from runyard.store.database import MAX_PARAMETERS, Session
-from runyard.store.schema import content_chunks, files, packs, snapshots
+from runyard.store.schema import content_chunks, files, packs, runs, snapshots
 from runyard.store.sql_rows import SqlPart, document_of, get_serial, record_of
 from runyard.store.statements import Statement, Upsert
-from runyard.store.text import clean, to_microseconds
+from runyard.store.text import clean, indexed, load, to_microseconds
 
 _FILE = Statement(
     select(files.c.document).where(files.c.run_serial == bindparam("row"), files.c.name == bindparam("file_name"))
@@ -23,6 +23,11 @@ _FILES = Statement(
 )
 _SOME_FILES = select(files.c.name, files.c.document).where(
     files.c.run_serial == bindparam("row"), files.c.name.in_(bindparam("names", expanding=True))
+)
+_FILES_OF_USER = Statement(
+    select(files.c.name, files.c.document)
+    .join_from(files, runs, runs.c.serial == files.c.run_serial)
+    .where(runs.c.submitted_by == bindparam("user"))
 )
 _PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
 _PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
@@ -84,10 +89,19 @@ class SqlFiles(SqlPart):
         with self._database.reading() as session:
             return _find_file(session, get_serial(session, run_id), name)
 
-    def list_files(self, run_id: str) -> list[RunFile]:
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
+        keep = (lambda file: file) if with_chunks else without_chunks
         with self._database.reading() as session:
-            rows = session.all(_FILES, row=get_serial(session, run_id))
-        return [record_of(RunFile, row[1]) for row in rows]
+            rows = session.each(_FILES, row=get_serial(session, run_id))
+            return [keep(record_of(RunFile, document)) for _name, document in rows]
+
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        with self._database.reading() as session:
+            if run_id is not None:
+                rows = session.each(_FILES, row=get_serial(session, run_id))
+            else:
+                rows = session.each(_FILES_OF_USER, user=indexed(submitted_by or ""))
+            return sum(int(load(document)["size"]) for _name, document in rows)
 
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
         created = to_microseconds(self._clock())

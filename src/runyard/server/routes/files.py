@@ -68,7 +68,8 @@ def list_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
     call = call_of(request)
     run = call.readable_run(run_id)
-    return json_answer([_listed(call.services, run, file) for file in call.services.store.list_files(run_id)])
+    files = call.services.store.list_files(run_id, with_chunks=False)
+    return json_answer([_listed(call.services, run, file) for file in files])
 
 
 @router.post("", status_code=201)
@@ -166,6 +167,7 @@ def _put(call: Call, run_id: str, body: bytes) -> Response:
     wanted = parse(FileBody, body)
     _check_attempt(call, run_id, wanted.attempt)
     file = check_stored(call.services, wanted.file)
+    call.services.quotas.add(run, file)
     stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
     return json_answer(replace(stored, chunks=[]), status=201)
 
