@@ -34,12 +34,16 @@ class HandClock:
 
     def __init__(self) -> None:
         self.seconds = 1000.0
+        self.wrong = timedelta()  # how far the wall clock is off
+
+    def jump(self, *, days: float) -> None:
+        self.wrong += timedelta(days=days)
 
     def monotonic(self) -> float:
         return self.seconds
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=self.seconds)
+        return datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=self.seconds) + self.wrong
 
 
 class Bench:

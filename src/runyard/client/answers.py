@@ -42,6 +42,7 @@ class Collection(NamedTuple):
     removed: int  # chunks and trees
     freed_bytes: int
     rest_within_s: float
+    aside_bytes: int = 0  # set aside, and freed some days later
 
 
 class Deletion(NamedTuple):
@@ -163,7 +164,12 @@ def added_writer(plain: Any) -> AddedWriter:
 
 
 def collection(plain: Any) -> Collection:
-    return Collection(int(plain["removed"]), int(plain["freed_bytes"]), float(plain["rest_within_s"]))
+    return Collection(
+        int(plain["removed"]),
+        int(plain["freed_bytes"]),
+        float(plain["rest_within_s"]),
+        int(plain.get("aside_bytes", 0)),
+    )
 
 
 def repeatable_delete(look: Callable[[], object], delete: Callable[[], Response], *, now: bool) -> Deletion:
