@@ -1,7 +1,7 @@
 // Links to files of the API: the browser asks for them by itself, without our headers, so each gets a ticket first.
 import { address, sendJson } from './http';
 
-/** Have clicks on `<a download>` of the API work; `attempt` shows why one did not. */
+/** Have clicks on links to the API work; `attempt` shows why one did not. */
 export function followDownloads(attempt: (work: () => Promise<unknown>) => unknown): void {
   document.addEventListener('click', (event) => {
     const link = (event.target as Element | null)?.closest?.('a');
@@ -12,7 +12,7 @@ export function followDownloads(attempt: (work: () => Promise<unknown>) => unkno
 }
 
 const needsTicket = (link: HTMLAnchorElement): boolean =>
-  link.hasAttribute('download') && link.origin === location.origin && link.pathname.startsWith('/api/') && !new URLSearchParams(link.search).has('ticket');
+  link.origin === location.origin && link.pathname.startsWith('/api/') && !new URLSearchParams(link.search).has('ticket');
 
 async function follow(link: HTMLAnchorElement): Promise<void> {
   const { ticket } = await sendJson<{ ticket: string }>('POST', '/download-tickets', { path: link.pathname });
