@@ -165,7 +165,7 @@ def read_window(services: Services, found: Found, window: Window) -> Iterator[by
 def _put(call: Call, run_id: str, body: bytes) -> Response:
     call.may("write_run", run_id)
     wanted = parse(FileBody, body)
-    _check_attempt(call, run_id, wanted.attempt)
+    run = _checked_run(call, run_id, wanted.attempt)
     file = check_stored(call.services, wanted.file)
     call.services.quotas.add(run, file)
     stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
@@ -176,8 +176,8 @@ def _put_many(call: Call, run_id: str, body: bytes) -> Response:
     call.may("write_run", run_id)
     wanted = parse(FilesBody, body)
     _check_count(len(wanted.files))
-    _check_attempt(call, run_id, wanted.attempt)
-    checked = check_many_stored(call.services, wanted.files)
+    run = _checked_run(call, run_id, wanted.attempt)
+    checked = [_counted(call, run, item) for item in check_many_stored(call.services, wanted.files)]
     good = [at for at, item in enumerate(checked) if isinstance(item, RunFile)]
     stored = call.services.store.put_files(
         run_id, [item for item in checked if isinstance(item, RunFile)], replace=wanted.replace
@@ -191,10 +191,20 @@ def _put_many(call: Call, run_id: str, body: bytes) -> Response:
     return json_answer({"stored": len(results) - len(refused), "refused": refused}, status=201)
 
 
-def _check_attempt(call: Call, run_id: str, attempt: Optional[int]) -> None:
+def _counted(call: Call, run: Run, item: RunFile | RunyardError) -> RunFile | RunyardError:
+    if isinstance(item, RunFile):
+        try:
+            call.services.quotas.add(run, item)
+        except TooLarge as error:
+            return error
+    return item
+
+
+def _checked_run(call: Call, run_id: str, attempt: Optional[int]) -> Run:
     run = call.services.store.get_run(run_id)
     if attempt not in (None, run.attempt) and not (attempt and is_writer(attempt)):
         raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {attempt}.")
+    return run
 
 
 def _check_count(count: int) -> None:
