@@ -20,6 +20,7 @@ from runyard.client.private_server import connect
 from runyard.core.folders import run_folder
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
+from runyard.core.server_settings import ServerSettings, write_server_settings
 from runyard.core.settings import read_settings
 from runyard.core.users import ROLES
 from tests.attacks.wire import Wire
@@ -99,6 +100,7 @@ class Team(Victim):
 def team(session_folder: Path) -> Iterator[Team]:
     """One server for all files that use it: what a test changes there must be its own."""
     home = Path(tempfile.mkdtemp(prefix="t", dir=session_folder))
+    write_server_settings(home, ServerSettings(local_for_users=True))  # what is refused is refused for its own reason
     with started(home, session_folder) as victim:
         tokens = {role: victim.client.users.add(role, role=role).token for role in ROLES}
         yield Team(**vars(victim), tokens=tokens)

@@ -14,6 +14,7 @@ import pytest
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SubmitRejected
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
+from runyard.core.users import RunAccess
 from runyard.engine.parameters import parse_parameters
 from runyard.engine.submit import Watched
 from runyard.engine.tokens import hash_token
@@ -29,7 +30,7 @@ def test_a_submitted_run_is_handed_to_its_target_at_once(bench: Bench) -> None:
     assert job.submitter == {"PATH": "/bin", "SECRET": "hush"}
     assert job.spec.arguments == ["--alpha", "0.5"] and made.run.parameters == {"alpha": "0.5"}
     assert job.token.startswith("ryr_") and len(job.token) == 4 + 64 and job.server["token"] == job.token
-    assert bench.store.find_token(hash_token(job.token)) == ("exp_1", 1)
+    assert bench.store.find_token(hash_token(job.token)) == RunAccess("exp_1", 1, "default")
     assert job.workspace_id == bench.store.get_workspace("default").id
 
 
@@ -168,7 +169,7 @@ def test_a_server_killed_before_the_hand_over_hands_over_after_its_start(bench: 
 
     [job] = bench.backend.jobs_of("exp_1")
     assert job.attempt == 1 and job.submitter == {"SECRET": "hush"}
-    assert bench.store.find_token(hash_token(job.token)) == ("exp_1", 1)
+    assert bench.store.find_token(hash_token(job.token)) == RunAccess("exp_1", 1, "default")
     assert spool_files(bench) == []
 
 
@@ -219,7 +220,7 @@ def test_an_interactive_run_runs_at_once_and_gets_a_watcher(bench: Bench) -> Non
     [job] = bench.backend.jobs_of("exp_1")
     assert made.run.status is RunStatus.RUNNING and made.run.attempt == 1
     assert (job.interactive_pid, job.interactive_start_ticks) == (4711, 99)
-    assert made.token is not None and bench.store.find_token(hash_token(made.token)) == ("exp_1", 1)
+    assert made.token is not None and bench.store.find_token(hash_token(made.token)) == RunAccess("exp_1", 1, "default")
     assert made.folder == str(bench.settings.home / "runs" / "exp_1" / "1")
 
 
@@ -230,7 +231,9 @@ def test_an_interactive_run_asked_for_twice_has_one_watcher_and_two_good_tokens(
     assert len(bench.backend.jobs_of("exp_1")) == 1
     assert made[0].token != made[1].token
     for one in made:
-        assert one.token is not None and bench.store.find_token(hash_token(one.token)) == ("exp_1", 1)
+        assert one.token is not None and bench.store.find_token(hash_token(one.token)) == RunAccess(
+            "exp_1", 1, "default"
+        )
 
 
 def test_a_process_that_logs_from_outside_gets_the_same_folder_each_time(bench: Bench) -> None:
@@ -242,7 +245,7 @@ def test_a_process_that_logs_from_outside_gets_the_same_folder_each_time(bench: 
 
     assert first.folder == again.folder and first.attempt == again.attempt != other.attempt
     assert Path(first.folder).parent == bench.settings.home / "runs" / "exp_1"
-    assert bench.store.find_token(hash_token(first.token)) == ("exp_1", first.attempt)
+    assert bench.store.find_token(hash_token(first.token)) == RunAccess("exp_1", first.attempt, "default")
     assert bench.report(RunStatus.FAILED, attempt=first.attempt).status is RunStatus.COMPLETED
     assert bench.run().status is RunStatus.COMPLETED
 

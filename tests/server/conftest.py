@@ -6,6 +6,7 @@ import asyncio
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,14 +23,18 @@ from runyard.compute.base import ComputeBackend
 from runyard.core.names import make_uuid
 from runyard.core.plain import to_plain
 from runyard.core.records import NewRun
+from runyard.core.server_settings import ServerSettings
 from runyard.core.settings import Settings
 from runyard.core.specs import RunSpec
+from runyard.core.users import ADMIN, READER, USER
+from runyard.server import signin_route
 from runyard.server.app import create_app
 from runyard.server.auth import guard
-from runyard.server.credentials import Credentials
+from runyard.server.credentials import CACHED_S, Credentials
 from runyard.server.hosts import Names
 from runyard.server.services import Services, open_services
 from runyard.server.signin import Signin
+from runyard.store.base import RunStore
 from runyard.testing.fake_backend import FakeBackend
 
 TOKEN = "t" * 43
@@ -43,18 +48,42 @@ class Served:
     client: Client
     address: Address
     others: list[Client] = field(default_factory=list)
+    skew: list[float] = field(default_factory=lambda: [0.0])  # how far the clock of credentials is ahead
 
-    def submit(self, run_id: str = "exp_1", **changes: Any) -> str:
-        """Submit a run and return its id."""
+    def submit(self, run_id: str = "exp_1", *, by: Client | None = None, **changes: Any) -> str:
+        """Submit a run, as the owner or as `by`, and return its id."""
         spec = RunSpec(script="train.py", arguments=["--alpha", "0.5"])
         new = NewRun(key=make_uuid(), id=run_id, workspace="default", experiment="exp", spec=spec)
-        return self.client.runs.create(replace(new, **changes)).run.id
+        return (by or self.client).runs.create(replace(new, **changes)).run.id
 
     def as_run(self, run_id: str) -> Client:
-        """Return a client with the token that the run's own code has."""
-        found = Client(Transport(replace(self.address, token=self.backend.jobs_of(run_id)[-1].token)))
+        """Return a client with the token that the run's own code has, once the run is handed to its target."""
+        deadline = time.monotonic() + 30
+        while not self.backend.jobs_of(run_id):
+            assert time.monotonic() < deadline, f"{run_id} was not handed over"
+            time.sleep(0.005)
+        return self.with_token(self.backend.jobs_of(run_id)[-1].token)
+
+    def as_user(self, name: str = "alice", *, role: str = USER) -> Client:
+        """Return a client with a token of a user, who is added when there is none of that name."""
+        if name in [user.name for user in self.client.users.list()]:
+            return self.with_token(self.client.users.add_token(name, label=f"t{len(self.others)}").token)
+        return self.with_token(self.client.users.add(name, role=role).token)
+
+    def as_reader(self, name: str = "rita") -> Client:
+        return self.as_user(name, role=READER)
+
+    def as_admin(self, name: str = "ada") -> Client:
+        return self.as_user(name, role=ADMIN)
+
+    def with_token(self, token: str) -> Client:
+        found = Client(Transport(replace(self.address, token=token)))
         self.others.append(found)
         return found
+
+    def forget_credentials(self) -> None:
+        """Let the time pass for which the server believes what it last read about a token."""
+        self.skew[0] += CACHED_S
 
     def close(self) -> None:
         for client in (self.client, *self.others):
@@ -77,7 +106,13 @@ def shared(session_folder: Path) -> Iterator[Served]:
 
 @contextmanager
 def serve(
-    folder: Path, *, local_runs: int = 0, cluster: str = "", engines: Mapping[str, ComputeBackend] | None = None
+    folder: Path,
+    *,
+    local_runs: int = 0,
+    cluster: str = "",
+    engines: Mapping[str, ComputeBackend] | None = None,
+    settings: ServerSettings | None = None,
+    store: RunStore | None = None,
 ) -> Iterator[Served]:
     """Serve a home; may be entered again with the same folder, as a restarted server would.
 
@@ -91,14 +126,19 @@ def serve(
         {**to_plain(address), "token": ""},
         node_address={"kind": "tcp", "host": "server", "port": PORT, "token": ""} if cluster or engines else None,
         backends={"local": backend, **({cluster: backend} if cluster else {}), **(engines or {})},
+        server_settings=settings,
+        store=store,
     )
     app = create_app(services)
-    signin = Signin(token=TOKEN, server_id=services.server_id)
-    credentials = Credentials(token=TOKEN, store=services.store, signin=signin)
+    signin = app.state.signin = Signin(token=TOKEN, server_id=services.server_id)
+    app.include_router(signin_route.router, prefix="/api/v1")
+    skew = [0.0]
+    clock = lambda: time.monotonic() + skew[0]  # noqa: E731
+    credentials = Credentials(token=TOKEN, store=services.store, signin=signin, clock=clock)
     guarded = guard(app, names=Names(PORT), credentials=credentials, activity=services.activity)
     try:
         with running(guarded, folder / "s"):
-            found = Served(services, backend, Client(Transport(address)), address)
+            found = Served(services, backend, Client(Transport(address)), address, skew=skew)
             yield found
             found.close()
     finally:

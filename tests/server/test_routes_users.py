@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from runyard.client.client import Client
-from runyard.client.transport import Transport
 from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, NotAuthenticated, NotFound
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
@@ -94,8 +93,7 @@ def test_roles_say_who_may_do_what(server: Guarded) -> None:
 
 
 def test_a_run_says_who_submitted_it_whatever_the_request_claims_and_so_do_its_children(served: Served) -> None:
-    ada = Client(Transport(replace(served.address, token=served.client.users.add("ada").token)))
-    served.others.append(ada)
+    ada = served.as_admin("ada")  # of users, `local` is closed
     claim = NewRun(make_uuid(), "mine", "default", "exp", RunSpec(script="train.py"), submitted_by="bob")
     run = ada.runs.create(claim).run
     child = replace(claim, key=make_uuid(), id="child", parent_id="mine")

@@ -147,7 +147,7 @@ def take_back_to(path: Path, revision: str) -> None:
         connection.execute(f"DROP INDEX ix_runs_{first}_serial_archived_purge_us")
         connection.execute(f"CREATE INDEX ix_runs_{first}_serial ON runs ({columns}, serial)")
     connection.execute("DROP INDEX ix_runs_purge_us")
-    for column in ("archived", "purge_us"):
+    for column in ("archived", "purge_us", "owner"):
         connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
     connection.execute("ALTER TABLE experiments DROP COLUMN purge_us")
     connection.execute("DROP INDEX ix_run_labels_kind_key_number_run_serial")

@@ -52,7 +52,7 @@ class RunCalls(FileCalls):
             launch: false for a run that some other process is: it is Running at once.
             interactive: `{pid, start_ticks}` of that process, and `folders` (name → absolute path) to ship of it.
         """
-        body: Dict[str, Any] = {"run": to_plain(new), "launch": launch}
+        body: Dict[str, Any] = {"run": _request(new), "launch": launch}
         if submitter is not None:
             body["submitter"] = dict(submitter)
         if interactive is not None:
@@ -61,7 +61,7 @@ class RunCalls(FileCalls):
 
     def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> Dict[str, Any]:
         """Return what `create` would start: target, argv, run_folder, spec, processes. Nothing is stored."""
-        body = {"run": to_plain(new), "submitter": dict(submitter or {})}
+        body = {"run": _request(new), "submitter": dict(submitter or {})}
         return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
 
     def plan_of(self, run_id: str) -> Dict[str, Any]:
@@ -243,6 +243,13 @@ class RunCalls(FileCalls):
             "doing": doing,
         }
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
+
+
+def _request(new: NewRun) -> Dict[str, Any]:
+    """Return the run as a request: whose it is, the server says."""
+    plain: Dict[str, Any] = to_plain(new)
+    del plain["owner"]
+    return plain
 
 
 def _path(run_id: str) -> str:

@@ -24,6 +24,7 @@ class Workspace:
     resource_group: str = ""
     location: str = ""
     tags: Dict[str, str] = field(default_factory=dict)
+    owner: Optional[str] = None  # of this and of the records below, see Run.owner
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Experiment:
     archived_at: Optional[datetime] = None
     tags: Dict[str, Optional[str]] = field(default_factory=dict)
     undo_until: Optional[datetime] = None  # it is deleted, and can be restored until then
+    owner: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ class Run:
     waits_for: str = ""  # why it is queued, or what takes time in its phase, in words
     desired: Optional[str] = None  # "cancel" or "fail", stored apart from the observed status
     desired_error: Optional[Dict[str, Any]] = None
-    submitted_by: str = ""
+    submitted_by: str = ""  # for people to read: of the server's own runs, the name of an account of its machine
+    owner: Optional[str] = None  # the user whose run it is; "": the server's; None: made before owners were recorded
     environment: Dict[str, Any] = field(default_factory=dict)  # what was really used: interpreter, python, packages
     timeline: List[Phase] = field(default_factory=list)
     attempts: List[Attempt] = field(default_factory=list)  # those that were given up, oldest first
@@ -110,6 +113,11 @@ class Run:
     def is_between_attempts(self) -> bool:
         """Whether the present attempt was given up and nothing of it lives any more."""
         return self.is_fenced and self.attempts[-1].ended_at is not None
+
+    @property
+    def owning_user(self) -> str:
+        """The user whose run it is; "": the server's owner. A run that records none is its submitter's."""
+        return self.submitted_by if self.owner is None else self.owner
 
     @property
     def due_attempt(self) -> int:
@@ -144,6 +152,7 @@ class NewRun:
     properties: Dict[str, str] = field(default_factory=dict)
     parameters: Dict[str, str] = field(default_factory=dict)
     submitted_by: str = ""
+    owner: Optional[str] = None  # filled in by the server; never part of a request
 
 
 @dataclass(frozen=True)
@@ -174,6 +183,7 @@ class Asset:
     updated_at: datetime
     key: str = ""
     document: Dict[str, Any] = field(default_factory=dict)
+    owner: Optional[str] = None
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ class ServerSettings:
     amlcompute_engine: str = field(default="", metadata={"key": "compute.amlcompute.engine"})
     quota_run_bytes: int = field(default=0, metadata={"key": "server.quota_run_bytes"})  # of one run's files; 0: none
     quota_user_bytes: int = field(default=0, metadata={"key": "server.quota_user_bytes"})  # of all runs of a user
+    local_for_users: bool = field(default=False, metadata={"key": "compute.local.for_users"})  # else admins alone
 
     @property
     def is_team(self) -> bool:

@@ -54,6 +54,30 @@ class Access:
     token_id: int
 
 
+@dataclass(frozen=True)
+class RunAccess:
+    """What a run's token opens. `user` answers for the run, "" is the server's owner; `role` is None once the user is
+    removed.
+    """
+
+    run_id: str
+    attempt: int
+    workspace: str
+    user: str = ""
+    role: Optional[str] = None
+
+
+def run_access(
+    run_id: str, attempt: int, workspace: str, *, owner: Optional[str], submitted_by: str, role: Optional[str]
+) -> RunAccess:
+    """Return what a token opens; `role` is that of the user named `owner`, else `submitted_by`.
+
+    A run from before owners were recorded belongs to the user of its submitter's name, else to the server's owner.
+    """
+    user = owner if owner is not None else submitted_by if role is not None else ""
+    return RunAccess(run_id, attempt, workspace, user, role)
+
+
 def check_user_name(value: str) -> str:
     return _checked(_NAME, value, "a user's name", "Letters, digits, `_`, `-`, `.` and `@`, at most 64, such as `ada`.")
 

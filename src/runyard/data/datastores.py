@@ -40,6 +40,11 @@ def _built_in(name: str, home: Optional[Path], workspace: str) -> Document:
     return {**folder_document(str(datastores_folder(home, workspace) / name)), "make": True}
 
 
+def without_default(document: Document) -> Document:
+    """Return where the datastore leads, without whether it is the workspace's default."""
+    return {key: value for key, value in document.items() if key != "default_at"}
+
+
 def get_document(documents: Mapping[str, Document], name: str) -> Document:
     """Raises NotFound."""
     if name in documents:

@@ -175,11 +175,12 @@ class Engine:
     def archive(self, run_id: str, archived: bool) -> Run:
         return archive(self.yard, run_id, archived)
 
-    def resubmit(self, run_id: str, wanted: Again, *, submitted_by: str | None = None) -> Submitted:
-        """Submit a run like this one; the same id and key again is the same run."""
+    def resubmit(self, run_id: str, wanted: Again, *, owner: str = "") -> Submitted:
+        """Submit a run like this one, as a run of user `owner`; the same id and key again is the same run."""
         new = again(self.yard, run_id, wanted)
         submitter = wanted.submitter or own_variables()
-        return self.submit(replace(new, submitted_by=submitted_by or new.submitted_by), submitter=submitter)
+        signed = replace(new, submitted_by=owner or new.submitted_by, owner=owner)
+        return self.submit(signed, submitter=submitter)
 
     def purge(self) -> list[str]:
         """Let go for good what was deleted long enough ago; return the runs' ids."""

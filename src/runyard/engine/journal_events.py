@@ -12,6 +12,7 @@ from runyard.core.names import check_run_id
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.ends import end_unsupervised
+from runyard.engine.sweep_children import check_free_id
 from runyard.engine.texts import storable
 from runyard.engine.yard import Yard
 from runyard.store.record_limits import not_yet_said
@@ -67,10 +68,11 @@ def _try_to_make_child(yard: Yard, parent: Run, event: Event) -> None:
 
 def _make_child(yard: Yard, parent: Run, payload: dict[str, Any]) -> None:
     child_id = check_run_id(payload.get("run_id", ""))
+    check_free_id(yard.store, child_id)
     tags = payload.get("tags")
     yard.store.create_run(
         NewRun(
-            key=f"child:{child_id}",
+            key=run_key(parent.id, f"child:{child_id}"),
             id=child_id,
             workspace=parent.workspace,
             experiment=parent.experiment,
@@ -80,8 +82,14 @@ def _make_child(yard: Yard, parent: Run, payload: dict[str, Any]) -> None:
             parent_id=parent.id,
             tags=_text_tags(tags) if isinstance(tags, dict) else {},
             submitted_by=parent.submitted_by,
+            owner=parent.owner,
         )
     )
+
+
+def run_key(run_id: str, key: str) -> str:
+    """Return the key under which the code of a run asks for a run: no other code's key is the same."""
+    return f"run:{run_id}:{key}"
 
 
 def _chained(parent: str, name: str) -> str:

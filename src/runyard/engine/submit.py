@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected
 from runyard.core.folders import run_folder
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
 from runyard.core.plain import to_plain
@@ -18,9 +18,9 @@ from runyard.engine.redaction import redact
 from runyard.engine.run_target import with_target
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
-from runyard.engine.yard import BEFORE_START, Yard
+from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
-MAX_KEY = 200
+MAX_KEY = 600  # with the namespace of who sent it
 MAX_ATTEMPTS = 100
 
 
@@ -92,6 +92,7 @@ def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submit
         interactive_folders=_check_folders(watched.folders),
     )
     run, is_new = create(yard, prepared, spooled)
+    _check_not_launched(run)
     token = None
     if run.status in BEFORE_START:
         token = hand_over(yard, run.id)
@@ -213,6 +214,17 @@ def create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
         return run, is_new
 
 
+def _check_not_launched(run: Run) -> None:
+    """The token of a run that we launch is for its own processes."""
+    if is_launched(run) or run.spec.sweep is not None:
+        raise Conflict(
+            f"Run `{run.id}` was submitted as a program, so no other process can be that run.",
+            why="The key of that submit was used again.",
+            hint="Make a new key for a new run.",
+        )
+
+
 def _unwatched(yard: Yard, new: NewRun) -> Submitted:
     run, is_new = yard.store.create_run(replace(new, status=RunStatus.RUNNING))
+    _check_not_launched(run)
     return Submitted(run, is_new, mint_token(yard, run), str(run_folder(yard.settings.home, run.id, run.attempt)))

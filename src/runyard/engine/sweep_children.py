@@ -8,14 +8,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runyard.core.errors import InvalidArgument
 from runyard.core.plain import from_plain
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import DataReferenceSpec, RunSpec
 from runyard.engine.sweep_journal import Child
+from runyard.store.base import RunStore
 
 
 def child_id(parent_id: str, index: int) -> str:
     return f"{parent_id}_{index}"
+
+
+def check_free_id(store: RunStore, run_id: str) -> None:
+    """Raise unless a run that is no sweep's child may have this id.
+
+    Raises:
+        InvalidArgument: it is one that a sweep gives, or will give, to a child of its own.
+    """
+    sweep_id, _, index = run_id.rpartition("_")
+    sweep = store.find_run(sweep_id) if sweep_id and index.isdecimal() else None
+    if sweep is not None and sweep.spec.sweep is not None:
+        raise InvalidArgument(
+            f"A run cannot have the id `{run_id}`.",
+            why=f"Ids that begin with `{sweep_id}_` are for the children that this sweep makes.",
+            hint="Choose another id, or leave it out.",
+        )
 
 
 def child_request(parent: Run, spec: RunSpec, child: Child) -> NewRun:
@@ -42,6 +60,7 @@ def child_request(parent: Run, spec: RunSpec, child: Child) -> NewRun:
         tags={"hyperparameters": hyperparameters(child.parameters)},
         properties=dict(parent.properties),
         submitted_by=parent.submitted_by,
+        owner=parent.owner,
     )
 
 

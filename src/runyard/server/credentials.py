@@ -145,7 +145,9 @@ class Credentials:
 
     def _find_run(self, digest: str) -> Principal | None:
         found = self._store.find_token(digest)
-        return None if found is None else RunPrincipal(*found)
+        if found is None:
+            return None
+        return RunPrincipal(found.run_id, found.attempt, found.workspace, found.user, found.role)
 
     def _find_user(self, digest: str) -> Principal | None:
         return self._seen_user(self._store.find_access(digest))

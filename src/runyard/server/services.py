@@ -154,7 +154,7 @@ def open_services(
         server_settings=ours,
         listens_on=listens_on,
     )
-    opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))
+    opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at, owner=""))
     engine.start()
     collecting.start()
     return services

@@ -5,19 +5,32 @@ from __future__ import annotations
 import base64
 import os
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from runyard.core.errors import InvalidArgument, NotFound, StoreUnavailable
 from runyard.core.folders import server_folder
+from runyard.core.records import Asset
 from runyard.server.private_file import make_private_file, read_private_file
 from runyard.store.base import RunStore
 
 KIND = "secret"
 KEY_FILE = "secrets.key"
 MOST_BYTES = 64 << 10
+READERS, EVERYONE = "readers", "*"
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,126}")
 _NONCE = 12
 _KEY_BYTES = 32
+
+
+@dataclass(frozen=True)
+class SecretAccess:
+    owner: str | None
+    readers: tuple[str, ...]
+
+    def is_readable_by(self, user: str) -> bool:
+        return self.owner == user or EVERYONE in self.readers or user in self.readers
 
 
 class Vault:
@@ -27,19 +40,34 @@ class Vault:
         self._store = store
         self._path = server_folder(home) / KEY_FILE
 
-    def put(self, workspace: str, name: str, value: str) -> None:
-        """Keep the value; an earlier one is gone for good."""
+    def put(
+        self, workspace: str, name: str, value: str | None, *, readers: Sequence[str] | None = None, owner: str = ""
+    ) -> None:
+        """Keep the value; an earlier one is gone for good. What is None stays; a new secret is its owner's."""
         check_secret_name(name)
-        if len(value.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        if value is not None and len(value.encode("utf-8", "surrogatepass")) > MOST_BYTES:
             raise InvalidArgument(f"The secret `{name}` is larger than {MOST_BYTES >> 10} KiB.")
         self._store.get_workspace(workspace)
-        document = {"sealed": self._seal(workspace, name, value)}
-        try:
-            known = self._store.get_asset(workspace, KIND, name)
-        except NotFound:
-            self._store.put_asset(workspace, KIND, name, document)
+        known = self._find(workspace, name)
+        if known is None and value is None:
+            raise NotFound(f"There is no secret `{name}` in workspace `{workspace}`.", hint="Set its value first.")
+        document = dict(known.document) if known is not None else {READERS: []}
+        if value is not None:
+            document["sealed"] = self._seal(workspace, name, value)
+        if readers is not None:
+            document[READERS] = sorted(set(readers))
+        if known is None:
+            self._store.put_asset(workspace, KIND, name, document, owner=owner)
         else:
             self._store.update_asset(workspace, KIND, name, version=known.version, document=document)
+
+    def find_access(self, workspace: str, name: str) -> SecretAccess | None:
+        """Return who owns and reads a secret; None when there is none of that name."""
+        known = self._find(workspace, check_secret_name(name))
+        if known is None:
+            return None
+        # Secrets from before there were readers were everybody's, and runs of others count on them.
+        return SecretAccess(known.owner, tuple(known.document.get(READERS, (EVERYONE,))))
 
     def get(self, workspace: str, name: str) -> str:
         """Raises NotFound: there is none of that name."""
@@ -53,6 +81,9 @@ class Vault:
                 hint=f"Set it: `runyard secrets set {name}`.",
             ) from None
         return self._open(workspace, name, str(asset.document.get("sealed", "")))
+
+    def _find(self, workspace: str, name: str) -> Asset | None:
+        return next(iter(self._store.list_assets(workspace, KIND, name=name)), None)
 
     def list_names(self, workspace: str) -> list[str]:
         return [asset.name for asset in self._store.list_assets(workspace, KIND)]

@@ -12,7 +12,7 @@ from runyard.core.errors import Conflict
 from runyard.core.filters import Field, Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
-from runyard.core.users import Access, User
+from runyard.core.users import Access, RunAccess, User
 
 if TYPE_CHECKING:
     import numpy as np
@@ -287,7 +287,7 @@ class RunStore(ABC):
     def list_workspaces(self) -> list[Workspace]: ...
 
     @abstractmethod
-    def put_experiment(self, workspace: str, name: str) -> Experiment:
+    def put_experiment(self, workspace: str, name: str, *, owner: str | None = None) -> Experiment:
         """Return the experiment of that name, made now when there is none."""
 
     @abstractmethod
@@ -346,7 +346,14 @@ class RunStore(ABC):
 
     @abstractmethod
     def put_asset(
-        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+        self,
+        workspace: str,
+        kind: str,
+        name: str,
+        document: Mapping[str, Any],
+        *,
+        key: str = "",
+        owner: str | None = None,
     ) -> tuple[Asset, bool]:
         """Keep the next version of a named thing; the flag says whether it is new.
 
@@ -544,8 +551,12 @@ class RunStore(ABC):
     def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None: ...
 
     @abstractmethod
-    def find_token(self, token_hash: str) -> tuple[str, int] | None:
-        """Return (run id, attempt) of a run's token."""
+    def find_token(self, token_hash: str) -> RunAccess | None:
+        """Return what a run's token opens. One query: busy runs ask every few seconds."""
+
+    @abstractmethod
+    def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
+        """Return the owners of the runs there, deleted ones too; of a run that records none, its submitter."""
 
     @abstractmethod
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:

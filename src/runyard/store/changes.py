@@ -54,13 +54,15 @@ def made(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: dat
         started_at=now if new.status is RunStatus.RUNNING else None,
         ended_at=now if new.status.is_terminal else None,
         submitted_by=new.submitted_by,
+        owner=new.owner,
         timeline=[Phase(new.status, now)],
     )
 
 
 def check_same_request(run: Run, new: NewRun) -> None:
     """Raise Conflict unless `new`, which carries the key of `run`, asks for that very run."""
-    if (run.id, run.workspace, run.experiment) != (new.id, new.workspace, new.experiment):
+    asked = (new.id, new.workspace, new.experiment, new.parent_id)
+    if (run.id, run.workspace, run.experiment, run.parent_id) != asked:
         raise Conflict(
             f"The key of run `{run.id}` was used again for run `{new.id}`.",
             why="A key names one run for good, so that a repeated submit is the same run.",
@@ -263,9 +265,9 @@ def changed_experiment(
     return replace(experiment, archived_at=at, tags=tags)
 
 
-def made_again(experiment: Experiment, *, now: datetime) -> Experiment:
+def made_again(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
     """Return a deleted experiment as the new one of its name. Its id stays: deleted runs may come back into it."""
-    return replace(experiment, created_at=now, archived_at=None, tags={})
+    return replace(experiment, created_at=now, archived_at=None, tags={}, owner=owner)
 
 
 def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
@@ -389,10 +391,18 @@ def has_experiments(workspace: str) -> Conflict:
 
 
 def made_asset(
-    workspace: str, kind: str, name: str, document: Mapping[str, Any], *, version: int, key: str, now: datetime
+    workspace: str,
+    kind: str,
+    name: str,
+    document: Mapping[str, Any],
+    *,
+    version: int,
+    key: str,
+    owner: str | None,
+    now: datetime,
 ) -> Asset:
     """Return the version that a registration makes."""
-    return Asset(workspace, kind, name, version, created_at=now, updated_at=now, key=key, document=dict(document))
+    return Asset(workspace, kind, name, version, now, now, key=key, document=dict(document), owner=owner)
 
 
 def changed_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:

@@ -13,7 +13,7 @@ from runyard.core.filters import Field
 from runyard.core.names import make_uuid
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
-from runyard.core.users import Access, User
+from runyard.core.users import Access, RunAccess, User, run_access
 from runyard.store.base import (
     STEP,
     Chart,
@@ -145,14 +145,14 @@ class MemoryStore(RunStore):
         with self._lock:
             return sorted(self._workspaces.values(), key=lambda workspace: workspace.name)
 
-    def put_experiment(self, workspace: str, name: str) -> Experiment:
+    def put_experiment(self, workspace: str, name: str, *, owner: str | None = None) -> Experiment:
         with self._lock:
             self.get_workspace(workspace)
             place, now = (workspace, name), self._clock()
             if place in self._hidden.experiments:
                 self._hidden.experiments.remove(place)
-                self._experiments[place] = made_again(self._experiments[place], now=now)
-            return self._experiments.setdefault(place, Experiment(make_uuid(), name, workspace, now))
+                self._experiments[place] = made_again(self._experiments[place], now=now, owner=owner)
+            return self._experiments.setdefault(place, Experiment(make_uuid(), name, workspace, now, owner=owner))
 
     def get_experiment(self, workspace: str, name: str) -> Experiment:
         with self._lock:
@@ -222,7 +222,14 @@ class MemoryStore(RunStore):
             del self._workspaces[name]
 
     def put_asset(
-        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+        self,
+        workspace: str,
+        kind: str,
+        name: str,
+        document: Mapping[str, Any],
+        *,
+        key: str = "",
+        owner: str | None = None,
     ) -> tuple[Asset, bool]:
         with self._lock:
             self.get_workspace(workspace)
@@ -231,7 +238,7 @@ class MemoryStore(RunStore):
             if key and versions and versions[-1].key == key:
                 return versions[-1], False
             version = self._last_versions[place] = self._last_versions.get(place, 0) + 1
-            versions.append(made_asset(*place, document, version=version, key=key, now=self._clock()))
+            versions.append(made_asset(*place, document, version=version, key=key, owner=owner, now=self._clock()))
             return versions[-1], True
 
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
@@ -291,7 +298,7 @@ class MemoryStore(RunStore):
             if new.id in self._runs:
                 raise Conflict(f"The run id `{new.id}` is taken.")
             parent = None if new.parent_id is None else self.get_run(new.parent_id)
-            experiment = self.put_experiment(new.workspace, new.experiment)
+            experiment = self.put_experiment(new.workspace, new.experiment, owner=new.owner)
             number = self._last_numbers[experiment.id] = 1 + self._last_numbers.get(experiment.id, 0)
             root = new.id if parent is None else parent.root_id
             run = made(new, number=number, experiment_id=experiment.id, root_id=root, now=self._clock())
@@ -466,9 +473,20 @@ class MemoryStore(RunStore):
             self.get_run(run_id)
             self._tokens.setdefault(token_hash, (run_id, attempt))
 
-    def find_token(self, token_hash: str) -> tuple[str, int] | None:
-        found = self._tokens.get(token_hash)
-        return None if found is None or found[0] in self._hidden.runs else found
+    def find_token(self, token_hash: str) -> RunAccess | None:
+        with self._lock:
+            found = self._tokens.get(token_hash)
+            if found is None or found[0] in self._hidden.runs:
+                return None
+            run = self._runs[found[0]]
+            role = self._users.find_role(run.owning_user)
+            return run_access(*found, run.workspace, owner=run.owner, submitted_by=run.submitted_by, role=role)
+
+    def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
+        with self._lock:
+            self.get_workspace(workspace)
+            there = [run for run in self._runs.values() if run.workspace == workspace]
+            return {run.owning_user for run in there if experiment in (None, run.experiment)}
 
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
         with self._lock:

@@ -41,6 +41,11 @@ class MemoryUsers:
                 raise no_user(name)
             return replace(found, tokens=[one.token for one in self._tokens.values() if one.user == name])
 
+    def find_role(self, name: str) -> str | None:
+        with self._lock:
+            found = self._users.get(name)
+            return None if found is None else found.role
+
     def list_users(self) -> list[User]:
         with self._lock:
             return [self.get(name) for name in sorted(self._users)]

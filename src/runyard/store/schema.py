@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0007"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007")
+REVISION = "0008"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -114,6 +114,7 @@ runs = Table(
     Column("document", Text, nullable=False),
     Column("archived", Integer, nullable=False, server_default=text("0")),
     Column("purge_us", BigInteger),
+    Column("owner", Text),  # NULL: made before owners were recorded
     Index(None, "workspace_id", "serial", "archived", "purge_us"),
     Index(None, "workspace_id", "child", "serial", "archived", "purge_us"),
     Index(None, "experiment_id", "serial", "archived", "purge_us"),

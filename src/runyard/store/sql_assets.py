@@ -71,7 +71,14 @@ _DELETE_ONE = Statement(
 
 class SqlAssets(SqlPart):
     def put_asset(
-        self, workspace: str, kind: str, name: str, document: Mapping[str, Any], *, key: str = ""
+        self,
+        workspace: str,
+        kind: str,
+        name: str,
+        document: Mapping[str, Any],
+        *,
+        key: str = "",
+        owner: str | None = None,
     ) -> tuple[Asset, bool]:
         def put(session: Session) -> tuple[Asset, bool]:
             workspace_id = get_workspace_id(session, workspace)
@@ -80,7 +87,7 @@ class SqlAssets(SqlPart):
             newest = _version(session, row, None)
             if key and newest is not None and newest.key == key:
                 return newest, False
-            new = made_asset(workspace, kind, name, document, version=last + 1, key=key, now=self._clock())
+            new = made_asset(workspace, kind, name, document, version=last + 1, key=key, owner=owner, now=self._clock())
             session.run(_COUNT_UP, row=row, new_version=new.version)
             session.run(_INSERT, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
             return new, True

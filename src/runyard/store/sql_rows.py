@@ -84,6 +84,7 @@ INSERT_RUN = Insert(
     "created_us",
     "number",
     "submitted_by",
+    "owner",
     "started_us",
     "ended_us",
 )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import bindparam, or_, select, update
+from sqlalchemy import bindparam, func, or_, select, update
 
 from runyard.core.errors import Conflict
 from runyard.core.records import Experiment, NewRun, Run
 from runyard.core.statuses import RunStatus
+from runyard.core.users import RunAccess, run_access
 from runyard.store.changes import (
     attempted,
     check_same_request,
@@ -22,7 +23,7 @@ from runyard.store.changes import (
     wished,
 )
 from runyard.store.database import Session
-from runyard.store.schema import experiments, runs, tokens
+from runyard.store.schema import experiments, runs, tokens, users, workspaces
 from runyard.store.sql_rows import (
     INSERT_LABELS,
     INSERT_RUN,
@@ -30,9 +31,11 @@ from runyard.store.sql_rows import (
     RunRow,
     change_run,
     document_of,
+    find_experiment_id,
     find_run_row,
     get_run_row,
     get_serial,
+    get_workspace_id,
     label_rows,
     microseconds,
     record_of,
@@ -53,11 +56,17 @@ _COUNT_UP = Statement(
 _UNFINISHED = Statement(select(runs.c.document).where(runs.c.finished == 0).order_by(runs.c.serial))
 _PARENT = Statement(select(runs.c.parent_serial).where(runs.c.serial == bindparam("row")))
 _PUT_TOKEN = Upsert(tokens, "token_hash", "run_serial", "attempt", keys=("token_hash",))
+_OWNER = func.coalesce(runs.c.owner, runs.c.submitted_by, "")
 _TOKEN = Statement(
-    select(runs.c.id, tokens.c.attempt)
+    select(runs.c.id, tokens.c.attempt, workspaces.c.name, runs.c.owner, runs.c.submitted_by, users.c.role)
     .join_from(tokens, runs, runs.c.serial == tokens.c.run_serial)
+    .join(workspaces, workspaces.c.id == runs.c.workspace_id)
+    .outerjoin(users, users.c.name == _OWNER)
     .where(tokens.c.token_hash == bindparam("hash"), runs.c.purge_us.is_(None))
 )
+_OWNERS_HERE = select(_OWNER).where(runs.c.workspace_id == bindparam("workspace")).distinct()
+_OWNERS = Statement(_OWNERS_HERE)
+_OWNERS_OF_EXPERIMENT = Statement(_OWNERS_HERE.where(runs.c.experiment_id == bindparam("experiment")))
 
 
 class SqlRuns(SqlWorkspaces):
@@ -154,10 +163,22 @@ class SqlRuns(SqlWorkspaces):
     def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
         self._database.write(lambda session: _put_token(session, token_hash, run_id, attempt))
 
-    def find_token(self, token_hash: str) -> tuple[str, int] | None:
+    def find_token(self, token_hash: str) -> RunAccess | None:
         with self._database.reading() as session:
             row = session.one(_TOKEN, hash=clean(token_hash))
-        return None if row is None else (str(row[0]), int(row[1]))
+        if row is None:
+            return None
+        run_id, attempt, workspace, owner, submitted_by, role = row
+        return run_access(run_id, attempt, workspace, owner=owner, submitted_by=submitted_by or "", role=role)
+
+    def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
+        with self._database.reading() as session:
+            workspace_id = get_workspace_id(session, workspace)
+            if experiment is None:
+                return {row[0] for row in session.all(_OWNERS, workspace=workspace_id)}
+            row = find_experiment_id(session, workspace_id, experiment)
+            found = [] if row is None else session.all(_OWNERS_OF_EXPERIMENT, workspace=workspace_id, experiment=row)
+            return {owner[0] for owner in found}
 
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
         with self._database.reading() as session:
@@ -179,7 +200,7 @@ class SqlRuns(SqlWorkspaces):
                 raise Conflict(f"The run id `{new.id}` is taken.", hint="Submit again: a new id is made.")
             check_same_request(run, new)
             return run, False
-        experiment_id, number, document = self._put_experiment(session, new.workspace, new.experiment)
+        experiment_id, number, document = self._put_experiment(session, new.workspace, new.experiment, owner=new.owner)
         parent = None if new.parent_id is None else get_run_row(session, new.parent_id)
         run = made(
             new,
@@ -212,6 +233,7 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
         created_us=to_microseconds(run.created_at),
         number=run.number,
         submitted_by=indexed(run.submitted_by),
+        owner=run.owner,
         started_us=microseconds(run.started_at),
         ended_us=microseconds(run.ended_at),
     )

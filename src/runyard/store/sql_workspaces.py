@@ -80,12 +80,14 @@ class SqlWorkspaces(SqlPart):
         with self._database.reading() as session:
             return [_workspace(row[0]) for row in session.all(_WORKSPACES)]
 
-    def put_experiment(self, workspace: str, name: str) -> Experiment:
+    def put_experiment(self, workspace: str, name: str, *, owner: str | None = None) -> Experiment:
         with self._database.reading() as session:
             found = find_experiment_row(session, get_workspace_id(session, workspace), name)
         if found is not None:
             return _experiment(found[2])
-        return self._database.write(lambda session: _experiment(self._put_experiment(session, workspace, name)[2]))
+        return self._database.write(
+            lambda session: _experiment(self._put_experiment(session, workspace, name, owner=owner)[2])
+        )
 
     def get_experiment(self, workspace: str, name: str) -> Experiment:
         with self._database.reading() as session:
@@ -125,14 +127,16 @@ class SqlWorkspaces(SqlPart):
 
         return self._database.write(change)
 
-    def _put_experiment(self, session: Session, workspace: str, name: str) -> tuple[int, int, str]:
+    def _put_experiment(
+        self, session: Session, workspace: str, name: str, *, owner: str | None
+    ) -> tuple[int, int, str]:
         """Return the experiment's row, made now when there is none."""
         workspace_id = get_workspace_id(session, workspace)
         found = find_experiment_row(session, workspace_id, name, to_change=True)
-        if found is None and self._make_again(session, workspace_id, name):
+        if found is None and self._make_again(session, workspace_id, name, owner):
             found = find_experiment_row(session, workspace_id, name, to_change=True)
         if found is None:
-            document = document_of(Experiment(make_uuid(), name, workspace, self._clock()))
+            document = document_of(Experiment(make_uuid(), name, workspace, self._clock(), owner=owner))
             session.run(
                 _INSERT_EXPERIMENT,
                 workspace_id=workspace_id,
@@ -145,12 +149,12 @@ class SqlWorkspaces(SqlPart):
         assert found is not None
         return found
 
-    def _make_again(self, session: Session, workspace_id: int, name: str) -> bool:
+    def _make_again(self, session: Session, workspace_id: int, name: str, owner: str | None) -> bool:
         """Bring a deleted experiment back as a new one, without its runs, which can still be restored into it."""
         found = session.one(_DELETED, workspace=workspace_id, experiment_name=clean(name))
         if found is None:
             return False
-        new = made_again(_experiment(found[1]), now=self._clock())
+        new = made_again(_experiment(found[1]), now=self._clock(), owner=owner)
         session.run(_UPDATE_EXPERIMENT, row=found[0], new_archived=0, new_document=document_of(new))
         return True
 

@@ -12,6 +12,7 @@ from runyard.core.errors import Conflict, InvalidTransition, NotFound
 from runyard.core.records import RunFile
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
+from runyard.core.users import RunAccess
 from runyard.store.base import RunStore
 from runyard.testing.run_store_assets import AssetSuite, EventSuite
 from runyard.testing.run_store_charts import ChartSuite
@@ -248,7 +249,7 @@ class RunSuite:
 
         assert (first.attempt, first.status, first.waits_for) == (1, RunStatus.QUEUED, "a slot")
         assert (second.attempt, second.status) == (2, RunStatus.QUEUED)
-        assert (store.find_token("one"), store.find_token("two")) == (("r1", 1), ("r1", 2))
+        assert [store.find_token(token) for token in ("one", "two")] == [RunAccess("r1", n, "default") for n in (1, 2)]
         assert store.find_token("three") is None
 
     def test_an_attempt_that_is_given_up_is_remembered_with_its_reason_and_its_end(self, store: RunStore) -> None:
@@ -282,7 +283,7 @@ class RunSuite:
         for _ in range(2):
             store.add_token("extra", run_id="r1", attempt=3)
 
-        assert store.find_token("extra") == ("r1", 3)
+        assert store.find_token("extra") == RunAccess("r1", 3, "default")
 
     def test_the_first_wish_stays(self, store: RunStore) -> None:
         a_run(store, "r1")

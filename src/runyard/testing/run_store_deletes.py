@@ -9,6 +9,7 @@ import pytest
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.records import Run, RunFile
 from runyard.core.statuses import RunStatus
+from runyard.core.users import RunAccess
 from runyard.store.base import References, RunQuery, RunStore
 from runyard.testing.runs import Journal, a_new_run, a_run, a_workspace, points
 
@@ -33,7 +34,7 @@ class DeleteSuite:
         assert [metric.name for metric in store.list_metrics("stays")] == ["loss"]
         assert list(store.read_series("stays", "loss").values) == VALUES
         assert [file.name for file in store.list_files("stays")] == ["outputs/m.pkl"]
-        assert store.find_token("hash-stays") == ("stays", 0)
+        assert store.find_token("hash-stays") == RunAccess("stays", 0, "default")
 
     def test_a_run_made_again_starts_empty_with_a_new_number(self, store: RunStore) -> None:
         first = ended(store, "r1")

@@ -10,6 +10,7 @@ import pytest
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
+from runyard.core.users import RunAccess
 from runyard.store.base import RunQuery, RunStore
 from runyard.testing.run_store_deletes import VALUES, ended, log
 from runyard.testing.runs import a_new_run, a_run
@@ -74,7 +75,9 @@ class HiddenSuite:
         assert store.restore_run("top") == ["top", "child", "grandchild"]
         assert [store.get_run(run_id) for run_id in ("top", "child", "grandchild")] == before
         assert list(store.read_series("child", "loss").values) == VALUES
-        assert [file.name for file in store.list_files("child")] == ["m"] and store.find_token("hash") == ("child", 0)
+        assert [file.name for file in store.list_files("child")] == ["m"] and store.find_token("hash") == RunAccess(
+            "child", 0, "default"
+        )
         assert shown(store, "deleted") == [] and store.find_next_purge() is None
 
     def test_the_id_and_key_of_a_hidden_run_stay_taken(self, store: RunStore) -> None:

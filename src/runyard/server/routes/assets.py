@@ -9,6 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.data import datastores
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
@@ -38,7 +39,7 @@ class AssetChange:
 def list_assets(workspace: str, kind: str, request: Request, name: Optional[str] = None) -> Response:
     """List the newest version of each name, or all versions of one."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     wanted = None if name is None else check_asset_name(name)
     return json_answer(call.services.store.list_assets(*_place(workspace, kind), name=wanted))
 
@@ -47,7 +48,7 @@ def list_assets(workspace: str, kind: str, request: Request, name: Optional[str]
 def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     place = (*_place(workspace, kind), check_asset_name(name))
     return json_answer(call.services.store.get_asset(*place, version=version))
 
@@ -70,26 +71,45 @@ async def update_asset(workspace: str, kind: str, name: str, version: int, reque
 def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Delete all versions of a name; twice is fine."""
     call = call_of(request)
-    call.may("change_asset")
-    call.services.store.delete_asset(*_place(workspace, kind), check_asset_name(name))
+    place = (*_place(workspace, kind), check_asset_name(name))
+    store = call.services.store
+    call.may_change("change_asset", lambda: [asset.owner for asset in store.list_assets(*place[:2], name=place[2])])
+    store.delete_asset(*place)
     return json_answer({"deleted": name})
 
 
 def _put(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Response:
-    call.may("put_asset")
+    call.may("put_asset", workspace=workspace)
     wanted = parse(AssetBody, body)
     if len(wanted.key) > MAX_KEY:
         raise InvalidArgument(f"The key has {len(wanted.key)} characters; {MAX_KEY} are the most.")
     place = (*_place(workspace, kind), check_asset_name(name))
-    asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key)
+    if kind == datastores.KIND:
+        _check_datastore(call, *place, wanted)
+    asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key, owner=call.user)
     return json_answer(asset, status=201 if is_new else 200)
 
 
 def _update(call: Call, workspace: str, kind: str, name: str, version: int, body: bytes) -> Response:
-    call.may("change_asset")
     place = (*_place(workspace, kind), check_asset_name(name))
+    store = call.services.store
+    call.may_change("change_asset", lambda: [store.get_asset(*place, version=version).owner])
     document = parse(AssetChange, body).document
-    return json_answer(call.services.store.update_asset(*place, version=version, document=document))
+    return json_answer(store.update_asset(*place, version=version, document=document))
+
+
+def _check_datastore(call: Call, workspace: str, kind: str, name: str, wanted: AssetBody) -> None:
+    """A new version leads everybody's data elsewhere, so it is the owner's to make; anybody may make one the default.
+
+    The built-in ones, of which no asset may be there yet, are the server's.
+    """
+    known = call.services.store.list_assets(workspace, kind, name=name)
+    leads_to = [datastores.without_default(asset.document) for asset in known]
+    if not known and name not in datastores.BUILT_IN:
+        return
+    if datastores.without_default(wanted.document) != (leads_to[-1] if known else {}):
+        owner = "" if name in datastores.BUILT_IN else known[-1].owner
+        call.may_change("change_asset", lambda: [owner])
 
 
 def _place(workspace: str, kind: str) -> tuple[str, str]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument, RunyardError
+from runyard.core.names import check_run_id
 from runyard.engine.resubmit import Again
+from runyard.engine.sweep_children import check_free_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
-from runyard.server.permissions import UserPrincipal
+from runyard.server.routes.runs import check_target, own_key
 
 router = APIRouter(tags=["runs"])
 MOST_RUNS = 1000
@@ -124,6 +126,10 @@ _ACTIONS: dict[str, Callable[[_Change, str], None]] = {
 def _resubmit(call: Call, run_id: str, body: bytes) -> Response:
     call.may("resubmit_run", run_id)
     wanted = parse(Again, body or b"{}", unchecked=["submitter"])
-    by = call.principal.name if isinstance(call.principal, UserPrincipal) else None
-    made = call.services.engine.resubmit(run_id, wanted, submitted_by=by)
+    before = call.services.store.get_run(check_run_id(run_id))
+    check_target(call, before.workspace, before.spec.target)
+    if wanted.id:
+        check_free_id(call.services.store, wanted.id)
+    named = replace(wanted, key=own_key(call, wanted.key)) if wanted.key else wanted
+    made = call.services.engine.resubmit(run_id, named, owner=call.user)
     return json_answer({"run": call.services.engine.explained(made.run)}, status=201 if made.is_new else 200)

@@ -40,7 +40,7 @@ class ComputeChange:
 def list_targets(workspace: str, request: Request) -> Response:
     """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     found = compute_targets.list_targets(call.services.engine.yard, check_workspace_name(workspace))
     return json_answer([_readable(call, target) for target in found])
 
@@ -49,7 +49,7 @@ def list_targets(workspace: str, request: Request) -> Response:
 def get_target(workspace: str, name: str, request: Request) -> Response:
     """Return one with its nodes, the runs on it and its queue; `local`, aliases and engines by name are there too."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     place = check_workspace_name(workspace), check_target_name(name)
     found = compute_targets.get_target(call.services.engine.yard, *place)
     return json_answer(_readable(call, found))

@@ -44,7 +44,7 @@ class DataFileBody:
 def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
     """List the files below a path, or the one file that is there."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     document = _document(call, workspace, name)
     found = FolderStorage(document).iter_files(clean_data_path(path))
     stays = _Inside(str(document["path"]))
@@ -62,7 +62,7 @@ async def put_file(workspace: str, name: str, request: Request) -> Response:
 def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
     """Download one file."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     root, wanted = str(_document(call, workspace, name)["path"]), clean_data_path(path)
     descriptor = _open(root, wanted)
     size = os.fstat(descriptor).st_size
@@ -71,7 +71,7 @@ def get_file(workspace: str, name: str, path: str, request: Request) -> Response
 
 
 def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("put_asset")
+    call.may("put_data", workspace=workspace)
     file = check_stored(call.services, parse(DataFileBody, body).file)
     document = _document(call, workspace, name)
     pieces = call.services.content.read_file(file.chunks, offset=0, limit=file.size)

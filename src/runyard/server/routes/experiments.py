@@ -33,7 +33,7 @@ def list_experiments(
 ) -> Response:
     """List experiments; `view` is ActiveOnly, ArchivedOnly, All or DeletedOnly."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     if view not in VIEWS:
         raise InvalidArgument(f"There is no view {view[:40]!r}.", hint=f"Known: {', '.join(VIEWS)}.")
     wanted = None if name is None else check_experiment_name(name)
@@ -44,7 +44,7 @@ def list_experiments(
 def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return one experiment."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
 
 
@@ -53,8 +53,12 @@ def put_experiment(workspace: str, experiment: str, request: Request) -> Respons
     """Return the experiment of that name, made when there is none."""
     call = call_of(request)
     store, place = call.services.store, _checked(workspace, experiment)
-    call.may_make("put_experiment", is_there=lambda: bool(store.list_experiments(place[0], view="All", name=place[1])))
-    return json_answer(store.put_experiment(*place))
+    call.may_make(
+        "put_experiment",
+        workspace=workspace,
+        is_there=lambda: bool(store.list_experiments(place[0], view="All", name=place[1])),
+    )
+    return json_answer(store.put_experiment(*place, owner=call.user))
 
 
 @router.patch("/{experiment}")
@@ -65,16 +69,30 @@ async def update_experiment(workspace: str, experiment: str, request: Request) -
 
 
 def _update(call: Call, workspace: str, experiment: str, body: bytes) -> Response:
-    call.may("update_experiment")
+    place = _checked(workspace, experiment)
+    call.may_change("update_experiment", lambda: owners_of(call, *place, with_runs=False))
     change = parse(ExperimentChange, body)
     return json_answer(
         call.services.store.update_experiment(
-            *_checked(workspace, experiment),
+            *place,
             archived=change.archived,
             tags_set=change.tags_set,
             tags_remove=change.tags_remove,
         )
     )
+
+
+def owners_of(call: Call, workspace: str, experiment: str, *, with_runs: bool) -> set[str | None]:
+    """Return whose an experiment is, deleted or not, and its runs. Of one that records no owner, its runs tell."""
+    store = call.services.store
+    found = [
+        *store.list_experiments(workspace, view="All", name=experiment),
+        *store.list_experiments(workspace, view="DeletedOnly", name=experiment),
+    ]
+    owners: set[str | None] = {one.owner for one in found if one.owner is not None}
+    if with_runs or not owners:
+        owners.update(store.list_owners(workspace, experiment=experiment))
+    return owners if owners or not found else {None}
 
 
 def _checked(workspace: str, experiment: str) -> tuple[str, str]:

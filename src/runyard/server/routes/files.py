@@ -163,7 +163,7 @@ def read_window(services: Services, found: Found, window: Window) -> Iterator[by
 
 
 def _put(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("write_run", run_id)
+    call.may("add_file", run_id)
     wanted = parse(FileBody, body)
     run = _checked_run(call, run_id, wanted.attempt)
     file = check_stored(call.services, wanted.file)

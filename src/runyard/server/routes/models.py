@@ -49,7 +49,7 @@ class ModelChange:
 def list_models(workspace: str, request: Request, name: Optional[str] = None) -> Response:
     """List all versions of all models, or of one name."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     store, place = call.services.store, (check_workspace_name(workspace), KIND)
     names = [asset.name for asset in store.list_assets(*place)] if name is None else [check_asset_name(name)]
     return json_answer([_shown(asset) for one in names for asset in store.list_assets(*place, name=one)])
@@ -59,7 +59,7 @@ def list_models(workspace: str, request: Request, name: Optional[str] = None) ->
 def get_model(workspace: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     return json_answer(_shown(_get(call, workspace, name, version)))
 
 
@@ -81,9 +81,13 @@ async def change(workspace: str, name: str, version: int, request: Request) -> R
 def delete(workspace: str, name: str, version: int, request: Request) -> Response:
     """Delete one version; twice is fine."""
     call = call_of(request)
-    call.may("change_asset")
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
-    call.services.store.delete_asset(*place, version=version)
+    store = call.services.store
+    call.may_change(
+        "change_asset",
+        lambda: [one.owner for one in store.list_assets(*place[:2], name=place[2]) if one.version == version],
+    )
+    store.delete_asset(*place, version=version)
     call.services.collecting.note()
     return json_answer({"deleted": f"{name}:{version}"})
 
@@ -92,7 +96,7 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
 def get_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
     """Download one of a version's files."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     wanted = file_name(path)
     file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
     if file is None:
@@ -106,11 +110,11 @@ def get_file(workspace: str, name: str, version: int, path: str, request: Reques
 
 
 def _register(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("put_asset")
+    call.may("put_asset", workspace=workspace)
     wanted = parse(NewModel, body)
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     spec = _from_run(call, wanted) if wanted.run_path else _uploaded(call, wanted.spec)
-    asset, _ = call.services.store.put_asset(*place, to_plain(spec))
+    asset, _ = call.services.store.put_asset(*place, to_plain(spec), owner=call.user)
     return json_answer(_shown(asset), status=201)
 
 
@@ -137,7 +141,7 @@ def _uploaded(call: Call, spec: ModelSpec) -> ModelSpec:
 
 
 def _change(call: Call, workspace: str, name: str, version: int, body: bytes) -> Response:
-    call.may("change_asset")
+    call.may_change("change_asset", lambda: [_get(call, workspace, name, version).owner])
     wanted = parse(ModelChange, body)
     old = _spec(_get(call, workspace, name, version))
     tags = {key: value for key, value in old.tags.items() if key not in wanted.tags_remove}

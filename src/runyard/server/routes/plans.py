@@ -9,7 +9,7 @@ from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
-from runyard.server.routes.runs import RunRequest
+from runyard.server.routes.runs import RunRequest, check_target
 
 router = APIRouter(tags=["runs"])
 
@@ -32,4 +32,5 @@ def get_plan(run_id: str, request: Request) -> Response:
 def _plan(call: Call, body: bytes) -> Response:
     call.may("plan_run")
     wanted = parse(RunRequest, body, unchecked=["submitter"])
+    check_target(call, wanted.run.workspace, wanted.run.spec.target)
     return json_answer(call.services.engine.plan(wanted.run, submitter=wanted.submitter))

@@ -7,10 +7,13 @@ from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.errors import NotAllowed, NotFound
+from runyard.core.compute_options import RAY
+from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
 from runyard.core.names import check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun
+from runyard.engine.journal_events import run_key
 from runyard.engine.submit import Submitted, Watched
+from runyard.engine.sweep_children import check_free_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
@@ -20,6 +23,7 @@ from runyard.server.queries import run_query
 
 router = APIRouter(tags=["runs"])
 FORBID: dict[str, str] = {"extra": "forbid"}
+MAX_KEY = 200
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,11 @@ def _create(call: Call, body: bytes) -> Response:
     wanted = parse(RunRequest, body, unchecked=["submitter"])
     if isinstance(call.principal, RunPrincipal):
         _check_child(call, wanted)
+    elif wanted.run.parent_id is not None:
+        call.may("write_run", wanted.run.parent_id)  # its token will add to the parent
+    _check_watched(call, wanted.interactive)
+    if wanted.launch:
+        check_target(call, wanted.run.workspace, wanted.run.spec.target)
     made = _submit(call, replace(wanted, run=_signed(call, wanted.run)))
     answer: dict[str, Any] = {"run": call.services.engine.explained(made.run)}
     if made.token is not None:
@@ -131,12 +140,63 @@ def _create(call: Call, body: bytes) -> Response:
 
 
 def _signed(call: Call, run: NewRun) -> NewRun:
-    """Return the run with who submits it: a run's code acts for who submitted that run."""
+    """Return the run with whose it is: a run's code acts for the user of that run."""
+    if run.owner is not None:
+        raise InvalidArgument("A request does not say the `owner` of its run.", hint="The server does, by its token.")
+    check_free_id(call.services.store, run.id)
+    signed = replace(run, key=own_key(call, run.key), owner=call.user)
     if isinstance(call.principal, UserPrincipal):
-        return replace(run, submitted_by=call.principal.name)
+        return replace(signed, submitted_by=call.principal.name)
     if isinstance(call.principal, RunPrincipal):
-        return replace(run, submitted_by=call.services.store.get_run(call.principal.run_id).submitted_by)
-    return run
+        return replace(signed, submitted_by=call.services.store.get_run(call.principal.run_id).submitted_by)
+    return signed
+
+
+def own_key(call: Call, key: str) -> str:
+    """Return the key in the namespace of who sent it, so that it never names a run that somebody else, or the engine,
+    made. A child that a script's journal makes has the key that the script's own request would have.
+    """
+    if not 1 <= len(key) <= MAX_KEY:
+        raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(key)}.")
+    if isinstance(call.principal, UserPrincipal):
+        return f"user:{call.principal.name}:{key}"
+    if isinstance(call.principal, RunPrincipal):
+        return run_key(call.principal.run_id, key)
+    return f"owner:{key}" if ":" in key else key
+
+
+def check_target(call: Call, workspace: str, name: str) -> None:
+    """Raise unless who asks may start programs there: on the server's machine they run as its account, and can read
+    its token, its keys and everybody's files.
+    """
+    if call.is_admins or call.services.server_settings.local_for_users:
+        return
+    target = call.services.engine.yard.targets.find(workspace, name)
+    if target is not None and target.is_local:
+        why = f"Runs on `{name}` are programs of the server's own account, which can read all that it keeps."
+    elif target is not None and target.backend == RAY and target.name == name and not target.workspace:
+        why = "A Ray cluster that is named by its address can have code run in the server's own account."
+    else:
+        return
+    raise NotAllowed(
+        f"You may not submit runs to `{name}`.",
+        why=f"{why} On this server that is for admins.",
+        hint="Name a compute target that an admin attached (`runyard compute list`). An admin opens this to all users "
+        "with `runyard server set compute.local.for_users true`.",
+    )
+
+
+def _check_watched(call: Call, process: WatchedProcess | None) -> None:
+    """Processes and folders of the server's machine are for its own account, over the unix socket."""
+    if process is None or process.host:
+        return
+    if call.is_same_machine and (call.is_admins or isinstance(call.principal, RunPrincipal)):
+        return
+    raise NotAllowed(
+        "The server watches no process and no folder of its machine for you.",
+        why="It would give you files of its own account; that is for this account, over the unix socket.",
+        hint="Elsewhere the SDK watches its own process and names its machine in `host`.",
+    )
 
 
 def _submit(call: Call, wanted: RunRequest) -> Submitted:
@@ -211,6 +271,7 @@ def _fail(call: Call, run_id: str, body: bytes) -> Response:
 def _add_writer(call: Call, run_id: str, body: bytes) -> Response:
     call.may("fail_run", run_id)
     process = parse(WatchedProcess, body)
+    _check_watched(call, process)
     told = Watched(process.pid, process.start_ticks, host=process.host)
     writer = call.services.engine.add_writer(run_id, told)
     return json_answer(writer, status=201)

@@ -13,6 +13,7 @@ from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
+from runyard.server.permissions import RunPrincipal
 
 router = APIRouter(tags=["workspaces"])
 
@@ -27,17 +28,18 @@ class WorkspaceBody:
 
 @router.get("/workspaces")
 def list_workspaces(request: Request) -> Response:
-    """List all workspaces."""
+    """List all workspaces; to a run's code, its own."""
     call = call_of(request)
-    call.may("read_workspace")
-    return json_answer(call.services.store.list_workspaces())
+    own = call.principal.workspace if isinstance(call.principal, RunPrincipal) else None
+    call.may("read_workspace", workspace=own)
+    return json_answer([found for found in call.services.store.list_workspaces() if own in (None, found.name)])
 
 
 @router.get("/workspaces/{workspace}")
 def get_workspace(workspace: str, request: Request) -> Response:
     """Return one workspace."""
     call = call_of(request)
-    call.may("read_workspace")
+    call.may("read_workspace", workspace=workspace)
     return json_answer(call.services.store.get_workspace(check_workspace_name(workspace)))
 
 
@@ -50,7 +52,9 @@ async def put_workspace(workspace: str, request: Request) -> Response:
 
 def _put_workspace(call: Call, name: str, body: bytes) -> Response:
     store = call.services.store
-    call.may_make("put_workspace", is_there=lambda: name in [one.name for one in store.list_workspaces()])
+    call.may_make(
+        "put_workspace", workspace=name, is_there=lambda: name in [one.name for one in store.list_workspaces()]
+    )
     wanted = parse(WorkspaceBody, body or b"{}")
     workspace = Workspace(
         id=make_uuid(),
@@ -60,5 +64,6 @@ def _put_workspace(call: Call, name: str, body: bytes) -> Response:
         resource_group=wanted.resource_group,
         location=wanted.location,
         tags=wanted.tags,
+        owner=call.user,
     )
     return json_answer(store.put_workspace(workspace))
