@@ -32,7 +32,9 @@ class Team:
     def submit(self, by: Client, run_id: str = "", **changes: Any) -> str:
         """Submit a run to the cluster and return its id."""
         spec = changes.pop("spec", RunSpec(script="train.py", target=CLUSTER))
-        return self.served.submit(run_id or f"r-{make_uuid()}", by=by, spec=spec, **changes)
+        made = self.served.submit(run_id or f"r-{make_uuid()}", by=by, spec=spec, **changes)
+        self.served.job_of(made)  # a server that stops in between leaves a thread behind
+        return made
 
     def start_logging(self, by: Client, **changes: Any) -> tuple[str, Client]:
         """Make a run that a process elsewhere is; return its id and a client with its token."""
@@ -55,6 +57,12 @@ def team(session_folder: Path) -> Iterator[Team]:
         with serve(Path(folder), cluster=CLUSTER) as served:
             served.client.workspaces.put(THEIRS)
             yield Team(served)
+
+
+def again(by: Client, run_id: str) -> str | None:
+    """Submit a run again and return whose the new one is."""
+    made = by.transport.request("POST", f"/runs/{run_id}/resubmit", json={}).json()["run"]
+    return str(made["owner"])
 
 
 def refused(call: Callable[[], object]) -> bool:

@@ -25,7 +25,7 @@ from runyard.core.plain import to_plain
 from runyard.core.records import NewRun
 from runyard.core.server_settings import ServerSettings
 from runyard.core.settings import Settings
-from runyard.core.specs import RunSpec
+from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.users import ADMIN, READER, USER
 from runyard.server import signin_route
 from runyard.server.app import create_app
@@ -57,12 +57,16 @@ class Served:
         return (by or self.client).runs.create(replace(new, **changes)).run.id
 
     def as_run(self, run_id: str) -> Client:
-        """Return a client with the token that the run's own code has, once the run is handed to its target."""
+        """Return a client with the token that the run's own code has."""
+        return self.with_token(self.job_of(run_id).token)
+
+    def job_of(self, run_id: str) -> JobSpec:
+        """Return the run's last job, once it is handed to its target."""
         deadline = time.monotonic() + 30
         while not self.backend.jobs_of(run_id):
             assert time.monotonic() < deadline, f"{run_id} was not handed over"
             time.sleep(0.005)
-        return self.with_token(self.backend.jobs_of(run_id)[-1].token)
+        return self.backend.jobs_of(run_id)[-1]
 
     def as_user(self, name: str = "alice", *, role: str = USER) -> Client:
         """Return a client with a token of a user, who is added when there is none of that name."""

@@ -17,6 +17,7 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.settings import Settings
+from runyard.engine.backends import Given
 from runyard.server.app import create_app
 from runyard.server.auth import guard
 from runyard.server.binding import UnixSocket, bind_loopback
@@ -59,7 +60,9 @@ class Guarded:
 
 
 @contextmanager
-def serving(protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames | None = None) -> Iterator[Guarded]:
+def serving(
+    protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames | None = None, backends: Given | None = None
+) -> Iterator[Guarded]:
     folder = Path(tempfile.mkdtemp(prefix="ry-g-"))
     unix = UnixSocket(str(folder / "s"))
     tcp = bind_loopback(0, None)
@@ -68,7 +71,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames |
     settings = Settings(home=folder)
     store = open_store("memory:")
     activity = Activity()
-    services = open_services(settings, address, activity=activity, store=store, backends={})
+    services = open_services(settings, address, activity=activity, store=store, backends=backends or {})
     clock = [1_800_000_000.0]
     signin = Signin(token=TOKEN, server_id=services.server_id, clock=lambda: clock[0])
     app = create_app(services)

@@ -9,7 +9,8 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_asset_name, check_workspace_name
-from runyard.data import datastores
+from runyard.data.datastores import BUILT_IN, without_default
+from runyard.data.datastores import KIND as DATASTORE
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
@@ -84,9 +85,8 @@ def _put(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Respo
     if len(wanted.key) > MAX_KEY:
         raise InvalidArgument(f"The key has {len(wanted.key)} characters; {MAX_KEY} are the most.")
     place = (*_place(workspace, kind), check_asset_name(name))
-    if kind == datastores.KIND:
-        _check_datastore(call, *place, wanted)
-    asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key, owner=call.user)
+    owner = _datastore_owner(call, *place, wanted) if kind == DATASTORE else call.user
+    asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key, owner=owner)
     return json_answer(asset, status=201 if is_new else 200)
 
 
@@ -98,18 +98,19 @@ def _update(call: Call, workspace: str, kind: str, name: str, version: int, body
     return json_answer(store.update_asset(*place, version=version, document=document))
 
 
-def _check_datastore(call: Call, workspace: str, kind: str, name: str, wanted: AssetBody) -> None:
-    """A new version leads everybody's data elsewhere, so it is the owner's to make; anybody may make one the default.
+def _datastore_owner(call: Call, workspace: str, kind: str, name: str, wanted: AssetBody) -> str | None:
+    """Return whose the next version is: a datastore stays its first owner's, and the built-in ones are the server's.
 
-    The built-in ones, of which no asset may be there yet, are the server's.
+    Anybody may make one the default. That it leads elsewhere, for everybody, is for its owner to say.
     """
     known = call.services.store.list_assets(workspace, kind, name=name)
-    leads_to = [datastores.without_default(asset.document) for asset in known]
-    if not known and name not in datastores.BUILT_IN:
-        return
-    if datastores.without_default(wanted.document) != (leads_to[-1] if known else {}):
-        owner = "" if name in datastores.BUILT_IN else known[-1].owner
+    if not known and name not in BUILT_IN:
+        return call.user
+    owner = "" if name in BUILT_IN else known[-1].owner
+    leads_to = without_default(known[-1].document) if known else {}
+    if without_default(wanted.document) != leads_to:
         call.may_change("change_asset", lambda: [owner])
+    return owner
 
 
 def _place(workspace: str, kind: str) -> tuple[str, str]:
