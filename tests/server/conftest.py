@@ -48,6 +48,7 @@ class Served:
     client: Client
     address: Address
     others: list[Client] = field(default_factory=list)
+    app: Any = None  # behind its guard
     skew: list[float] = field(default_factory=lambda: [0.0])  # how far the clock of credentials is ahead
 
     def submit(self, run_id: str = "exp_1", *, by: Client | None = None, **changes: Any) -> str:
@@ -142,7 +143,7 @@ def serve(
     guarded = guard(app, names=Names(PORT), credentials=credentials, activity=services.activity)
     try:
         with running(guarded, folder / "s"):
-            found = Served(services, backend, Client(Transport(address)), address, skew=skew)
+            found = Served(services, backend, Client(Transport(address)), address, app=guarded, skew=skew)
             yield found
             found.close()
     finally:
