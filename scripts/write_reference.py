@@ -8,6 +8,7 @@ from pathlib import Path
 
 import azureml_names
 import click
+import rights_table
 
 from runyard.cli.app import root
 
@@ -55,8 +56,15 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    for path, text in ((FOLDER / "cli.md", page()), (FOLDER / "azureml-names.md", azureml_names.page())):
+    security = FOLDER.parent / "security.md"
+    pages = {
+        FOLDER / "cli.md": page(),
+        FOLDER / "azureml-names.md": azureml_names.page(),
+        FOLDER / "rights.md": rights_table.page(),
+        security: rights_table.in_page(security.read_text()),
+    }
+    for path, text in pages.items():
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"docs/reference/{path.name} is not what the code says: run `make docs`.")
+            sys.exit(f"docs/{path.relative_to(FOLDER.parent)} is not what the code says: run `make docs`.")

@@ -30,6 +30,21 @@ def set_secret(name: str) -> None:
     click.echo(f"Secret `{name}` is set. In a script: run.get_secret('{name}')", err=True)
 
 
+@secrets.command()
+@click.argument("name")
+@click.argument("users", nargs=-1)
+@click.option("--everyone", is_flag=True, help="All users of the team, and their runs.")
+def share(name: str, users: tuple[str, ...], everyone: bool) -> None:
+    """Say who reads a secret besides its owner and admins: these users, and no others.
+
+    Without users and --everyone it is read by its owner and by admins alone.
+    """
+    readers = ["*"] if everyone else [*users]
+    Workspace.from_config().get_default_keyvault().share_secret(name, readers)
+    who = "all users" if everyone else ", ".join(f"`{user}`" for user in users) or "nobody else"
+    click.echo(f"Secret `{name}` is read by its owner, by admins and by {who}.", err=True)
+
+
 @secrets.command("list")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_secrets(as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import Any, Dict, List, Optional, Sequence
 
 from runyard.client.answers import read_answer
 from runyard.client.http1 import quote
@@ -21,8 +21,14 @@ class SecretCalls:
         answer = self._transport.request("GET", _path(workspace, name))
         return read_answer(answer, lambda plain: str(plain["value"]))
 
-    def put(self, workspace: str, name: str, value: str) -> None:
-        self._transport.request("PUT", _path(workspace, name), json={"value": value})
+    def put(
+        self, workspace: str, name: str, value: Optional[str] = None, *, readers: Optional[Sequence[str]] = None
+    ) -> None:
+        """Set the value, the users who read it ("*": all of the team), or both; what is None stays."""
+        body: Dict[str, Any] = {} if value is None else {"value": value}
+        if readers is not None:
+            body["readers"] = [*readers]
+        self._transport.request("PUT", _path(workspace, name), json=body)
 
     def delete(self, workspace: str, name: str) -> None:
         """Twice is fine."""

@@ -34,6 +34,14 @@ class Keyvault:
             raise UserErrorException(f"The secret {name!r} must be a text, not a {type(value).__name__}.")
         self._calls.put(self.workspace.name, name, value)
 
+    @translates
+    def share_secret(self, name: str, readers: Sequence[str]) -> None:
+        """Say which users of a team's server read the secret besides its owner and admins; `["*"]`: all of them.
+
+        Their runs read it, too. Azure has no such call: there, whoever may use the workspace reads its key vault.
+        """
+        self._calls.put(self.workspace.name, name, readers=readers)
+
     def set_secrets(self, secrets_batch: Mapping[str, str]) -> None:
         for name, value in secrets_batch.items():
             self.set_secret(name, value)

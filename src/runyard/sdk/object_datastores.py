@@ -71,7 +71,9 @@ def register_objects(
     whole = {**document, **({"default_at": known["default_at"]} if known.get("default_at") else {})}
     if keys:
         whole["secret"] = f"datastore-{name.replace('_', '-')}"
-        workspace.get_default_keyvault().set_secret(whole["secret"], json.dumps(keys))
+        vault = workspace.get_default_keyvault()
+        vault.set_secret(whole["secret"], json.dumps(keys))
+        vault.share_secret(whole["secret"], ["*"])  # a datastore is for all who use the workspace
     datastore = Datastore._known(workspace, name, whole)
     if check:
         datastore._storage().find_file("runyard-looks-whether-this-answers")

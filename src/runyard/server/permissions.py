@@ -120,7 +120,7 @@ RIGHTS: Final[dict[str, Right]] = {
     "heartbeat": Right("send a run's heartbeats", "run", ADMIN, Reach.REPORT),
     "state": Right("report a run's state", "run", ADMIN, Reach.REPORT),
     "join": Right("take a node's part of a run", "run", ADMIN, Reach.REPORT),
-    "put_content": Right("upload content", "content", USER, Reach.CONTENT),
+    "put_content": Right("upload content", "content", USER, Reach.SERVER),
     "read_content": Right("read content", "content", READER, Reach.CONTENT),
 }
 # Beside `ship` and `put_content`, what a process that logs on a run from outside may (`POST /runs/{id}/writers`).
