@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from runyard.server.permissions import RIGHTS, Right
+from runyard.server.route_rights import API_ROUTES
 from tests.attacks.conftest import Victim
 from tests.attacks.wire import Answer, Wire
 
@@ -31,6 +33,9 @@ QUERIES = {
 }
 
 
+BODIES = {"/download-tickets": b'{"path": "/"}'}  # what is checked before who asks
+
+
 class Route(NamedTuple):
     method: str
     template: str  # below /api/v1, as the document has it
@@ -52,16 +57,25 @@ def live_routes(victim: Victim) -> list[Route]:
     return [route for route in found if route.template != "/health"]
 
 
+def rights_table(fits: Callable[[Right], bool]) -> set[Route]:
+    """Return the routes whose verb has a right of this kind, by the table that the server asks."""
+    return {Route(*route.split(" ")) for route, verbs in API_ROUTES.items() if verbs and fits(RIGHTS[verbs[0]])}
+
+
+def verb_of(route: Route) -> str:
+    return API_ROUTES[f"{route.method} {route.template}"][0]
+
+
 def routes_of(*lines: str) -> set[Route]:
     """Return routes written as `GET POST /path`."""
     return {Route(method, line.split()[-1]) for line in lines for method in line.split()[:-1]}
 
 
 def ask(
-    wire: Wire, route: Route, token: str, *, body: bytes = b"{}", extra: Iterable[tuple[str, str]] = (), **values: str
+    wire: Wire, route: Route, token: str, *, body: bytes = b"", extra: Iterable[tuple[str, str]] = (), **values: str
 ) -> Answer:
     headers = [("Authorization", f"Bearer {token}"), *extra]
     if route.method not in ("GET", "DELETE"):
         headers.append(("Content-Type", "application/json"))
-    sent = b"" if route.method in ("GET", "DELETE") else body
+    sent = b"" if route.method in ("GET", "DELETE") else body or BODIES.get(route.template, b"{}")
     return wire.send(route.method, route.path(**values), headers=headers, body=sent)

@@ -12,69 +12,16 @@ from runyard.core.frames import join_frames
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from runyard.engine.tokens import hash_token, mint_run_token
+from runyard.server.permissions import Reach
 from runyard.store import open_store
 from tests.attacks.conftest import Team
-from tests.attacks.routes import Route, ask, live_routes, routes_of
+from tests.attacks.routes import Route, ask, live_routes, rights_table, verb_of
 from tests.attacks.wire import Answer
 from tests.engine.bench import header, journal_frame, log_frame, name, number
 
 # What a run's code may ask of its own run; everything else in the table is 403 for it.
-RUN_MAY = routes_of(
-    "GET /server",
-    "GET /workspaces",
-    "GET /workspaces/{workspace}",
-    "GET /workspaces/{workspace}/experiments",
-    "GET PUT /workspaces/{workspace}/experiments/{experiment}",
-    "GET /workspaces/{workspace}/assets/{kind}",
-    "GET POST /workspaces/{workspace}/assets/{kind}/{name}",
-    "GET POST /workspaces/{workspace}/datastores/{name}/files",
-    "GET /workspaces/{workspace}/datastores/{name}/files/{path}",
-    "GET /workspaces/{workspace}/models",
-    "GET POST /workspaces/{workspace}/models/{name}",
-    "GET /workspaces/{workspace}/models/{name}/{version}/files/{path}",
-    "GET /workspaces/{workspace}/compute",
-    "GET /workspaces/{workspace}/compute/{name}",
-    "GET /workspaces/{workspace}/secrets",
-    "GET /workspaces/{workspace}/secrets/{name}",
-    "GET POST /runs",
-    "POST /metrics/summary",
-    "GET PATCH /runs/{run_id}",
-    "POST /runs/{run_id}/cancel",
-    "POST /runs/{run_id}/ship",
-    "POST /runs/{run_id}/heartbeat",
-    "POST /runs/{run_id}/state",
-    "GET /runs/{run_id}/metrics",
-    "GET /runs/{run_id}/metrics/values",
-    "GET /runs/{run_id}/metrics/series",
-    "GET /runs/{run_id}/metrics/chart",
-    "POST /charts",
-    "GET /events",
-    "GET POST /runs/{run_id}/files",
-    "GET /runs/{run_id}/files/{name}",
-    "GET /runs/{run_id}/zip",
-    "GET /runs/{run_id}/log/lines",
-    "GET /runs/{run_id}/log/search",
-    "GET /runs/{run_id}/log/first-error",
-    "GET /runs/{run_id}/sweep",
-    "GET /runs/{run_id}/nodes",
-    "GET /runs/{run_id}/plan",
-    "GET /nodes/bundle",
-    "GET /nodes/uv",
-    "POST /runs/{run_id}/nodes/{rank}",
-    "POST /runs/{run_id}/nodes/{rank}/join",
-    "POST /chunks",
-    "POST /chunks/missing",
-    "POST /chunks/fetch",
-    "POST /trees",
-    "GET /trees/{tree}",
-    "POST /snapshots",
-    "GET /snapshots/{snapshot}",
-    "GET /snapshots/{snapshot}/files",
-    "GET /snapshots/{snapshot}/files/{path}",
-    "GET /snapshots/{snapshot}/zip",
-    "GET /snapshots/{snapshot}/diff",
-    "GET /users/me",
-)
+LISTS = {route for route in rights_table(lambda right: True) if verb_of(route) == "list_runs"}  # with a parent only
+RUN_MAY = rights_table(lambda right: right.run is not Reach.NEVER) - LISTS
 ENDS_IT = Route("POST", "/runs/{run_id}/cancel")
 
 

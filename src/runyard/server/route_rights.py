@@ -11,6 +11,7 @@ GET /server                                                read_server
 POST /server/collect                                       collect
 POST /server/stop                                          stop_server
 POST /signin-codes                                         sign_in
+POST /download-tickets                                     sign_in
 POST /signout                                              sign_in
 GET /workspaces                                            read_workspace
 GET /workspaces/{workspace}                                read_workspace
@@ -76,6 +77,8 @@ GET /runs/{run_id}/metrics/series                          read_run
 GET /runs/{run_id}/metrics/chart                           read_run
 GET /runs/{run_id}/files                                   read_run
 POST /runs/{run_id}/files                                  add_file
+POST /runs/{run_id}/files/batch                            add_file
+POST /runs/{run_id}/files/fetch                            read_run
 GET /runs/{run_id}/files/{name}                            read_run
 GET /runs/{run_id}/zip                                     read_run
 GET /runs/{run_id}/log/lines                               read_run

@@ -173,7 +173,7 @@ def _put(call: Call, run_id: str, body: bytes) -> Response:
 
 
 def _put_many(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("write_run", run_id)
+    call.may("add_file", run_id)
     wanted = parse(FilesBody, body)
     _check_count(len(wanted.files))
     run = _checked_run(call, run_id, wanted.attempt)
