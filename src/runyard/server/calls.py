@@ -41,4 +41,10 @@ class Call:
 
 
 def call_of(request: Request) -> Call:
-    return Call(request.app.state.services, request.state.principal)
+    return Call(services_of(request), request.state.principal)
+
+
+def services_of(request: Request) -> Services:
+    """Return the server's parts, for the route that needs no principal."""
+    found: Services = request.app.state.services
+    return found
