@@ -108,11 +108,10 @@ class Proxy:
         lie = self._lie if self._wanted(start) else HONEST
         if lie == HONEST:
             client.sendall(self._ask(head, body))
-            return True
-        answer = self._tell(lie, head, body)
+            return False
         self.told[lie] += 1
         self.seen.append(f"{lie}: {start.decode('latin-1')}")
-        client.sendall(answer)
+        client.sendall(self._tell(lie, head, body))
         return False
 
     def _tell(self, lie: str, head: bytes, body: bytes) -> bytes:
@@ -145,7 +144,7 @@ class Proxy:
             server.connect(self._upstream)
             server.sendall(_for_upstream(head) + body)
             with server.makefile("rb") as answer:
-                return b"".join(_read_message(answer))
+                return answer.read()  # it closes: some answers come in chunks
 
 
 def _every(start: bytes) -> bool:
