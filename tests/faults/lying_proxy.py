@@ -64,6 +64,10 @@ class Proxy:
         self._honest_again.clear()
         self._lie, self._wanted = lie, wanted or _every
 
+    def count(self, lie: str, route: str) -> int:
+        """Return how many requests to that route were lied to in that way."""
+        return sum(one.startswith(f"{lie}: ") and route in one for one in self.seen)
+
     def show(self, tls: ssl.SSLContext) -> None:
         """Show that certificate from now on."""
         self._tls = tls

@@ -182,7 +182,7 @@ def test_no_lie_of_a_proxy_costs_a_live_run_anything(behind: Behind, lies: Seque
     for lie in lies:
         before = len(behind.points())
         behind.proxy.lie(lie)
-        until(lambda lie=lie: behind.proxy.told[lie] >= (1 if lie == "silent" else 6))
+        until(lambda lie=lie: behind.proxy.count(lie, "/ship ") >= (1 if lie == "silent" else 4))
         behind.proxy.be_honest()
         until(lambda before=before: len(behind.points()) > before)
     behind.finish()
