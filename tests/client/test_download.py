@@ -12,7 +12,7 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.core.errors import InvalidArgument, ProtocolError, ServerUnreachable, SystemFailure
+from runyard.core.errors import DamagedContent, InvalidArgument, ServerUnreachable, SystemFailure
 from runyard.core.plain import to_plain
 from runyard.core.records import RunFile
 from tests.client.standin import Handler, Peer, standin
@@ -99,7 +99,7 @@ def test_no_listed_name_changes_where_it_is_written(tmp_path: Path, listed: Any)
 @pytest.mark.parametrize("data", [DATA[:-1] + b"?", DATA + b"x", b""], ids=["changed", "longer", "empty"])
 def test_other_bytes_are_refused_and_the_old_file_stays(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "m").write_text("old")
-    with pytest.raises(ProtocolError, match="came damaged"):
+    with pytest.raises(DamagedContent, match="came damaged"):
         download(serve(data), tmp_path / "m")
 
     assert (tmp_path / "m").read_text() == "old"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from typing import Any
 import pytest
 
 from runyard.core import journal
-from runyard.core.errors import InvalidArgument, StoreUnavailable
+from runyard.core.errors import InvalidArgument, NotAuthenticated, StoreUnavailable, SystemFailure
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.logs import Log, Logs
 from runyard.supervisor.segments import silence
+from runyard.testing.fake_server import FakeServer
 from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
-from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.supervised import Job, Site, wait_for
 from tests.supervisor.test_kills import check_complete, finish
 
 
@@ -47,7 +49,9 @@ def test_a_file_record_is_shipped_after_its_file(site: Site) -> None:
     assert shipped_before_file == [False]
     assert site.server.numbers(job.id) == [1.0, 2.0]
     assert list(run.files) == ["plots/a.png"]
-    assert len([warning for warning in run.warnings if warning["source"] == "files"]) == 2
+    said = [warning["message"] for warning in run.warnings if warning["source"] == "files"]
+    assert any(message.startswith("Could not be stored: the file '../bad'") for message in said)
+    assert any("The file 'x' was removed before it could be stored" in message for message in said)
     assert os.listdir(job.folder / "uploads") == ["abc.done"]
 
 
@@ -165,28 +169,132 @@ def test_a_store_that_is_full_for_a_while_delays_the_end_and_loses_nothing(site:
     check_complete(site, job, count)
 
 
-def test_a_record_that_the_server_cannot_take_is_skipped_after_three_tries(site: Site) -> None:
-    script = COUNTER + (
-        "fd = open_segment(0)\n"
-        "for n in range(5000): number(fd, float(n))\n"
-        "os.write(fd, journal.pack_long(journal.VALUES, {'name': 'poison', 'values': ['x' * 100]}))\n"
-        "for n in range(5000, 10_000): number(fd, float(n))\n"
-        "print('done')\n"
-    )
+POISON = COUNTER + (
+    "fd = open_segment(0)\n"
+    "for n in range(5000): number(fd, float(n))\n"
+    "os.write(fd, journal.pack_long(journal.VALUES, {'name': 'poison', 'values': ['x' * 100]}))\n"
+    "for n in range(5000, 10_000): number(fd, float(n))\n"
+    "open('outputs/poison.txt', 'w').write('poison')\n"
+    "open('outputs/good.txt', 'w').write('good')\n"
+    "open(folder + '/uploads/abc', 'wb').write(b'poison')\n"
+    "os.write(fd, journal.pack_long(journal.FILE, {'name': 'poison.png', 'path': 'uploads/abc', 'size': 6}))\n"
+    "print('done')\n"
+    "while not os.path.exists('stop'): time.sleep(0.002)\n"
+)
 
-    def check(route: str, head: Mapping[str, Any], body: bytes) -> None:
-        if b"poison" in body:
-            raise InvalidArgument("This record cannot be applied.")
 
-    job = site.prepare(script)
-    site.server.check = check
-    run = job.start().wait()
+def is_poison(head: Mapping[str, Any], body: bytes) -> bool:
+    return (head.get("kind") == "journal" and b'"poison"' in body) or "poison" in str(head.get("name"))
+
+
+def refuse_poison(route: str, head: Mapping[str, Any], body: bytes) -> None:
+    if is_poison(head, body):
+        raise InvalidArgument("This cannot be applied.")
+
+
+def numbers_of(site: Site, job: Job) -> list[float]:
+    """Return what the program logged; its machine is sampled beside it."""
+    with site.server.lock:
+        segments = {key: bytes(data) for key, data in site.server.segments.items() if key[1].startswith("r0-")}
+    other = FakeServer("")
+    other.segments.update((key, bytearray(data)) for key, data in segments.items())
+    return other.numbers(job.id)
+
+
+def test_content_that_the_server_refuses_is_named_and_kept_and_holds_nothing_up(home: Path) -> None:
+    site = Site(home, keep=False)
+    job = site.prepare(POISON, output_folders=["outputs"])
+    site.server.check = refuse_poison
+    job.start()
+    wait_for(lambda: len(numbers_of(site, job)) == 10_000 and "outputs/good.txt" in job.run.files)
+    (job.folder / "work/stop").touch()
+    run = job.wait()
 
     assert run.status == "Completed"
-    assert site.server.numbers(job.id) == [float(n) for n in range(10_000)]
-    assert [warning["source"] for warning in run.warnings] == ["journal"]
-    assert "cannot be stored and was skipped" in run.warnings[0]["message"]
+    assert numbers_of(site, job) == [float(n) for n in range(10_000)]
     assert job.log() == b"done\n"
+    told = [one["message"] for one in run.warnings if one["message"].startswith("Could not be stored")]
+    assert len(told) == 3
+    assert any("1 records of" in message for message in told)
+    assert any("'outputs/poison.txt'. This cannot be applied." in message for message in told)
+    assert any("'poison.png'. This cannot be applied." in message for message in told)
+    assert str(job.folder) in run.warnings[-1]["message"]
+    assert (job.folder / "work/outputs/poison.txt").read_text() == "poison"
+    assert (job.folder / "uploads/abc").read_bytes() == b"poison"
+    assert len(list((job.folder / "journal").glob("*-again.*.journal"))) == 1
+    site.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_content_that_was_refused_for_a_while_is_stored_at_the_end(home: Path, killed: bool) -> None:
+    site = Site(home, keep=False)
+    job = site.prepare(POISON, output_folders=["outputs"])
+    site.server.check = refuse_poison
+    job.start()
+    wait_for(lambda: sum("Not stored so far" in one["message"] for one in job.run.warnings) == 3)
+    wait_for(lambda: len(numbers_of(site, job)) == 10_000)
+    if killed:
+        os.kill(job.supervisor_pid(), signal.SIGKILL)
+    site.server.check = None
+    (job.folder / "work/stop").touch()
+    run = job.wait()
+
+    assert run.status == "Completed"
+    assert numbers_of(site, job) == [float(n) for n in range(10_000)]
+    assert b"".join(site.server.journal_of(job.id)).count(b'"poison"') == 1
+    assert site.server.file(job.id, "outputs/poison.txt") == site.server.file(job.id, "poison.png") == b"poison"
+    assert [one["message"] for one in run.warnings if one["message"].startswith("Could not be stored")] == []
+    assert not job.folder.exists()
+    site.close()
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_server_that_fails_on_one_thing_gets_all_the_others_and_that_one_when_it_can(
+    site: Site, killed: bool
+) -> None:
+    """A 500 is no verdict: nothing is given up, however often it comes."""
+
+    def fail(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        if is_poison(head, body):
+            raise SystemFailure("An error that nobody foresaw.")
+
+    job = site.prepare(POISON, output_folders=["outputs"])
+    site.server.check = fail
+    job.start()
+    wait_for(lambda: len(numbers_of(site, job)) == 5000 and "outputs/good.txt" in job.run.files)
+    (job.folder / "work/stop").touch()
+    wait_for((job.folder / "final.json").exists)
+    failures = site.server.requests.count("files")
+    wait_for(lambda: site.server.requests.count("files") > failures + 3)
+    if killed:
+        os.kill(job.supervisor_pid(), signal.SIGKILL)
+    assert not job.run.is_over
+    site.server.check = None
+    run = job.wait()
+
+    assert (run.status, run.warnings) == ("Completed", [])
+    assert numbers_of(site, job) == [float(n) for n in range(10_000)]
+    assert site.server.file(job.id, "outputs/poison.txt") == site.server.file(job.id, "poison.png") == b"poison"
+
+
+def test_a_server_that_does_not_know_the_run_for_a_while_gets_everything_later(site: Site) -> None:
+    """It was restored from a backup, or another database: 401, 403 and 404 are believed only when they last."""
+
+    def forget(route: str, head: Mapping[str, Any], body: bytes) -> None:
+        raise NotAuthenticated("The request has no valid token.")
+
+    job = site.prepare(POISON, output_folders=["outputs"])
+    site.server.check = forget
+    job.start()
+    wait_for((job.folder / "work/outputs/good.txt").exists)
+    wait_for(lambda: site.server.requests.count("files") + site.server.requests.count("ship") > 8)
+    (job.folder / "work/stop").touch()
+    site.server.check = None
+    run = job.wait()
+
+    assert (run.status, run.warnings) == ("Completed", [])
+    assert numbers_of(site, job) == [float(n) for n in range(10_000)]
+    assert {"outputs/poison.txt", "outputs/good.txt", "poison.png"} <= set(run.files)
 
 
 def test_a_run_that_this_one_may_not_write_to_does_not_hold_up_its_own_records(site: Site) -> None:
@@ -204,7 +312,8 @@ def test_a_run_that_this_one_may_not_write_to_does_not_hold_up_its_own_records(s
 
     assert run.status == "Completed"
     assert site.server.numbers(job.id) == [1.0]
-    assert "somebody-else" in run.warnings[0]["message"]
+    assert "records for run somebody-else" in run.warnings[0]["message"]
+    assert job.folder.exists()
 
 
 def test_journals_that_the_program_removes_or_tears_end_the_run_with_a_warning(site: Site) -> None:

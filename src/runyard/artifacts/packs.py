@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from runyard.core.chunks import chunk_id
-from runyard.core.errors import StoreUnavailable
+from runyard.core.errors import DamagedContent
 
 PREFIX = "packs/"
 RAW, ZSTD = "raw", "zstd"
@@ -73,7 +73,7 @@ def unpack(stored: memoryview, place: Found, expected_id: str) -> bytes:
     """Return the plain bytes.
 
     Raises:
-        StoreUnavailable: they are not what was stored.
+        DamagedContent: they are not what was stored.
     """
     data: bytes | None = None
     try:
@@ -88,8 +88,8 @@ def unpack(stored: memoryview, place: Found, expected_id: str) -> bytes:
     return data
 
 
-def _damaged(name: str, place: Found) -> StoreUnavailable:
-    return StoreUnavailable(
+def _damaged(name: str, place: Found) -> DamagedContent:
+    return DamagedContent(
         f"Stored content is damaged: chunk {name} in pack `{place.pack}`.",
         why=f"The {place.stored} bytes at offset {place.offset} are not what was written there (the SHA-256 differs).",
         hint="Check the disk (`dmesg | tail`, `smartctl -a`), and bring the pack back from a backup. "

@@ -70,6 +70,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
             ("page", signin_url(running, "/")),
             ("used because", chosen.why),
             ("database", info.database),
+            ("health", _health(info)),
             ("pid", info.pid),
             ("version", info.version),
             ("started", info.started_at),
@@ -102,6 +103,12 @@ def collect(everything: bool, as_json: bool) -> None:
         f"{seconds(freed.rest_within_s)}.",
         err=True,
     )
+
+
+def _health(info: ServerInfo) -> str:
+    """Return "ok", or the parts that keep the server from storing anything."""
+    broken = [f"the {part} is {state}" for part, state in info.health.items() if state != "ok"]
+    return ", ".join(broken) or ("ok" if info.health else "")
 
 
 def _fingerprint(info: ServerInfo) -> str:

@@ -34,6 +34,7 @@ class ServerInfo:
     listens_on: List[str] = field(default_factory=list)
     database: str = "SQLite"
     team: bool = False  # others use it too
+    health: Dict[str, str] = field(default_factory=dict)  # "ok", or what is wrong with each part
 
 
 class Collection(NamedTuple):

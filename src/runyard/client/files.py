@@ -9,7 +9,14 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Seque
 from runyard.client.answers import FilePart, read_answer, read_record, read_records
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
-from runyard.core.errors import ProtocolError, RunyardError, SystemFailure, error_from_plain
+from runyard.core.errors import (
+    DamagedContent,
+    ProtocolError,
+    RunyardError,
+    ServerUnreachable,
+    SystemFailure,
+    error_from_plain,
+)
 from runyard.core.frames import iter_frames
 from runyard.core.names import clean_file_name
 from runyard.core.plain import to_plain
@@ -76,7 +83,7 @@ class FileCalls:
         """Yield the bytes of some small files in their order, each checked. Ask for 1000 and about 8 MiB at most.
 
         Raises:
-            ProtocolError: the server sent other bytes.
+            DamagedContent: the server sent other bytes.
         """
         from runyard.core.chunks import chunk_id  # only downloads need it
 
@@ -125,7 +132,7 @@ class FileCalls:
             progress: called now and then with the bytes that have come so far.
 
         Raises:
-            ProtocolError: what came is not what the run holds; `path` is untouched.
+            DamagedContent: what came is not what the run holds; `path` is untouched.
         """
         target = os.fspath(path)
         known = expected or self._find_file(run_id, name)
@@ -138,14 +145,21 @@ class FileCalls:
         # Only downloads need it.
         from hashlib import sha256
 
-        digest = sha256()
-        size = 0
-        with self._transport.stream("GET", _file_path(run_id, name), timeout_s=120.0) as response:
-            for piece in response.iter_bytes():
-                digest.update(piece)
-                size += len(piece)
-                _write_all(out, piece)
-                progress(size)
+        digest, size = sha256(), 0
+        while True:
+            tried_at = size
+            try:
+                query = {"offset": size} if size else None
+                with self._transport.stream("GET", _file_path(run_id, name), query=query, timeout_s=120.0) as response:
+                    for piece in response.iter_bytes():
+                        digest.update(piece)
+                        size += len(piece)
+                        _write_all(out, piece)
+                        progress(size)
+                break
+            except ServerUnreachable:  # cut off: where it was, the server says why, or goes on
+                if size == tried_at:
+                    raise
         _check_digest(run_id, name, known, digest.hexdigest(), size)
 
     def _find_file(self, run_id: str, name: str) -> Optional[RunFile]:
@@ -188,7 +202,7 @@ def _batches(places: Sequence[Tuple[RunFile, str]]) -> Iterator[List[Tuple[RunFi
 
 def _check_digest(run_id: str, name: str, known: Optional[RunFile], digest: str, size: int) -> None:
     if known is not None and known.sha256 and digest != known.sha256:
-        raise ProtocolError(
+        raise DamagedContent(
             f"The file `{name}` of run `{run_id}` came damaged.",
             why=f"{size} bytes with SHA-256 {digest} came; {known.size} with {known.sha256} were due.",
             hint="Download it again. If it happens again, the server's disk may be damaged.",

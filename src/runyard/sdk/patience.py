@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Callable, TypeVar
 
-from runyard.core.errors import SystemFailure
+from runyard.core.errors import SystemFailure, is_later
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Patience:
         while True:
             try:
                 return read()
-            except SystemFailure:
-                if self._clock() >= deadline:
+            except SystemFailure as error:
+                if not is_later(error) or self._clock() >= deadline:
                     raise
             self._sleep(PAUSE_S)

@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError
 from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, LimitedBody, Receive, fault_of, too_large
 from runyard.server.credentials import Credentials, Scope
+from runyard.server.errors import STATUS, explain
 from runyard.server.hosts import AnyNames, came_from_elsewhere, foreign_page, is_unix, values_of
 from runyard.server.idle import Activity
 from runyard.server.revocation import WhileValid
@@ -40,13 +41,18 @@ def guard(app: App, *, names: AnyNames, credentials: Credentials, activity: Acti
         if scope["type"] not in ("http", "websocket"):
             return
         scope["scheme"] = names.scheme.decode()  # a proxy in front may have taken the TLS off
-        refusal = await _check(scope, names, credentials)
+        try:
+            refusal = await _check(scope, names, credentials)
+            if refusal == _SHOW_SIGNIN:
+                await _sign_in(scope, send, credentials)
+                return
+        except Exception as error:  # the database is away, as a rule: nobody was judged
+            failure = explain(error)
+            refusal = STATUS[failure.code], failure
         if refusal is None:
             await _let_in(app, scope, receive, send, credentials=credentials, activity=activity)
         elif scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})
-        elif refusal == _SHOW_SIGNIN:
-            await _sign_in(scope, send, credentials)
+            await send({"type": "websocket.close", "code": 1013 if refusal[0] == 503 else 1008})
         else:
             await _refuse(scope, send, *refusal)
 

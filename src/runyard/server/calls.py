@@ -77,8 +77,14 @@ class Call:
 def call_of(request: Request) -> Call:
     route = request.scope["route"]
     return Call(
-        request.app.state.services,
+        services_of(request),
         request.state.principal,
         verbs_of(request.method, route.path_format, is_api=request.scope["path"].startswith(f"{API}/")),
         is_unix(request.scope),
     )
+
+
+def services_of(request: Request) -> Services:
+    """Return the server's parts, for the route that needs no principal."""
+    found: Services = request.app.state.services
+    return found

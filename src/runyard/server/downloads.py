@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
@@ -61,12 +62,17 @@ def download_headers(name: str, size: int, *, complete: bool) -> dict[str, str]:
 def download_answer(
     name: str, size: int, read: Callable[[Window], Iterator[bytes]], *, window: Window | None, complete: bool = True
 ) -> Response:
-    """Return the bytes of `window` as a download; None: they are beyond the end."""
+    """Return the bytes of `window` as a download; None: they are beyond the end.
+
+    The first piece is read here, before anything is answered: whoever asks for damaged content hears why. To be called
+    in a thread.
+    """
     headers = download_headers(name, size, complete=complete)
     if window is None:
         return Response(b"", status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+    pieces = read(window)
     return StreamingResponse(
-        read(window),
+        chain((next(pieces, b""),), pieces),
         status_code=206 if window.is_range else 200,
         headers={**headers, **window.headers(size)},
         media_type="application/octet-stream",

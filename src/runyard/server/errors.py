@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import secrets
@@ -9,12 +10,13 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy import exc
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from runyard.core.errors import RunyardError
+from runyard.core.errors import RunyardError, StoreUnavailable, SystemFailure
 from runyard.server.routes.pages import no_such_page
 
 logger = logging.getLogger(__name__)
@@ -38,7 +40,9 @@ STATUS = {
     "SystemFailure": 500,
     "ServerUnreachable": 502,
     "ServerNotStarted": 503,
+    "BadGateway": 502,
     "StoreUnavailable": 503,
+    "DamagedContent": 500,
     "ProtocolError": 400,
 }
 
@@ -48,9 +52,59 @@ _BY_STATUS = {
 }
 
 
+# What this machine lacks for a moment, or until somebody looks after its disk.
+_PASSING = {
+    errno.ENOSPC: "The server's disk is full.",
+    errno.EDQUOT: "The server's disk quota is used up.",
+    errno.EFBIG: "A file of the server cannot grow any more.",
+    errno.EROFS: "The server's disk takes no writes.",
+    errno.EIO: "The server's disk fails.",
+    errno.ESTALE: "The server's disk fails.",
+    errno.EMFILE: "The server has too many files open.",
+    errno.ENFILE: "The server's machine has too many files open.",
+    errno.ENOMEM: "The server has too little memory.",
+    errno.ENOBUFS: "The server has too little memory.",
+    errno.EAGAIN: "The server's machine can start nothing more at this moment.",
+}
+_MISTAKES = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.ArgumentError, exc.CompileError)
+
+
 def error_answer(error: RunyardError) -> Response:
-    headers = {"Retry-After": "1"} if error.code == "StoreUnavailable" else None
-    return _answer(STATUS.get(error.code, 500), error.to_plain(), headers)
+    status = STATUS.get(error.code, 500)
+    return _answer(status, error.to_plain(), {"Retry-After": "1"} if status == 503 else None)
+
+
+def explain(error: BaseException) -> RunyardError:
+    """Return what an error means for whoever asked; what nobody foresaw gets a reference to the log.
+
+    A lack of disk, memory, files or a database is an outage: the caller comes again later, and nothing is judged.
+    """
+    if isinstance(error, RunyardError):
+        return error
+    outage = _find_outage(error)
+    reference = secrets.token_hex(4)
+    logger.error("A request failed; its answer names the reference %s.", reference, exc_info=error)
+    if outage:
+        return StoreUnavailable(
+            outage, why=f"The server's log has it under {reference}.", hint="Nothing was stored. Try again later."
+        )
+    return SystemFailure(
+        "The server could not do this.",
+        why=f"An error that nobody foresaw; the server's log has it under {reference}.",
+        hint=f"Look for {reference} in the server's log (`runyard server status` says where) and report it.",
+    )
+
+
+def _find_outage(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "The server has too little memory."
+    if isinstance(error, OSError):
+        return _PASSING.get(error.errno or 0, "")
+    if isinstance(error, exc.SQLAlchemyError) and not isinstance(error, _MISTAKES):
+        return "The server's database cannot be used."
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return _PASSING[errno.EAGAIN]
+    return ""
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -83,7 +137,7 @@ def _is_for_people(request: Request) -> bool:
 
 
 class LastResort:
-    """Answers what nobody foresaw with a reference; the traceback goes to the log and nowhere else."""
+    """Answers what no route handles: an outage as such, all else with a reference to the log's traceback."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -103,18 +157,11 @@ class LastResort:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
             return  # nobody is left to answer, and nothing is wrong here
-        except Exception:
-            reference = secrets.token_hex(4)
-            logger.exception("A request failed; its answer names the reference %s.", reference)
+        except Exception as error:
+            explained = explain(error)
             if has_started:
                 raise
-            plain = _plain(
-                "SystemFailure",
-                "The server could not do this.",
-                why=f"An error that nobody foresaw; the server's log has it under {reference}.",
-                hint=f"Look for {reference} in the server's log (`runyard server status` says where) and report it.",
-            )
-            await _answer(500, plain)(scope, receive, send)
+            await error_answer(explained)(scope, receive, send)
 
 
 def _plain(code: str, what: str, *, why: str = "", hint: str = "") -> dict[str, Any]:

@@ -160,6 +160,6 @@ def _answers(holder: Holder) -> bool:
         try:
             sock.connect(holder.socket)
             sock.sendall(b"GET /api/v1/health HTTP/1.1\r\nHost: runyard\r\nConnection: close\r\n\r\n")
-            return sock.recv(64).startswith(b"HTTP/1.1 200")
+            return sock.recv(64).startswith(b"HTTP/1.1 ")  # 503: it is there, its database is not
         except OSError:
             return False

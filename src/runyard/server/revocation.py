@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from runyard.core.errors import RunyardError
+
 logger = logging.getLogger(__name__)
 
 RECHECK_S = 2.0  # with what Credentials keeps in mind, a revoked token is dead within 5 s
@@ -45,6 +47,9 @@ class WhileValid:
     async def _ask(self) -> bool:
         try:
             return await self._is_valid()
+        except RunyardError as error:  # the database is away: nobody was revoked by that
+            logger.warning("Whether an open request's token is still good could not be looked up: %s", error.what)
+            return True
         except Exception:
             logger.warning("Whether an open request's token is still good could not be looked up.", exc_info=True)
             return True

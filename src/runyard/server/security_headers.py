@@ -47,7 +47,9 @@ def securing(send: Send) -> Send:
 
 async def refuse(send: Send, status: int, error: RunyardError) -> None:
     """Answer with an error. The connection closes, so that a body which nobody wants is not read."""
-    await answer(send, status, json.dumps({"error": error.to_plain()}).encode(), b"application/json", close=True)
+    later = [(b"retry-after", b"1")] if status == 503 else []
+    body = json.dumps({"error": error.to_plain()}).encode()
+    await answer(send, status, body, b"application/json", headers=later, close=True)
 
 
 async def answer(

@@ -24,6 +24,7 @@ from runyard.engine.engine import Engine
 from runyard.server.belonging import check_database, database_id, find_content_folder
 from runyard.server.collecting import Collecting
 from runyard.server.growth import Growth
+from runyard.server.health import Health, health_of
 from runyard.server.idle import Activity
 from runyard.server.line_index import LineIndexes
 from runyard.server.news import News
@@ -34,7 +35,6 @@ from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
-
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +63,7 @@ class Services:
     vault: Vault
     room: Room
     quotas: Quotas
+    health: Health
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
@@ -150,6 +151,7 @@ def open_services(
         vault=Vault(opened, settings.home),
         room=Room(settings.home),
         quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
+        health=health_of(bare, settings.home),
         stop=stop,
         server_settings=ours,
         listens_on=listens_on,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from runyard.artifacts.content import size_of
-from runyard.core.errors import InvalidArgument, UserError
+from runyard.core.errors import DamagedContent, InvalidArgument, RunyardError, UserError
 from runyard.core.names import check_content_id
 from runyard.core.records import RunFile
 from runyard.server.filenames import file_name
@@ -61,3 +61,13 @@ def _checked(file: RunFile, sizes: Mapping[str, int]) -> RunFile:
     if held != file.size:
         raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
     return replace(file, name=file_name(file.name), complete=True, updated_at=None)
+
+
+def damaged_file(name: str, error: RunyardError) -> DamagedContent:
+    """Return the error of a file whose stored bytes are damaged or gone."""
+    state = "damaged" if isinstance(error, DamagedContent) else "missing"
+    return DamagedContent(
+        f"The content of the file `{name[:200]}` is {state} on the server.",
+        why=f"{error.what} {error.why}".strip(),
+        hint=error.hint or "Bring the folder `artifacts` of the server's home back from a backup, then download again.",
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
 from runyard.core.errors import MissingExtra, RunyardError, StoreUnavailable
@@ -40,6 +41,7 @@ _FAILURES: tuple[tuple[type[psycopg.Error], str, str], ...] = (
     (psycopg.errors.InvalidCatalogName, "There is no such database.", "`createdb` makes one."),
     (psycopg.OperationalError, "The database cannot be reached or ended the connection.", "Is it running?"),
     (psycopg.InterfaceError, "The connection to the database is gone.", "Repeat the call."),
+    (psycopg.InternalError, "The database failed.", "Look at its log."),
 )
 
 
@@ -150,6 +152,8 @@ def explain(error: BaseException, place: str) -> StoreUnavailable | None:
         return StoreUnavailable(what, why=str(error), hint="Restore a backup.")
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig
+    if isinstance(error, PoolTimeout):
+        return StoreUnavailable(what, why="All connections to it are busy.", hint="Repeat the call.")
     for kind, why, hint in _FAILURES:
         if isinstance(error, kind):
             text = hide_passwords(str(error)).strip()

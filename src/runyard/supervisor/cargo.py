@@ -11,6 +11,7 @@ from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.journals import Journals
 from runyard.supervisor.logs import FOLDERS, Logs
 from runyard.supervisor.loops import Loop
+from runyard.supervisor.refusals import Refusals
 from runyard.supervisor.reporter import Reporter
 from runyard.supervisor.seen import SeenRuns
 from runyard.supervisor.shipping import Shipper
@@ -29,16 +30,19 @@ class Cargo:
         self, folder: RunFolder, job: JobSpec, connection: Connection, reporter: Reporter, *, is_guest: bool
     ) -> None:
         warn = reporter.warn
+        self.refusals = Refusals(folder, warn=warn)
         self.seen = SeenRuns(folder)
         uploader = Uploader(connection, job.run_id, attempt=job.attempt)
-        self.uploads = ExplicitUploads(folder, job.run_id, uploader=uploader, warn=warn, done=self.ship_now)
+        self.uploads = ExplicitUploads(
+            folder, job.run_id, uploader=uploader, refusals=self.refusals, warn=warn, done=self.ship_now
+        )
         self.journals = Journals(folder, job.run_id, uploads=self.uploads, seen=self.seen, warn=warn)
         self.shipper = Shipper(
             job.run_id,
             self.journals,
             Logs(folder, warn=warn, folders=() if is_guest else FOLDERS),
             connection=connection,
-            warn=warn,
+            refusals=self.refusals,
             hear=reporter.hear,
         )
         self.files = OutputFiles(
@@ -49,6 +53,7 @@ class Cargo:
             prefix=prefix_of(job),
             uploader=uploader,
             explicit=self.uploads,
+            refusals=self.refusals,
             warn=warn,
         )
         self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
@@ -70,6 +75,12 @@ class Cargo:
     def upload_all(self) -> None:
         while self.uploads.step():
             pass
+
+    def try_refused_again(self) -> None:
+        """At the end of the run. An outage is raised: call it again."""
+        self.uploads.try_refused_again()
+        self.files.try_refused_again()
+        self.shipper.try_refused_again()
 
 
 def began_at(folder: RunFolder) -> float:

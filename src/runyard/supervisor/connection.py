@@ -13,7 +13,7 @@ from typing import Callable, ContextManager, Optional, TypeVar
 from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, ServerUnreachable, SystemFailure
+from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, RunyardError, ServerUnreachable, is_later
 from runyard.core.plain import from_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -74,24 +74,30 @@ class Connection:
         return int(getattr(self._asked, "at", 0))
 
     def insist(self, work: Callable[[], T]) -> T:
-        """Repeat a request until the server takes it.
+        """Repeat a request until the server takes it, for as long as an outage lasts.
 
         Raises:
-            UserError: the server refuses it; repeating cannot help.
+            RunyardError: the server refuses it; repeating cannot help.
             HomeGone: nobody answers, and nobody ever will.
         """
         backoff = Backoff()
         refused_since: Optional[float] = None
+        said = ""
         while True:
             try:
                 return self.call(work)
-            except SystemFailure as error:
-                logger.debug("waiting for the server: %s", error)
-                self.check_home()
-            except REFUSALS:
-                refused_since = refused_since or time.monotonic()
-                if time.monotonic() - refused_since > REFUSED_FOR_S:
+            except RunyardError as error:
+                if is_later(error):
+                    self.check_home()
+                elif not isinstance(error, REFUSALS):
                     raise
+                else:
+                    refused_since = refused_since or time.monotonic()
+                    if time.monotonic() - refused_since > REFUSED_FOR_S:
+                        raise
+                if str(error) != said:
+                    said = str(error)
+                    logger.warning("waiting for the server: %s", error)
             time.sleep(backoff.next_s())
 
     def check_home(self) -> None:

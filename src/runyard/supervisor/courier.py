@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from runyard.core.attempts import is_writer
-from runyard.core.errors import MissingContent, UserError
+from runyard.core.errors import Conflict, MissingContent, RunyardError
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 START_SOON_S = 0.05
+SHORT_MESSAGE = 2000  # characters
 
 
 class Courier:
@@ -94,11 +96,13 @@ class Courier:
         """Send the end of a run whose process goes on; what comes after it is shipped all the same."""
         try:
             self.connection.insist(lambda: self._post_once(final))
-        except UserError as error:
+        except RunyardError as error:
             logger.warning("the run's end was not taken: %s", error)
 
     def deliver(self, final: Dict[str, Any], *, instead: Optional[Callable[[Dict[str, Any]], None]] = None) -> bool:
         """Send everything, then the final state. False when the server does not take this run any more.
+
+        What the server refused for its content is tried once more and then named; `keeps_folder` tells of it.
 
         `instead` gets the end of a node that does not lead, which is not the run's.
         """
@@ -109,17 +113,25 @@ class Courier:
             self._drain()
             end_children(self._folder, self._job, self.cargo.seen.open_children())
             self.cargo.journals.warn_of_tails()
+            if not self.cargo.refusals.is_empty():
+                self.connection.insist(self.cargo.try_refused_again)
             self._drain()
+            self.cargo.refusals.tell()
             self.reporter.stop()
             if instead is not None:
                 self._post_warnings()
                 instead(final)
             elif self._needs_server():
                 self._post(final)
-        except UserError as error:
-            logger.error("the server does not take the end of this run: %s", error)
+        except RunyardError as error:
+            logger.error("the server does not take the end of this run, its folder is kept: %s", error)
             return self.reporter.is_superseded  # another attempt goes on with it
         return True
+
+    @property
+    def keeps_folder(self) -> bool:
+        """Whether the run folder holds what the server refused; another attempt goes on without it."""
+        return not self.cargo.refusals.is_empty() and not self.reporter.is_superseded
 
     def _needs_server(self) -> bool:
         return not self.is_guest or bool(self.cargo.journals.behind() or self.reporter.take_unreported())
@@ -129,18 +141,23 @@ class Courier:
         self.ship_all()
 
     def _post(self, final: Dict[str, Any]) -> None:
+        is_short = False
         while True:
             try:
-                return self.connection.insist(lambda: self._post_once(final))
+                end = _shortened(final) if is_short else final
+                return self.connection.insist(partial(self._post_once, end, is_short))
             except MissingContent as error:
                 logger.warning("the server lacks something of this run, shipping again: %s", error)
                 self.cargo.shipper.distrust()
                 self._drain()
-            except REFUSALS:
-                raise
-            except UserError as error:  # somebody else ended it, or another attempt runs: there is nothing to add
+            except Conflict as error:  # somebody else ended it, or another attempt runs: there is nothing to add
                 logger.warning("the run's end was not taken: %s", error)
                 return None
+            except RunyardError as error:
+                if is_short or isinstance(error, REFUSALS):
+                    raise
+                logger.warning("the run's end was refused, sending the least of it: %s", error)
+                is_short = True
 
     def _post_warnings(self) -> None:
         warnings = self.reporter.take_unreported()
@@ -148,10 +165,19 @@ class Courier:
             body = {"status": RunStatus.PREPARING, "warnings": warnings}
             self.connection.insist(lambda: self.reporter.post(self._job.run_id, body))
 
-    def _post_once(self, final: Dict[str, Any]) -> None:
+    def _post_once(self, final: Dict[str, Any], is_short: bool = False) -> None:
         body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.cargo.shipper.facts()}
-        left: Dict[str, Any] = {"warnings": self.reporter.take_unreported()}
-        environment = self.reporter.find_unreported_environment()
+        left: Dict[str, Any] = {} if is_short else {"warnings": self.reporter.take_unreported()}
+        environment = None if is_short else self.reporter.find_unreported_environment()
         if environment is not None:
             left["environment"] = environment
         self.reporter.post(self._job.run_id, {**body, **left})
+
+
+def _shortened(final: Dict[str, Any]) -> Dict[str, Any]:
+    """Return an end that a server takes whatever its limits are."""
+    error = final.get("error")
+    if not isinstance(error, dict):
+        return final
+    message = str(error.get("message", ""))[:SHORT_MESSAGE]
+    return {**final, "error": {"code": error.get("code"), "message": message, "details": {}}}

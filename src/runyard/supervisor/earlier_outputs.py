@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Callable, Iterator, List, Tuple
 
-from runyard.core.errors import ServerUnreachable, StoreUnavailable, SystemFailure
+from runyard.core.errors import DamagedContent
 from runyard.core.records import RunFile
 from runyard.core.specs import JobSpec
 from runyard.supervisor.connection import Connection
@@ -47,9 +47,7 @@ def _fetch(connection: Connection, run_id: str, file: RunFile, path: str) -> Non
     def fetch() -> None:
         try:
             connection.client.runs.download(run_id, file.name, path, expected=file)
-        except (ServerUnreachable, StoreUnavailable):
-            raise  # it is asked for again
-        except SystemFailure as error:
+        except DamagedContent as error:
             raise OSError(str(error)) from error
 
     connection.insist(fetch)

@@ -8,16 +8,17 @@ import stat
 import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from runyard.core.errors import InvalidArgument, RunyardError
+from runyard.core.errors import RunyardError, SystemFailure
 from runyard.core.names import clean_file_name
 from runyard.supervisor.file_ledger import FileLedger
 from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.refusals import Refusals, explain
 from runyard.supervisor.uploads import (
-    MOST_TRIES,
     ExplicitUploads,
     Signature,
     Uploader,
     Wanted,
+    is_passing,
     iter_batches,
     signature,
 )
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 SETTLED_S = 2.0  # an output that was not touched for so long counts as written
 LIVE_FOLDER = "logs"  # followed by TensorBoard: shipped at once
+PASSES = 3  # over the files of a program that has ended, which others may still change
 REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
 
 
@@ -42,7 +44,7 @@ class WatchedFile:
     def __init__(self) -> None:
         self.stored: Optional[Signature] = None
         self.seen: Optional[Signature] = None
-        self.tries = 0
+        self.refused: Optional[Signature] = None
         self.rest_until = 0.0
 
 
@@ -64,12 +66,14 @@ class OutputFiles:
         prefix: str = "",
         uploader: Uploader,
         explicit: ExplicitUploads,
+        refusals: Refusals,
         warn: Callable[[str, str], None],
     ) -> None:
         self._run_id = run_id
         self._folders = folders
         self._uploader = uploader
         self._explicit = explicit
+        self._refusals = refusals
         self._warn = warn
         self._since = since
         self._prefix = prefix
@@ -88,19 +92,22 @@ class OutputFiles:
         self._store(changed)
 
     def finish(self) -> None:
-        """Upload all that is left. The program has ended: what fails three times is given up with a warning."""
-        for _ in range(MOST_TRIES):
+        """Upload all that is left of a program that has ended. An outage is raised: call it again."""
+        for _ in range(PASSES):
             changed = list(self._iter_changed())
             if not changed:
                 return
             self._store(changed)
 
+    def try_refused_again(self) -> None:
+        """Have `finish` try once more what was refused."""
+        for watched in self._files.values():
+            watched.refused = None
+
     def _iter_changed(self) -> Iterator[Found]:
         for found in self._iter_files():
             watched = self._files.setdefault(found.name, WatchedFile())
-            if watched.seen != found.signature:
-                watched.tries = 0
-            if watched.stored != found.signature and watched.tries < MOST_TRIES and not self._is_older(found):
+            if found.signature not in (watched.stored, watched.refused) and not self._is_older(found):
                 yield found
 
     def _is_due(self, found: Found) -> bool:
@@ -115,6 +122,7 @@ class OutputFiles:
         return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
 
     def _store(self, changed: Sequence[Found]) -> None:
+        held: Optional[Exception] = None
         wanted = [Wanted(found.name, found.path, found.root, found.signature.size) for found in changed]
         for batch in iter_batches(wanted):
             began = time.monotonic()
@@ -127,21 +135,22 @@ class OutputFiles:
                 name = changed[index].name
                 if isinstance(outcome, Signature):
                     stored[name] = self._files[name].stored = outcome
-                else:
-                    self._failed(name, outcome)
+                    self._refusals.settle("files", _called(name))
+                elif is_passing(outcome):  # others are stored meanwhile
+                    held = outcome
+                elif not isinstance(outcome, FileNotFoundError):
+                    self._refuse(changed[index], explain(outcome))
                 self._files[name].rest_until = time.monotonic() + rest_s
             self._ledger.add(stored)
+        if held is not None:
+            raise (
+                held if isinstance(held, RunyardError) else SystemFailure("A file cannot be opened now.", why=str(held))
+            )
 
-    def _failed(self, name: str, error: Exception) -> None:
-        """Count what refused one file; the last try is named on the run."""
-        if isinstance(error, FileNotFoundError):
-            return
-        watched = self._files[name]
-        watched.tries += 1
-        logger.warning("%s: %s", name, error)
-        if watched.tries >= MOST_TRIES or isinstance(error, InvalidArgument):
-            watched.tries = MOST_TRIES
-            self._warn("files", f"The file {name!r} could not be stored: {error}")
+    def _refuse(self, found: Found, why: str) -> None:
+        self._files[found.name].refused = found.signature
+        logger.warning("%s: %s", found.name, why)
+        self._refusals.add("files", _called(found.name), why)
 
     def _iter_files(self) -> Iterator[Found]:
         taken: Set[str] = set()
@@ -199,6 +208,10 @@ class OutputFiles:
         for name, stored in self._ledger.load().items():
             watched = self._files[name] = WatchedFile()
             watched.stored = stored
+
+
+def _called(name: str) -> str:
+    return f"the file {name!r}"
 
 
 def _is_inside(path: str, root: str) -> bool:

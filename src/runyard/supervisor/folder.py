@@ -12,6 +12,7 @@ from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_id, read_process
 
 SNAPSHOT = "snapshot.frames"
+REFUSED = "refused.json"  # what the server did not take for its content; the folder is kept for it
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 
 

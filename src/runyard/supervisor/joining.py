@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from runyard.client.address import Address
 from runyard.client.nodes import NodeCalls
 from runyard.client.transport import Transport
-from runyard.core.errors import SystemFailure
+from runyard.core.errors import NotTrusted, RunyardError, is_later
 from runyard.core.plain import from_plain
 from runyard.supervisor.loops import Backoff
 
@@ -21,7 +21,7 @@ def join(here: Here) -> bytes:
     """Return the server's answer as it came.
 
     Raises:
-        UserError: the server gives this node nothing: another process has its part, or the run is over.
+        RunyardError: the server gives this node nothing: another process has its part, or the run is over.
     """
     ticket = here.ticket
     nodes = NodeCalls(Transport(from_plain(Address, {**ticket.server, "token": ticket.token})))
@@ -36,5 +36,7 @@ def join(here: Here) -> bytes:
                 host=here.host,
                 address=here.address,
             )
-        except SystemFailure:  # it may be away for a moment
+        except RunyardError as error:
+            if not is_later(error) or isinstance(error, NotTrusted):
+                raise
             time.sleep(backoff.next_s())

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 from runyard.core import journal
 from runyard.core.records import Mark
 from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.refused_records import release
 from runyard.supervisor.seen import SeenRuns
 from runyard.supervisor.segments import Key, Segment, find_orphans, is_unreadable, iter_segments, read_part, recall
 from runyard.supervisor.uploads import ExplicitUploads
@@ -133,6 +134,13 @@ class Journals:
         own = [segment for segment in self._segments.values() if segment.offset and not self.is_foreign(segment)]
         return [Mark(segment.writer, segment.number, segment.offset) for segment in own]
 
+    def refused(self) -> List[Segment]:
+        return [segment for segment in self._segments.values() if segment.refusal]
+
+    def release_refused(self) -> None:
+        """Have single records that were refused shipped again."""
+        release(self._folder.at("journal"))
+
     def take_new_child(self) -> bool:
         """Whether, since the last call, the server came to know a child, whose journals may be shipped now."""
         found, self._has_new_child = self._has_new_child, False
@@ -147,7 +155,7 @@ class Journals:
         last = {segment.writer: segment.number for segment in self._segments.values()}
         for segment in self._segments.values():
             left = segment.size - segment.offset
-            if segment.is_given_up or segment.rewound_ns is not None:
+            if segment.is_given_up or segment.refusal or segment.rewound_ns is not None:
                 continue
             if left > 0 and segment.number == last[segment.writer]:
                 self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")

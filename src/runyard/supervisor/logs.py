@@ -12,7 +12,6 @@ from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.segments import is_unreadable, read_part
 
 PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
-MOST_TRIES = 3
 MOST_HELD = 256  # files kept open
 BUILD_FOLDER = "azureml-logs"
 # In this order: when the program's log is seen, all that was said about its environment is on disk.
@@ -33,7 +32,7 @@ class Log:
         self.path = path
         self.offset: Optional[int] = None
         self.size = 0
-        self.failures = 0
+        self.refusal = ""  # why the server does not take it
         self.is_unreadable = False
         self.start = 0
         self._fd = -1
@@ -41,7 +40,7 @@ class Log:
     @property
     def is_behind(self) -> bool:
         is_asked = self.offset is None or (self.offset < self.size and not self.is_unreadable)
-        return is_asked and self.failures < MOST_TRIES
+        return is_asked and not self.refusal
 
     @property
     def is_held(self) -> bool:
@@ -139,14 +138,17 @@ class Logs:
     def took(self, sizes: Mapping[str, int]) -> None:
         for name, size in sizes.items():
             if name in self._logs:
-                self._logs[name].offset, self._logs[name].failures = size, 0
+                self._logs[name].offset = size
 
     def sizes(self) -> Dict[str, int]:
-        return {log.name: log.offset for log in self._logs.values() if log.offset and log.failures < MOST_TRIES}
+        return {log.name: log.offset for log in self._logs.values() if log.offset and not log.refusal}
 
     def forget(self) -> None:
         for log in self._logs.values():
             log.offset = None
+
+    def refused(self) -> List[Log]:
+        return [log for log in self._logs.values() if log.refusal]
 
     def _sizes(self, folder: str) -> List[Tuple[str, int]]:
         try:

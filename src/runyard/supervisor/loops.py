@@ -7,7 +7,7 @@ import os
 import threading
 from typing import Callable, Optional
 
-from runyard.core.errors import ServerUnreachable, StoreUnavailable
+from runyard.core.errors import RunyardError, is_later
 
 logger = logging.getLogger(__name__)
 
@@ -97,5 +97,5 @@ class Loop:
         if text == self._last_error:
             return
         self._last_error = text
-        known = isinstance(error, (ServerUnreachable, StoreUnavailable))
+        known = isinstance(error, RunyardError) and is_later(error)
         logger.warning("%s: %s", self._thread.name, text, exc_info=None if known else error)

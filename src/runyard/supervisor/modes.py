@@ -12,7 +12,7 @@ from typing import List, Optional
 from runyard.core.settings import Settings, read_settings
 from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.early import Early
-from runyard.supervisor.folder import RunFolder, claim, take_lock
+from runyard.supervisor.folder import REFUSED, RunFolder, claim, take_lock
 from runyard.supervisor.leaving import leave_the_session, leave_the_starter
 from runyard.supervisor.proc import boot_id, set_subreaper
 from runyard.supervisor.reaper import Reaper, remove_run_folder
@@ -98,7 +98,7 @@ def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
     if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
         return 0
     if folder.has("done"):
-        if not settings.keep_run_folders:
+        if not settings.keep_run_folders and not folder.read_object(REFUSED):
             remove_run_folder(folder)
         return 0
     cookie = str(folder.read_object("job.json").get("cookie", ""))

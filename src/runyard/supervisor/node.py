@@ -13,7 +13,7 @@ import socket
 import sys
 from typing import Mapping, NamedTuple
 
-from runyard.core.errors import InvalidArgument, UserError
+from runyard.core.errors import InvalidArgument, RunyardError, UserError
 from runyard.core.settings import Settings, read_settings
 from runyard.core.tickets import VARIABLE, Ticket, read_ticket
 from runyard.supervisor.early import hear, is_taken, start_early, tell_path
@@ -45,7 +45,7 @@ def main() -> int:
 
     try:
         answer = join(here)
-    except UserError as error:
+    except RunyardError as error:
         return _refused(error)
     early.tell(answer)
     from runyard.supervisor.folder import RunFolder
@@ -107,7 +107,7 @@ def _collect_again() -> None:
     gc.enable()
 
 
-def _refused(error: UserError) -> int:
+def _refused(error: RunyardError) -> int:
     sys.stderr.write(f"runyard: {error}\n")
     return 0
 

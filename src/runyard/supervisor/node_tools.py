@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 from typing import Dict
 
 from runyard.client.address import Address
 from runyard.client.nodes import NodeCalls
 from runyard.client.transport import Transport
-from runyard.core.errors import RunyardError
+from runyard.core.errors import RunyardError, is_later
 from runyard.core.folders import cache_folder
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.core.whole_files import written_beside
+from runyard.supervisor.loops import Backoff
 
 logger = logging.getLogger(__name__)
 
@@ -34,11 +36,15 @@ def with_uv(job: JobSpec) -> Dict[str, str]:
     if shutil.which("uv", path=path):
         return job.submitter
     folder = cache_folder(Path(job.home)) / "tools"
-    try:
-        if not (folder / "uv").exists():
+    backoff = Backoff()
+    while not (folder / "uv").exists():
+        try:
             _fetch(job, folder)
-    except (OSError, RunyardError) as error:
-        logger.warning("uv could not be fetched from the server: %s", error)
+        except (OSError, RunyardError) as error:
+            logger.warning("uv could not be fetched from the server: %s", error)
+            if not isinstance(error, RunyardError) or not is_later(error):
+                break
+            time.sleep(backoff.next_s())
     return {**job.submitter, "PATH": f"{path}{os.pathsep}{folder}"}
 
 

@@ -7,7 +7,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
-from runyard.core.errors import SystemFailure, UserError
+from runyard.core.errors import RunyardError, is_later
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.connection import REFUSALS, Connection
@@ -154,9 +154,10 @@ class Reporter:
             return False
         try:
             self._connection.call(lambda: self.post(self._job.run_id, body))
-        except (SystemFailure, *REFUSALS):
-            raise
-        except UserError as error:  # already further, or finished by somebody else: the next answer tells
+        except RunyardError as error:
+            if is_later(error) or isinstance(error, REFUSALS):
+                raise
+            # Already further, or finished by somebody else: the next answer tells.
             logger.info("the server did not take %s: %s", body["status"], error)
         with self._lock:
             self._queue.remove(body)

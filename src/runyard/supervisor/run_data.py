@@ -6,13 +6,13 @@ import logging
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 from runyard.client.datastores import DatastoreFiles
 from runyard.client.secrets import SecretCalls
 from runyard.core.datasets import DIRECT
 from runyard.core.datasets import KIND as DATASETS
-from runyard.core.errors import RunyardError
+from runyard.core.errors import MissingContent, RunyardError, SystemFailure
 from runyard.core.specs import JobSpec
 from runyard.data.base import Storage
 from runyard.data.dataset_outputs import deliver_output, open_output, registered_output
@@ -109,8 +109,8 @@ class RunData:
         calls = SecretCalls(self._connection.client.transport)
         return self._connection.insist(lambda: calls.get(self._job.workspace, name))
 
-    def _remote(self, datastore: str) -> DatastoreFiles:
-        return DatastoreFiles(self._connection.client, self._job.workspace, datastore)
+    def _remote(self, datastore: str) -> _PatientFiles:
+        return _PatientFiles(DatastoreFiles(self._connection.client, self._job.workspace, datastore), self._connection)
 
     def _known(self) -> Dict[str, Dict[str, Any]]:
         if self._documents is None:
@@ -119,6 +119,29 @@ class RunData:
             home = Path(self._job.home) if self._job.server.get("kind") == "unix" else None  # it is on this machine
             self._documents = list_documents(assets, home=home, workspace=workspace)
         return self._documents
+
+
+class _PatientFiles:
+    """A datastore's files on the server's machine, over every outage of the server."""
+
+    def __init__(self, files: DatastoreFiles, connection: Connection) -> None:
+        self._files = files
+        self._connection = connection
+
+    def list(self, path: str) -> List[Tuple[str, int]]:
+        return self._connection.insist(lambda: self._files.list(path))
+
+    def put(self, source: str, name: str) -> None:
+        def put() -> None:
+            try:
+                self._files.put(source, name)
+            except MissingContent as error:  # somebody else took the chunks in the server's place: they are sent again
+                raise SystemFailure(error.what, why=error.why) from error
+
+        self._connection.insist(put)
+
+    def fetch(self, name: str, target: str) -> None:
+        self._connection.insist(lambda: self._files.fetch(name, target))
 
 
 def _not_delivered(name: str, error: Exception) -> Dict[str, Any]:

@@ -38,8 +38,8 @@ class Segment:
     size: int = 0
     end: Optional[int] = None  # after the last whole record, known once everything was read
     header: Dict[str, Any] = field(default_factory=dict)
-    failures: int = 0
-    is_given_up: bool = False
+    is_given_up: bool = False  # nobody can read it
+    refusal: str = ""  # why the server does not take the rest of it
     skipped: List[Tuple[int, int]] = field(default_factory=list)
     course: Course = field(default_factory=Course)
     fd: int = -1
@@ -60,7 +60,7 @@ class Segment:
 
     @property
     def is_behind(self) -> bool:
-        return not self.is_given_up and self.offset < (self.size if self.end is None else self.end)
+        return not self.is_given_up and not self.refusal and self.offset < (self.size if self.end is None else self.end)
 
     def look(self) -> None:
         """Take the file's size; a new one means that there is more to read. Raises OSError when it is gone."""
@@ -101,7 +101,7 @@ class Segment:
         self.end = None
         if offset == self.offset:
             return
-        self.offset, self.failures = offset, 0
+        self.offset = offset
         try:
             self._write_acked(self.course.position_of(offset))
         except OSError:  # a full disk: the next answer writes it
@@ -118,7 +118,7 @@ class Segment:
             pass
 
     def read(self, limit: int) -> bytes:
-        """Return up to `limit` bytes from `offset` on; records given up on read as ones that say nothing."""
+        """Return up to `limit` bytes from `offset` on; records that were refused read as ones that say nothing."""
         data = self.read_from(self.offset, limit)
         for start, end in self.skipped:
             at = start - self.offset

@@ -7,18 +7,19 @@ import os
 import threading
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from runyard.core.errors import RunyardError, ServerUnreachable, StoreUnavailable
+from runyard.core.errors import RunyardError, is_later
 from runyard.core.journal import CELL
 from runyard.supervisor.connection import REFUSALS, Connection
 from runyard.supervisor.journals import LEAST_BYTES, PART_BYTES, Journals
 from runyard.supervisor.logs import Frame, Log, Logs
+from runyard.supervisor.refusals import Refusals, explain, is_failure_of_ours
+from runyard.supervisor.refused_records import is_again, keep_record
 from runyard.supervisor.segments import Segment
 
 logger = logging.getLogger(__name__)
 
 REQUEST_BYTES = 8 << 20
-MOST_TRIES = 3
-LATER = (ServerUnreachable, StoreUnavailable)
+REFUSED_IN_A_ROW = 100  # records of one segment: the server means the segment, not what each of them says
 
 
 class Shipper:
@@ -31,14 +32,14 @@ class Shipper:
         logs: Logs,
         *,
         connection: Connection,
-        warn: Callable[[str, str], None],
+        refusals: Refusals,
         hear: Callable[[Optional[str], Optional[Dict[str, Any]], int], None],
     ) -> None:
         self._run_id = run_id
         self._journals = journals
         self._logs = logs
         self._connection = connection
-        self._warn = warn
+        self._refusals = refusals
         self._hear = hear
         self._one_by_one = False
         self._lock = threading.Lock()
@@ -63,6 +64,18 @@ class Shipper:
     def facts(self) -> Dict[str, Any]:
         """Return what the final state names: marks and log sizes."""
         return {"marks": self._journals.marks(), "logs": self._logs.sizes()}
+
+    def try_refused_again(self) -> None:
+        """At the end of the run: all that was refused is behind again. What is refused now stays so."""
+        with self._lock:
+            for source in ("logs", "journal"):
+                for entry in self._refusals.list(source):
+                    self._refusals.settle(source, str(entry["what"]))
+            for log in self._logs.refused():
+                log.refusal = ""
+            for segment in self._journals.refused():
+                segment.refusal = ""
+            self._journals.release_refused()
 
     def distrust(self) -> None:
         """The server lacks what we thought it had: let it say again from where."""
@@ -114,14 +127,10 @@ class Shipper:
     def _ship(self, frames: List[Frame]) -> None:
         try:
             self._send(frames)
-        except LATER:
-            raise
-        except REFUSALS:
-            if not any("run" in head for head, _ in frames):
-                raise
-            self._one_by_one = True
         except RunyardError as error:
-            logger.warning("the server refused a shipment, trying its parts one by one: %s", error)
+            if not _is_about_one(error, has_foreign=any("run" in head for head, _ in frames)):
+                raise
+            logger.warning("the server does not take a shipment, trying its parts one by one: %s", error)
             self._one_by_one = True
 
     def _send(self, frames: List[Frame]) -> None:
@@ -131,62 +140,86 @@ class Shipper:
         self._hear(answer.desired, None, answer.attempt)
 
     def _step_one_by_one(self) -> bool:
-        """After a refusal: find what the server cannot take, and after three tries go on without it."""
+        """After a refusal: find what the server cannot take, and go on without it."""
+        held: Optional[RunyardError] = None
         for log in self._logs.behind():
-            self._ship_log_alone(log)
+            held = self._alone(lambda log=log: self._ship_log_alone(log)) or held  # type: ignore[misc]  # bound now
         for segment in self._journals.behind():
-            self._ship_segment_alone(segment)
-        self._one_by_one = any(segment.failures for segment in self._journals.behind())
-        return not self._one_by_one
+            held = self._alone(lambda one=segment: self._ship_segment_alone(one)) or held  # type: ignore[misc]
+        if held is not None:
+            raise held
+        self._one_by_one = False
+        return True
+
+    def _alone(self, ship: Callable[[], None]) -> Optional[RunyardError]:
+        """Return the error of a part that the server fails on: others are shipped meanwhile."""
+        try:
+            ship()
+        except RunyardError as error:
+            if not is_failure_of_ours(error):
+                raise
+            return error
+        return None
 
     def _ship_log_alone(self, log: Log) -> None:
         frame = log.frame()
-        if frame is None or self._try_alone([frame], is_foreign=False):
+        error = self._try_alone([frame], is_foreign=False) if frame is not None else None
+        if error is None:
             return
-        log.failures += 1
-        if log.failures >= MOST_TRIES:
-            self._warn("logs", f"The server cannot take {log.name}; it is not stored.")
+        if is_later(error):
+            raise error
+        log.refusal = explain(error)
+        self._refusals.add("logs", f"the log {log.name}", log.refusal)
 
     def _ship_segment_alone(self, segment: Segment) -> None:
         """Halve what is refused until the one record is found that the server cannot take."""
         is_foreign = self._journals.is_foreign(segment)
-        most_bytes = CELL if segment.failures else PART_BYTES
+        most_bytes, in_a_row = PART_BYTES, 0
         while segment.is_behind:
             part = self._journals.part(segment, most_bytes=most_bytes)
-            size = part.end - segment.offset
+            span = (segment.offset, part.end)
             if not part.frames:
                 return
-            if self._try_alone(part.frames, is_foreign=is_foreign):
-                segment.failures = 0
-            elif is_foreign or most_bytes == CELL:
-                return self._failed_again(segment, part.end, is_foreign=is_foreign)
+            error = self._try_alone(part.frames, is_foreign=is_foreign)
+            if error is None:
+                most_bytes = min(most_bytes * 2, PART_BYTES)
+                in_a_row = in_a_row if span in segment.skipped else 0
+            elif most_bytes > CELL and not is_foreign:
+                most_bytes = max(CELL, min(most_bytes, span[1] - span[0]) // 2 // CELL * CELL)
+            elif is_later(error):
+                raise error
+            elif is_foreign or span in segment.skipped or in_a_row >= REFUSED_IN_A_ROW:
+                segment.refusal = explain(error)
+                self._refusals.add("journal", self._rest_of(segment), segment.refusal)
             else:
-                most_bytes = max(CELL, min(most_bytes, size) // 2 // CELL * CELL)
+                in_a_row += 1
+                self._skip(segment, span, explain(error))
 
-    def _failed_again(self, segment: Segment, end: int, *, is_foreign: bool) -> None:
-        segment.failures += 1
-        if segment.failures < MOST_TRIES:
-            return
-        segment.failures = 0
-        if is_foreign:
-            segment.is_given_up = True
-            self._warn(
-                "journal", f"The server does not take records for run {segment.header.get('run')} from this run."
-            )
-            return
-        segment.skipped.append((segment.offset, end))
-        self._warn(
-            "journal", f"The record at byte {segment.offset} of {segment.name} cannot be stored and was skipped."
-        )
+    def _skip(self, segment: Segment, span: Tuple[int, int], why: str) -> None:
+        """Leave one record out, and keep it."""
+        if not is_again(segment):
+            keep_record(segment, *span)
+        segment.skipped.append(span)
+        self._refusals.add("journal", f"records of {segment.name}", why, more=1)
 
-    def _try_alone(self, frames: List[Frame], *, is_foreign: bool) -> bool:
+    def _rest_of(self, segment: Segment) -> str:
+        is_foreign = self._journals.is_foreign(segment)
+        return f"records for run {segment.header.get('run')}" if is_foreign else f"the rest of {segment.name}"
+
+    def _try_alone(self, frames: List[Frame], *, is_foreign: bool) -> Optional[RunyardError]:
+        """Return why the server does not take just this; an outage is raised."""
         try:
             self._send(frames)
-        except LATER:
-            raise
         except RunyardError as error:
-            if isinstance(error, REFUSALS) and not is_foreign:
+            if not _is_about_one(error, has_foreign=is_foreign):
                 raise
             logger.warning("refused: %s", error)
-            return False
-        return True
+            return error
+        return None
+
+
+def _is_about_one(error: RunyardError, *, has_foreign: bool) -> bool:
+    """Whether a part of the shipment is the reason, so that the others may go without it."""
+    if is_later(error):
+        return is_failure_of_ours(error)
+    return has_foreign or not isinstance(error, REFUSALS)

@@ -8,7 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from runyard.core.errors import UserError
+from runyard.core.errors import RunyardError
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
@@ -238,7 +238,7 @@ class Supervisor:
         logger.warning("the server has not answered for long; waiting for its word before anything starts")
         try:
             self._courier.connection.insist(self._reporter.ask)
-        except UserError as error:
+        except RunyardError as error:
             logger.warning("this attempt may not go on: %s", error)
             self._stopping.begin(SUPERSEDED, grace_s=0.0)
 
@@ -344,7 +344,7 @@ class Supervisor:
             return stop
         try:
             self._courier.connection.insist(self._reporter.ask)
-        except UserError as error:
+        except RunyardError as error:
             logger.warning("the server does not say why the run shall fail: %s", error)
         return replace(stop, error=self._reporter.desired_error)
 
@@ -422,7 +422,7 @@ class Supervisor:
         if delivered and not self._folder.is_gone():
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
-        removes = delivered and not self._settings.keep_run_folders
+        removes = delivered and not self._settings.keep_run_folders and not self._courier.keeps_folder
         if removes:
             remove_shared(self._job)
         self._keeper.leave(remove=removes)

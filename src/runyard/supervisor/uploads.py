@@ -12,20 +12,22 @@ from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Se
 
 from runyard.core import journal
 from runyard.core.chunks import BATCH_BYTES, Chunk, read_chunks
-from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable, UserError
+from runyard.core.errors import InvalidArgument, MissingContent, RunyardError, SystemFailure, is_later
 from runyard.core.names import clean_file_name
 from runyard.core.records import RunFile
-from runyard.supervisor.connection import Connection
+from runyard.supervisor.connection import REFUSALS, Connection
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.loops import Loop
+from runyard.supervisor.refusals import Refusals, explain, is_failure_of_ours
 from runyard.supervisor.segments import Segment
 
 logger = logging.getLogger(__name__)
 
-MOST_TRIES = 3
 SMALL_BYTES = 1 << 20  # files up to this size travel in batches
 BATCH_FILES = 500  # one request names so many at most: the server stays responsive
 ASK_ABOVE = BATCH_BYTES // 32  # below this, sending content is cheaper than asking whether the server has it
+
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS)
 
 
 class Signature(NamedTuple):
@@ -85,7 +87,7 @@ class Uploader:
         """Store a batch (see `iter_batches`): small files with a few requests for all of them.
 
         Returns for each file, in its place, the signature that it had before it was read, or the error of this file
-        alone: it cannot be read, or the server refused it. An error that is nobody's file is raised.
+        alone: it cannot be read, or the server refused it or fails on it. Outages are raised.
         """
         if len(files) == 1:
             return [self._alone(run_id, files[0])]
@@ -102,8 +104,10 @@ class Uploader:
                 outcomes.append(self._alone(run_id, file))
             except (OSError, InvalidArgument) as error:
                 outcomes.append(error)
-        if named:
-            self._send(list(chunks.items()))
+        if named and not self._send(run_id, list(chunks.items())):
+            for index in named:
+                outcomes[index] = self._alone(run_id, files[index])
+        elif named:
             for index, refused in zip(named, self._name(run_id, list(named.values()))):
                 if refused is not None:
                     outcomes[index] = refused
@@ -112,31 +116,49 @@ class Uploader:
     def _alone(self, run_id: str, file: Wanted) -> Outcome:
         try:
             return self.upload(run_id, file.name, file.path, root=file.root)
-        except (ServerUnreachable, StoreUnavailable):
-            raise
-        except (RunyardError, OSError) as error:
+        except RunyardError as error:
+            return self._judge(run_id, error)
+        except OSError as error:
             return error
 
-    def _send(self, chunks: Sequence[Chunk]) -> None:
+    def _send(self, run_id: str, chunks: Sequence[Chunk]) -> bool:
+        """Send the content of several files; False: something of one of them is not taken."""
         content = self._connection.client.content
-        self._connection.call(lambda: content.send_missing(chunks, ask_above=ASK_ABOVE))
+        try:
+            self._connection.call(lambda: content.send_missing(chunks, ask_above=ASK_ABOVE))
+        except RunyardError as error:
+            self._judge(run_id, error)
+            return False
+        return True
+
+    def _judge(self, run_id: str, error: RunyardError) -> RunyardError:
+        """Return the error of one file: what the server says of it, or that it fails on it. Outages are raised."""
+        if isinstance(error, MissingContent):  # somebody else took the chunks in the server's place: they go again
+            raise SystemFailure(error.what, why=error.why) from error
+        is_outage = is_later(error) and not is_failure_of_ours(error)
+        if is_outage or (isinstance(error, REFUSALS) and run_id == self._run_id):
+            raise error
+        return error
 
     def _name(self, run_id: str, files: List[RunFile]) -> Sequence[Optional[RunyardError]]:
         """Name stored content as files of the run; return what refused each."""
         attempt = self._attempt if run_id == self._run_id else None  # a child run has none
         calls = self._connection.client.runs
         try:
-            return self._connection.call(lambda: calls.put_files(run_id, files, attempt=attempt, replace=True))
-        except UserError as error:
-            logger.info("the server refuses a batch of files, they go one by one: %s", error)  # an older server
+            refused = self._connection.call(lambda: calls.put_files(run_id, files, attempt=attempt, replace=True))
+            return [None if error is None else self._judge(run_id, error) for error in refused]
+        except RunyardError as error:
+            if is_later(error) and not is_failure_of_ours(error):
+                raise
+            logger.info("the server refuses a batch of files, they go one by one: %s", error)  # or it is older
             return [self._name_one(run_id, file, attempt) for file in files]
 
     def _name_one(self, run_id: str, file: RunFile, attempt: Optional[int]) -> Optional[RunyardError]:
         calls = self._connection.client.runs
         try:
             self._connection.call(lambda: calls.put_file(run_id, file, attempt=attempt, replace=True))
-        except UserError as error:
-            return error
+        except RunyardError as error:
+            return self._judge(run_id, error)
         return None
 
 
@@ -179,7 +201,7 @@ def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> Task:
 
 
 class ExplicitUploads:
-    """The files that FILE records name. A record is shipped when its file is there, or was given up with a warning."""
+    """The files that FILE records name. A record is shipped when its file is there, or was refused."""
 
     def __init__(
         self,
@@ -187,12 +209,14 @@ class ExplicitUploads:
         run_id: str,
         *,
         uploader: Uploader,
+        refusals: Refusals,
         warn: Callable[[str, str], None],
         done: Callable[[], None],
     ) -> None:
         self._folder = folder
         self._run_id = run_id
         self._uploader = uploader
+        self._refusals = refusals
         self._warn = warn
         self._done = done
         self._lock = threading.Lock()
@@ -200,7 +224,6 @@ class ExplicitUploads:
         self._waiting: List[Task] = []
         self._known: Set[Key] = set()
         self._finished: Set[Key] = set()
-        self._tries: Dict[Key, int] = {}
         self.loop = Loop("uploads", self.step, every_s=60.0)
         self.uploaded_at: Dict[str, float] = {}
 
@@ -221,6 +244,19 @@ class ExplicitUploads:
             if tasks:
                 self._upload(tasks)
             return bool(tasks)
+
+    def try_refused_again(self) -> None:
+        """Upload what was refused once more. An outage is raised: call it again."""
+        for entry in self._refusals.list("files"):
+            if "upload" not in entry:
+                continue
+            task = _task_of(("", 0, 0), str(entry["run"]), entry["upload"])
+            file = self._find_file(task)
+            if file is None:
+                continue
+            error = self._note(task, file, self._uploader.upload_many(task.run_id, [file])[0])
+            if error is not None:
+                raise error
 
     def _upload(self, tasks: Sequence[Task]) -> None:
         left: List[Exception] = []
@@ -258,8 +294,11 @@ class ExplicitUploads:
         try:
             name = clean_file_name(task.name)
             path = self._folder.at(task.path)
-        except (RunyardError, ValueError) as error:
-            self._warn("files", f"The file {task.name[:200]!r} could not be stored: {error}")
+        except RunyardError as error:
+            self._refuse(task, explain(error))
+            return None
+        except ValueError as error:
+            self._refuse(task, str(error))
             return None
         if not os.path.lexists(path) and os.path.lexists(path + ".done"):
             return None
@@ -267,19 +306,38 @@ class ExplicitUploads:
 
     def _take(self, task: Task, file: Wanted, outcome: Outcome) -> Optional[Exception]:
         """Note what became of an upload; return the error after which it is tried again."""
-        try:
-            if isinstance(outcome, Exception):
-                raise outcome
+        error = self._note(task, file, outcome)
+        if error is None:
+            self._finish(task)
+        else:
+            self._put_off(task)
+        return error
+
+    def _note(self, task: Task, file: Wanted, outcome: Outcome) -> Optional[Exception]:
+        """Note that a file is stored, refused or gone; return the error that is neither."""
+        if isinstance(outcome, Signature):
             self.uploaded_at[file.name] = time.time()
+            self._refusals.settle("files", _called(task))
             self._drop_copy(file.path)
-        except (RunyardError, OSError) as error:
-            self._tries[task.key] = self._tries.get(task.key, 0) + 1
-            hopeless = isinstance(error, (InvalidArgument, FileNotFoundError))
-            if self._tries[task.key] < MOST_TRIES and not hopeless:
-                return error
-            self._warn("files", f"The file {task.name[:200]!r} could not be stored: {error}")
-        self._finish(task)
+        elif isinstance(outcome, FileNotFoundError):
+            self._warn("files", f"The file {task.name[:200]!r} was removed before it could be stored.")
+            self._refusals.settle("files", _called(task))
+        elif is_passing(outcome):
+            return outcome
+        else:
+            self._refuse(task, explain(outcome))
         return None
+
+    def _refuse(self, task: Task, why: str) -> None:
+        said = {"name": task.name, "path": task.path, "size": task.size}
+        self._refusals.add("files", _called(task), why, run=task.run_id, upload=said)
+
+    def _put_off(self, task: Task) -> None:
+        """Let others go before a file that the server fails on, but none of the same name: the last one counts."""
+        with self._lock:
+            if not any(other is not task and other.name == task.name for other in self._waiting):
+                self._waiting.remove(task)
+                self._waiting.append(task)
 
     def _finish(self, task: Task) -> None:
         with self._lock:
@@ -288,9 +346,24 @@ class ExplicitUploads:
 
     def _drop_copy(self, path: str) -> None:
         """A copy in `uploads/` gives its disk space back; the mark tells a restarted supervisor that it was stored."""
-        if os.path.dirname(os.path.abspath(path)) == self._folder.at("uploads"):
+        if os.path.dirname(os.path.abspath(path)) != self._folder.at("uploads"):
+            return
+        try:
             os.close(os.open(path + ".done", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             os.unlink(path)
+        except OSError as error:  # a full disk: a restarted supervisor would store it again, which changes nothing
+            logger.warning("%s stays: %s", path, error)
+
+
+def _called(task: Task) -> str:
+    return f"the file {task.name[:200]!r}"
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an upload may succeed later: the server fails, or this machine lacks something for a moment."""
+    if isinstance(error, RunyardError):
+        return is_later(error)
+    return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def open_inside(path: str, root: str, *, real_root: str = "") -> int:

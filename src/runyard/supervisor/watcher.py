@@ -47,7 +47,7 @@ class Watcher:
             final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
-            if not self._settings.keep_run_folders:
+            if not self._settings.keep_run_folders and not self._courier.keeps_folder:
                 remove_run_folder(self._folder)
 
     def _keep(self, final: Dict[str, Any]) -> None:

@@ -311,8 +311,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._send(200, self.server.fake.answer(route, about, body))
         except RunyardError as error:
-            status = {"NotFound": 404, "InvalidArgument": 400}.get(error.code, 409)
-            self._send(503 if error.code == "StoreUnavailable" else status, {"error": error.to_plain()})
+            self._send(_STATUS.get(error.code, 409), {"error": error.to_plain()})
 
     def _send(self, status: int, value: Any) -> None:
         data = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -320,6 +319,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+_STATUS = {
+    "NotFound": 404,
+    "NotAuthenticated": 401,
+    "InvalidArgument": 400,
+    "StoreUnavailable": 503,
+    "SystemFailure": 500,
+}
 
 
 def _route(path: str) -> Tuple[str, str]:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.attempts import is_writer
-from runyard.core.errors import Conflict, InvalidArgument, NotFound, RunyardError, TooLarge
+from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
 from runyard.core.frames import Bytes, pack_frame
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
@@ -21,7 +21,7 @@ from runyard.server.downloads import Window, download_answer, window_of
 from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
-from runyard.server.stored_files import check_many_stored, check_stored
+from runyard.server.stored_files import check_many_stored, check_stored, damaged_file
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0
@@ -114,7 +114,8 @@ async def get_file(
             lambda seen: seen.size > offset or seen.complete,
             wait_s=min(wait_s, MAX_WAIT_S),
         )
-    return download_answer(
+    return await run_in_threadpool(
+        download_answer,
         found.file.name,
         found.size,
         lambda window: read_window(call.services, found, window),
@@ -156,7 +157,10 @@ def as_it_is(services: Services, run: Run, file: RunFile) -> Found:
 def read_window(services: Services, found: Found, window: Window) -> Iterator[bytes]:
     """Yield some of a file's bytes."""
     if found.stream is None:
-        yield from services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
+        try:
+            yield from services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
+        except (NotFound, DamagedContent) as error:
+            raise damaged_file(found.file.name, error) from error
         return
     for start in range(window.start, window.stop, PIECE):
         yield services.artifacts.read_stream(found.stream, offset=start, length=min(PIECE, window.stop - start))

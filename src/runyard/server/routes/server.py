@@ -11,16 +11,21 @@ from fastapi import APIRouter, Request, Response
 
 import runyard
 from runyard.server.answers import json_answer
-from runyard.server.calls import call_of
+from runyard.server.calls import call_of, services_of
+from runyard.server.health import unhealthy
 
 API_VERSION = 1
 router = APIRouter(tags=["server"])
 
 
 @router.get("/health")
-async def health() -> dict[str, bool]:
-    """Answer without a token that somebody is there."""
-    return {"ok": True}
+async def health(request: Request) -> Response:
+    """Say without a token whether the server can store anything: 503 names the part that does not work."""
+    parts = await services_of(request).health.look()
+    error = unhealthy(parts)
+    if error is not None:
+        raise error
+    return json_answer({"ok": True, "parts": parts})
 
 
 @router.get("/server")
@@ -44,6 +49,7 @@ def get_server(request: Request) -> Response:
         "listens_on": list(services.listens_on),
         "database": "PostgreSQL" if services.server_settings.database else "SQLite",
         "team": services.server_settings.is_team,
+        "health": services.health.look_now(),
     }
     return json_answer(info)
 
