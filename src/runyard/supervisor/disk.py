@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
+import time
 from typing import Callable, List, Optional
 
 from runyard.core import disk
@@ -14,6 +15,7 @@ logger = logging.getLogger(__name__)
 
 RESERVE_BYTES = 1 << 20  # enough for exit records, the end and its diagnosis
 FULL_BYTES = 64 << 10  # with less than this the disk counts as full
+RECENT_S = 30.0  # a failure this long after the disk was full may come from it
 MEMORY = "/dev/shm"
 _BROUGHT_HOME = ("exceptions", "ends")
 
@@ -31,6 +33,8 @@ class Disk:
         self._warn = warn
         self._note = note
         self._memory = memory
+        self._made = ""  # the folder in memory
+        self._full_at = float("-inf")
         self.is_full = False
 
     def look(self) -> None:
@@ -38,6 +42,8 @@ class Disk:
         if not self._folder.has(disk.RESERVE):
             self._prepare()
         is_full = self._has_no_room() or any(count.waiting for count in self._counts())
+        if is_full:
+            self._full_at = time.monotonic()
         if is_full and not self._folder.is_gone():
             self._make_overflow()
         if is_full != self.is_full:
@@ -69,7 +75,7 @@ class Disk:
 
     def explain(self) -> str:
         """Return a sentence for the error of a run that failed while the disk was full, else nothing."""
-        if not self.is_full and not self._has_no_room():
+        if time.monotonic() - self._full_at > RECENT_S and not self._has_no_room():
             return ""
         return (
             f"The disk that holds `{self._folder.path}` was full when it ended, which may be the reason: "
@@ -79,6 +85,8 @@ class Disk:
     def remove_overflow(self) -> None:
         """Everything in it is stored, or the run is gone."""
         remove_overflow(self._folder)
+        if self._made:
+            remove_tree(self._made)
 
     def _prepare(self) -> None:
         try:
@@ -144,6 +152,7 @@ class Disk:
             made = tempfile.mkdtemp(prefix="runyard-", dir=self._memory)
             os.mkdir(f"{made}/journal", 0o700)
             os.symlink(made, link)
+            self._made = made
         except OSError as error:
             logger.warning("there is no folder in memory for what the disk has no room for: %s", error)
             if made is not None:

@@ -113,6 +113,7 @@ class Supervisor:
         except HomeGone:
             logger.warning("the home is gone; ending the run's processes")
             self._empty()
+            self._courier.cargo.disk.remove_overflow()
             self._keeper.leave(remove=False)
 
     def _run(self) -> None:

@@ -40,6 +40,7 @@ class Watcher:
             self._run()
         except HomeGone:
             logger.warning("the home is gone; there is nothing left to watch for")
+            self._courier.cargo.disk.remove_overflow()
 
     def _run(self) -> None:
         self._courier.start()
