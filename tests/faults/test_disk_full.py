@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from runyard.client.private_server import connect
+from runyard.core.settings import read_settings
 from tests.faults.yard import Yard, open_yard
 
 LOGGING = """
@@ -53,6 +56,90 @@ def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_di
         assert status_when_full
         assert details["status"] == "Completed"
         assert metrics["n"] == list(range(metrics["total"]))
+
+
+PRINTING = """
+import os, sys, time
+from azureml.core import Run
+run = Run.get_context()
+ready, stop, returned = sys.argv[1:]
+n = 0
+ledger = open(returned, "w")  # on another disk
+while not os.path.exists(stop):
+    run.log("n", n)
+    print("line", n)
+    n += 1
+    ledger.seek(0)
+    ledger.write(str(n))
+    ledger.flush()
+    time.sleep(0.002)
+"""
+
+
+@pytest.mark.external
+@pytest.mark.parametrize("end", ["exit", "kill"])
+def test_h4_a_run_that_ends_on_a_full_disk_loses_nothing_in_silence(small_disk: Path, end: str) -> None:
+    with open_yard(small_disk, seed=22) as yard:
+        outside = small_disk.parent
+        arguments = [str(outside / name) for name in ("ready", "stop", "returned")]
+        run = yard.submit(yard.project("printing", PRINTING), *arguments)
+        wait_for_points(yard, run, more_than=100)
+        filler = small_disk / "filler"
+        fill(filler)
+        time.sleep(4)  # the fault itself
+        (outside / "stop").touch() if end == "exit" else yard.kill("rank")
+        wait_until(lambda: not yard.rank_pids())
+        time.sleep(1)
+        filler.unlink()
+        details = run.wait_for_completion(raise_on_error=False)
+        returned = int((outside / "returned").read_text())
+        points = run.get_metrics()["n"]
+        said = " ".join(warning["message"] for warning in details["warnings"])
+        log = run.get_all_logs(destination=str(outside / "logs"))
+        text = Path(next(path for path in log if path.endswith("std_log.txt"))).read_text()
+        lines = re.sub(r"runyard: warning: [^\n]*\n", "", text).splitlines()  # it may stand inside of a line
+
+        assert details["status"] == ("Completed" if end == "exit" else "Failed")
+        assert points == list(range(len(points)))
+        assert len(points) in (returned, returned + 1)
+        assert "is full" in said
+        if end == "exit":
+            assert lines == [f"line {n}" for n in range(returned)]
+        else:
+            assert "The disk that holds" in details["error"]["error"]["message"]
+
+
+@pytest.mark.external
+def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None:
+    with open_yard(small_disk, seed=23) as yard:
+        project = yard.project("logging", LOGGING)
+        stop = small_disk.parent / "stop"
+        stop.touch()
+        done = yard.submit(project, str(stop))
+        done.wait_for_completion(raise_on_error=False)
+        stop.unlink()
+        live = yard.submit(project, str(stop))
+        wait_for_points(yard, live, more_than=100)
+        filler = small_disk / "filler"
+        fill(filler)
+        time.sleep(1)
+        live.cancel()
+        wait_until(lambda: not yard.rank_pids())
+        client = connect(read_settings())
+        client.runs.delete(done.id, now=True)
+        client.server.collect()
+        assert filler.exists()
+        filler.unlink()
+        live.wait_for_completion(raise_on_error=False)
+
+        assert live.get_status() == "Canceled"
+
+
+def wait_until(what: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def wait_for_points(yard: Yard, run, *, more_than: int) -> None:

@@ -36,6 +36,7 @@ from runyard.engine.places import Room
 from runyard.engine.plan import RunPlan, plan_of, plan_run
 from runyard.engine.pool import Pool
 from runyard.engine.purging import Purging
+from runyard.engine.reserve import Reserve
 from runyard.engine.resubmit import Again, again, own_variables
 from runyard.engine.ship import ShipAnswer, Shipping
 from runyard.engine.spool import Spool
@@ -104,6 +105,7 @@ class Engine:
             on_delete=on_delete,
             on_hide=self._note_hidden,
         )
+        self.reserve = Reserve(server_folder(settings.home))
         self.loop = Loop(self.yard)
         self._shipping = Shipping(self.yard)
         self.horizon = Horizon(
@@ -122,6 +124,7 @@ class Engine:
         sweeps.recover_sweeps(self.yard)
         schedule.recover(self.yard)
         deletes.finish_deletes(self.yard, self._shipping)
+        self.reserve.keep()
         if thread:
             self.loop.start()
             self._purging.start()
@@ -155,16 +158,17 @@ class Engine:
         return add_writer(self.yard, run_id, process)
 
     def cancel(self, run_id: str) -> Run:
-        return control.cancel(self.yard, run_id)
+        return self.reserve.spend(lambda: control.cancel(self.yard, run_id))
 
     def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
         return control.fail(self.yard, run_id, error)
 
     def delete_run(self, run_id: str, *, now: bool = False) -> Deleted:
-        return deletes.delete_run(self.yard, self._shipping, run_id, now=now)
+        return self.reserve.spend(lambda: deletes.delete_run(self.yard, self._shipping, run_id, now=now))
 
     def delete_experiment(self, workspace: str, name: str, *, now: bool = False) -> Deleted:
-        return deletes.delete_experiment(self.yard, self._shipping, workspace, name, now=now)
+        shipping = self._shipping
+        return self.reserve.spend(lambda: deletes.delete_experiment(self.yard, shipping, workspace, name, now=now))
 
     def restore_run(self, run_id: str) -> list[str]:
         return deletes.restore_run(self.yard, run_id)
@@ -184,10 +188,10 @@ class Engine:
 
     def purge(self) -> list[str]:
         """Let go for good what was deleted long enough ago; return the runs' ids."""
-        return deletes.purge(self.yard, self._shipping, self.horizon.observe())
+        return self.reserve.spend(lambda: deletes.purge(self.yard, self._shipping, self.horizon.observe()))
 
     def delete_workspace(self, name: str) -> list[str]:
-        return deletes.delete_workspace(self.yard, self._shipping, name)
+        return self.reserve.spend(lambda: deletes.delete_workspace(self.yard, self._shipping, name))
 
     def show_sweep(self, run_id: str) -> dict[str, Any]:
         return show_sweep(self.yard, run_id)

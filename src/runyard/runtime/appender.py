@@ -8,7 +8,6 @@ a name id never leaves the segment that defined it.
 from __future__ import annotations
 
 import atexit
-import errno
 import os
 import sys
 import time
@@ -17,15 +16,18 @@ from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional
 
 from runyard.core import journal
-from runyard.runtime.backlog import LIMIT_BYTES, Backlog
+from runyard.core.disk import NO_SPACE
+from runyard.runtime.acks import wake
+from runyard.runtime.backlog import LIMIT_BYTES, Backlog, size_of
 from runyard.runtime.foreign import raise_foreign
+from runyard.runtime.overflow import Tally, find_folder
 from runyard.runtime.records import Cell, Record, Side
 from runyard.runtime.segment import Names, Segment, Write
 
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 _EXIT_S = 5.0
 _BATCH_BYTES = 1 << 20
 _BATCH_RECORDS = 4096
+_WAKE_AGAIN_S = 1.0
 _KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
 UseNames = Callable[[Names], None]
@@ -34,7 +36,8 @@ UseNames = Callable[[Names], None]
 class Appender:
     """Appends to segments of one writer. `use_names` is told which name ids the fast path may use now.
 
-    No method raises for what the disk does. After a fork the child calls `forget` and is a new writer.
+    No method raises for what the disk does: what it has no room for goes into the supervisor's folder in memory
+    (`overflow.py`), else it waits in this process's own. After a fork the child calls `forget` and is a new writer.
     """
 
     def __init__(self, run_folder: str, header: Dict[str, Any], *, use_names: UseNames, write: Write) -> None:
@@ -52,6 +55,11 @@ class Appender:
         self._unbegun: Deque[Segment] = deque()  # files whose first record the disk refused
         self._retries_at_exit = False
         self._is_full = False
+        self._code = 0  # why records wait: an errno
+        self._lane: Optional[Appender] = None  # writes into the folder in memory
+        self._spilled = 0
+        self._tally: Optional[Tally] = None
+        self._waked = float("-inf")
         self._said: Dict[str, bool] = {}
 
     def append(self, *records: Record) -> None:
@@ -63,15 +71,83 @@ class Appender:
         if not self.backlog or self.drain():
             try:
                 self._write_records(waiting)
+                self._recover()
             except OSError as error:
                 raise_foreign(error)
                 self._degrade(error)
-        for record in waiting:
-            if not self.backlog.add(record):
-                self._say("lost", f"{LIMIT_BYTES >> 20} MiB of records wait for the disk; newer ones are lost.")
+        if waiting:
+            self._keep(waiting)
 
     def drain(self) -> bool:
         """Try to write what waits in memory; return whether nothing is left."""
+        is_drained = self._drain_to_disk() or (self._is_full and self._drain_to_lane())
+        self._count()
+        return is_drained
+
+    def all_segments(self) -> List[Segment]:
+        """Return every segment of this writer, those in memory first."""
+        return self.segments if self._lane is None else self._lane.segments + self.segments
+
+    def _keep(self, records: Deque[Record]) -> None:
+        """Keep what the disk did not take."""
+        if self._is_full and not self.backlog:
+            self._spill(records)
+        for record in records:
+            if not self.backlog.add(record):
+                self._say("lost", f"{LIMIT_BYTES >> 20} MiB of records wait for the disk; newer ones are lost.")
+        self._count()
+
+    def _spill(self, records: Deque[Record]) -> None:
+        """Write from the left into the folder in memory and remove what is written, while there is room."""
+        size = size_of(records)
+        lane = self._find_lane() if self._spilled + size <= LIMIT_BYTES else None
+        if lane is None:
+            return
+        try:
+            lane._write_records(records)
+        except OSError as error:
+            raise_foreign(error)
+        self._spilled += size - size_of(records)
+
+    def _find_lane(self) -> Optional[Appender]:
+        folder = find_folder(self.run_folder)
+        if folder is None:
+            return None
+        if self._lane is None:
+            self._lane = Appender(self.run_folder, self._header, use_names=_ignore, write=self._write)
+            self._lane.folder = f"{folder}/journal"
+        return self._lane
+
+    def _drain_to_lane(self) -> bool:
+        count = 1  # while there is no room, a try costs little
+        while self.backlog:
+            taken = self.backlog.take(count)
+            count = _BATCH_RECORDS
+            try:
+                self._spill(taken)
+            finally:
+                self.backlog.put_back(taken)
+            if taken:
+                return False
+        return True
+
+    def _recover(self) -> None:
+        """The disk takes records again: so may the fast path."""
+        if self._is_full and self._current is not None and not self.backlog and not self.closed:
+            self._is_full = False
+            self._use_names(self._current.names)
+
+    def _count(self) -> None:
+        """Leave word outside of this process of what only its memory holds."""
+        waiting, lost = len(self.backlog), self.backlog.lost
+        if self._tally is None:
+            if not waiting and not lost:
+                return
+            self._tally = Tally(self.run_folder, self._writer)
+        numbers = {"waiting_numbers": self.backlog.numbers, "lost_numbers": self.backlog.lost_numbers}
+        self._tally.write(self._code, waiting=waiting, lost=lost, **numbers)
+
+    def _drain_to_disk(self) -> bool:
         count = 1  # while the disk is full, a try costs little
         while self.backlog:
             taken = self.backlog.take(count)
@@ -80,7 +156,7 @@ class Appender:
                 self._write_records(taken)
             except OSError as error:
                 raise_foreign(error)
-                self._is_full = error.errno in _NO_SPACE
+                self._is_full = error.errno in NO_SPACE
                 return False
             finally:
                 self.backlog.put_back(taken)
@@ -115,6 +191,9 @@ class Appender:
         self._current = None
         self.segments = []
         self.backlog = Backlog()
+        self._tally = None
+        if self._lane is not None:
+            self._lane.forget()
         self._unbegun = deque()
         self._retries_at_exit = False
         self._writer = _new_writer(self._header)
@@ -129,6 +208,8 @@ class Appender:
         self._current = None
         for segment in self.segments + self._inherited:
             segment.close()
+        if self._lane is not None:
+            self._lane.close()
 
     def drain_at_exit(self) -> None:
         """Wait a while for space to write what still waits, and say what is lost."""
@@ -149,7 +230,7 @@ class Appender:
             except OSError as error:
                 raise_foreign(error)
                 failures += 1
-                if error.errno in _NO_SPACE or failures > 1:
+                if error.errno in NO_SPACE or failures > 1:
                     raise
                 self._leave(segment)
                 continue
@@ -229,7 +310,11 @@ class Appender:
         self._use_names(Names())
         self._retry_at_exit()
         run = self._header["run"]
-        self._is_full = error.errno in _NO_SPACE
+        self._is_full = error.errno in NO_SPACE
+        self._code = error.errno or 0
+        if time.monotonic() - self._waked >= _WAKE_AGAIN_S:
+            self._waked = time.monotonic()
+            wake(self.run_folder)  # the supervisor makes the folder in memory
         if self._is_full:
             what = f"the disk is full, so records of run {run} wait in memory"
             self._say("space", f"{what}; they would not survive a kill. Free space below {self.folder}.")
@@ -239,9 +324,10 @@ class Appender:
 
     def _give_up(self) -> None:
         lost = len(self.backlog) + self.backlog.lost
-        self.backlog = Backlog()
         if lost:
+            self._count()
             self._say("end", f"{lost} records of run {self._header['run']} could not be written and are lost.")
+        self.backlog = Backlog()
 
     def _retry_at_exit(self) -> None:
         if self._retries_at_exit:
@@ -261,6 +347,10 @@ class Appender:
             sys.stderr.write(f"runyard: warning: {text}\n")
         except Exception:  # closed, replaced by something odd, or interrupted while it was written to
             pass
+
+
+def _ignore(_names: Names) -> None:
+    """A lane has no fast path."""
 
 
 def _new_writer(header: Dict[str, Any]) -> str:

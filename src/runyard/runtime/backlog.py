@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Deque
+from typing import Deque, Iterable
 
 from runyard.runtime.records import Cell, Record, Side
 
@@ -17,7 +17,8 @@ class Backlog:
     def __init__(self) -> None:
         self._records: Deque[Record] = deque()
         self._size = 0
-        self.lost = 0
+        self.numbers = 0  # how many of the records are numbers
+        self.lost = self.lost_numbers = 0
 
     def __len__(self) -> int:
         return len(self._records)
@@ -27,8 +28,10 @@ class Backlog:
         size = _size_of(record)
         if self._size + size > LIMIT_BYTES:
             self.lost += 1
+            self.lost_numbers += isinstance(record, Cell)
             return False
         self._size += size
+        self.numbers += isinstance(record, Cell)
         self._records.append(record)
         return True
 
@@ -40,12 +43,23 @@ class Backlog:
                 taken.append(self._records.popleft())
             except IndexError:
                 break
-        self._size -= sum(map(_size_of, taken))
+        self._size -= size_of(taken)
+        self.numbers -= _count_numbers(taken)
         return taken
 
     def put_back(self, records: Deque[Record]) -> None:
-        self._size += sum(map(_size_of, records))
+        self._size += size_of(records)
+        self.numbers += _count_numbers(records)
         self._records.extendleft(reversed(records))
+
+
+def size_of(records: Iterable[Record]) -> int:
+    """Return about how much memory the records take."""
+    return sum(map(_size_of, records))
+
+
+def _count_numbers(records: Iterable[Record]) -> int:
+    return sum(isinstance(record, Cell) for record in records)
 
 
 def _size_of(record: Record) -> int:

@@ -5,8 +5,9 @@ ok, code}` tells how the rank process itself ended, for a supervisor that finds 
 process leads its own session, or is named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given
 in the main thread, 1 after an uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)`
 leaves no file at all. So once the reaper is gone, `ends/<pid>.code` is written too: one byte, the very code, by the C
-library's `exit()`. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file in memory
-that the supervisor reads.
+library's `exit()`. What is printed while the disk of its log is full is held in memory: a full disk is no reason for
+`print` to end a training run. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file
+in memory that the supervisor reads.
 
 This module is loaded at every interpreter start: what it needs later is imported later.
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import _thread
 import atexit
 import builtins
+import io
 import os
 import sys
 import time
@@ -33,6 +35,9 @@ _INTERRUPTED = (
 )
 STACKS_SIGNAL = 50  # a real-time signal that nobody is known to use; written out, because `signal` is slow to import
 STACKS_NAME = "runyard-stacks"
+_NO_SPACE = (28, 122)  # ENOSPC, EDQUOT; importing errno takes longer
+_OVERFLOW = "overflow"  # as in core/disk.py
+_OVERFLOW_S = 2.0  # how long an exception's word waits for the supervisor to make that folder
 _STACKS_FD = 950  # out of the way of programs that count on low numbers
 
 
@@ -53,12 +58,88 @@ def install(run_folder: str) -> None:
     if not os.path.isdir(run_folder):
         return
     ending = _Ending(run_folder)
+    _guard_output(run_folder)
     _chain_excepthook(ending)
     _enable_faulthandler()
     _answer_for_stacks()
     if _is_rank_process():
         _watch_exit_codes(ending)
         atexit.register(_write_end, ending)
+
+
+class _PatientFile(io.FileIO):
+    """The file below `sys.stdout` or `sys.stderr`: it goes on when its disk is full."""
+
+    run_folder = log = ""
+    held: Any = None
+    is_leaving = False  # at the exit nothing can wait for later
+
+    def write(self, data: Any, _write: Any = io.FileIO.write) -> int:
+        size = left = len(data)
+        try:
+            while self.held is None:
+                left -= _write(self, data)
+                if not left:
+                    return size
+                data = memoryview(data)[-left:]  # with `python -u` nobody else sees to the rest
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise
+            self._hold(error.errno)
+        self.held.write(data)
+        return size
+
+    def _hold(self, code: Any) -> None:
+        from runyard.runtime.held_output import HeldOutput
+
+        self.held = HeldOutput(self, self.run_folder, log=self.log, code=code)
+
+
+def _guard_output(run_folder: str) -> None:
+    """Put a patient file below those standard streams that are logs of the run."""
+    folder = os.path.realpath(f"{run_folder}/user_logs")
+    for name in ("stdout", "stderr"):
+        stream: Any = getattr(sys, name)
+        try:
+            fd = stream.fileno()
+            log = os.readlink(f"/proc/self/fd/{fd}")
+            if os.path.dirname(log) != folder or type(stream) is not io.TextIOWrapper:
+                continue
+            raw = _PatientFile(fd, "w", closefd=False)
+            raw.run_folder, raw.log = run_folder, os.path.basename(log)
+            guarded = _wrapped_like(stream, raw, f"<{name}>")
+        except Exception:  # there is none, or it is something else
+            continue
+        setattr(sys, name, guarded)
+        setattr(sys, f"__{name}__", guarded)
+        atexit.register(_flush_at_exit, guarded, raw)
+
+
+def _flush_at_exit(stream: Any, raw: Any) -> None:
+    """Flush while a full disk can still be dealt with: later Python would end with code 120."""
+    raw.is_leaving = True
+    try:
+        stream.flush()
+        if raw.held is not None:
+            raw.held.finish()
+    except Exception:  # Python flushes once more and says it
+        pass
+
+
+def _wrapped_like(stream: Any, raw: Any, name: str) -> Any:
+    """Return a text stream over `raw` that is buffered and encodes as `stream` does."""
+    raw.name = name
+    is_buffered = isinstance(stream.buffer, io.BufferedWriter)  # not with `python -u`
+    guarded: Any = io.TextIOWrapper(
+        io.BufferedWriter(raw, raw._blksize) if is_buffered else raw,
+        encoding=stream.encoding,
+        errors=stream.errors,
+        newline="\n",
+        line_buffering=stream.line_buffering,
+        write_through=not is_buffered,
+    )
+    guarded.mode = "w"
+    return guarded
 
 
 def _is_rank_process() -> bool:
@@ -232,15 +313,33 @@ def _have_code_written(path: str) -> None:
 
 
 def _write(run_folder: str, folder: str, text: str) -> None:
+    """Write `<folder>/<pid>.json`; on a full disk into the supervisor's folder in memory, which it may have to make."""
+    try:
+        return _write_below(run_folder, folder, text)
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+    from runyard.runtime.acks import wake
+
+    deadline = time.monotonic() + _OVERFLOW_S
+    wake(run_folder)
+    while not os.path.isdir(f"{run_folder}/{_OVERFLOW}") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    _write_below(f"{run_folder}/{_OVERFLOW}", folder, text)
+
+
+def _write_below(root: str, folder: str, text: str) -> None:
     """Write `<folder>/<pid>.json` beside and rename it into place."""
     try:
-        os.mkdir(f"{run_folder}/{folder}", 0o700)  # never the run folder itself: one that was removed stays so
+        os.mkdir(f"{root}/{folder}", 0o700)  # never the run folder itself: one that was removed stays so
     except FileExistsError:
         pass
-    path = f"{run_folder}/{folder}/{os.getpid()}.json"
+    path = f"{root}/{folder}/{os.getpid()}.json"
+    data = text.encode("utf-8", "backslashreplace")
     fd = os.open(f"{path}.tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, text.encode("utf-8", "backslashreplace"))
+        while data:
+            data = data[os.write(fd, data) :]
     finally:
         os.close(fd)
     os.rename(f"{path}.tmp", path)

@@ -169,7 +169,7 @@ class JournalWriter:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.02)
-        return acks.wait_for_acks(self.run_folder, self._appender.segments, deadline=deadline, ended=self._ended)
+        return acks.wait_for_acks(self.run_folder, self._appender.all_segments(), deadline=deadline, ended=self._ended)
 
     def close(self) -> None:
         """Write what waits and let go of the files; later calls record nothing and say so once."""

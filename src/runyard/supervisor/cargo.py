@@ -6,6 +6,7 @@ import os
 
 from runyard.core.specs import JobSpec
 from runyard.supervisor.connection import Connection
+from runyard.supervisor.disk import Disk
 from runyard.supervisor.files import OutputFiles
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.journals import Journals
@@ -31,6 +32,7 @@ class Cargo:
     ) -> None:
         warn = reporter.warn
         self.refusals = Refusals(folder, warn=warn)
+        self.disk = Disk(folder, warn=warn, note=reporter.note)
         self.seen = SeenRuns(folder)
         uploader = Uploader(connection, job.run_id, attempt=job.attempt)
         self.uploads = ExplicitUploads(
@@ -58,8 +60,8 @@ class Cargo:
         )
         self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
         file_loop = Loop("files", self.files.step, every_s=SCAN_EVERY_S)
-        sync_loop = Loop("sync", self.shipper.sync, every_s=SYNC_EVERY_S)
-        self._loops = (self._ship_loop, self.uploads.loop, file_loop, sync_loop)
+        self._disk_loop = Loop("disk", self._look_after_disk, every_s=SYNC_EVERY_S)
+        self._loops = (self._ship_loop, self.uploads.loop, file_loop, self._disk_loop)
 
     def start(self) -> None:
         for loop in self._loops:
@@ -70,7 +72,12 @@ class Cargo:
             loop.stop()
 
     def ship_now(self) -> None:
+        self._disk_loop.wake()
         self._ship_loop.wake()
+
+    def _look_after_disk(self) -> None:
+        self.disk.look()
+        self.shipper.sync()
 
     def upload_all(self) -> None:
         while self.uploads.step():

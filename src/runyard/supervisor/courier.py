@@ -109,6 +109,7 @@ class Courier:
         from runyard.supervisor.children import end_children  # only ends need it
 
         self.cargo.stop()
+        self.cargo.disk.warn_of_losses()
         try:
             self._drain()
             end_children(self._folder, self._job, self.cargo.seen.open_children())

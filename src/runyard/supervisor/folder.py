@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from runyard.core.disk import NO_SPACE, RESERVE
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_id, read_process
@@ -100,6 +101,23 @@ class RunFolder:
         self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
 
     def write_bytes(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        """Write a file beside and rename it into place. On a full disk it gets the run's reserve."""
+        try:
+            self._write_beside(name, data, durable=durable)
+        except OSError as error:
+            if error.errno not in NO_SPACE or not self.free_reserve():
+                raise
+            self._write_beside(name, data, durable=durable)
+
+    def free_reserve(self) -> bool:
+        """Give back the space that is kept for the run's end; False when there is none."""
+        try:
+            os.unlink(self.at(RESERVE))
+        except OSError:
+            return False
+        return True
+
+    def _write_beside(self, name: str, data: bytes, *, durable: bool) -> None:
         path = self.at(name)
         beside = f"{path}.{os.getpid()}.new"
         fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

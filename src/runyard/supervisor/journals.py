@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+from itertools import chain
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core import journal
+from runyard.core.disk import OVERFLOW
 from runyard.core.records import Mark
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.refused_records import release
@@ -55,7 +58,8 @@ class Journals:
     def look(self) -> None:
         self._look_for_orphans()
         missing = dict(self._segments)
-        for found in iter_segments(self._folder.at("journal")):
+        folders = (self._folder.at("journal"), self._folder.at(OVERFLOW, "journal"))  # the second on a full disk
+        for found in chain.from_iterable(map(iter_segments, folders)):
             segment = self._segments.get(found.key)
             if segment is None:
                 segment = self._segments[found.key] = found
@@ -274,7 +278,7 @@ class Journals:
         try:
             if "/" in name or not name.endswith(".side"):
                 raise FileNotFoundError(name)
-            data = read_part(self._folder.at("journal", name), 0, int(payload.get("length") or 0) + 1)
+            data = read_part(os.path.join(os.path.dirname(segment.path), name), 0, int(payload.get("length") or 0) + 1)
         except (OSError, ValueError):
             self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record is lost.")
             return []

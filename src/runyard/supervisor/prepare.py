@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
 
+from runyard.core.disk import NO_SPACE
+from runyard.core.errors import StoreUnavailable
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.launchers.variables import base_variables, inherited
@@ -20,6 +23,7 @@ from runyard.supervisor.connection import Connection, HomeGone
 from runyard.supervisor.earlier_outputs import bring_back
 from runyard.supervisor.folder import SNAPSHOT, RunFolder, remove_tree
 from runyard.supervisor.keeper import ReaperGone
+from runyard.supervisor.loops import Backoff
 from runyard.supervisor.no_data import NoData, has_data
 from runyard.supervisor.ports import Ports
 from runyard.supervisor.run_environment import RunEnvironment
@@ -44,6 +48,10 @@ class PreparationFailed(Exception):
 
 class Unwanted(Exception):
     """Raised from within a long step: the run shall end."""
+
+
+class NoSpace(Exception):
+    """This machine's disk has no room for the snapshot."""
 
 
 class Barrier(ABC):
@@ -117,13 +125,25 @@ class Preparation:
 
     def _restore_to(self, work: str) -> None:
         remove_tree(work)
-        os.makedirs(work, 0o700)
+        self._stage("making the work folder", lambda: os.makedirs(work, 0o700))
         root = self._job.snapshot_root
         if root is not None:
-            content = self._content()
-            self._stage("restoring the snapshot", lambda: self._connection.insist(lambda: restore(root, content, work)))
+            self._stage("restoring the snapshot", lambda: self._restore_patiently(root, work))
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
+
+    def _restore_patiently(self, root: str, work: str) -> None:
+        """Wait for the server where it is away, and for space where the disk is full. Raises OSError otherwise."""
+        content, backoff = self._content(), Backoff()
+        while True:
+            try:
+                return self._connection.insist(lambda: _restore_here(root, content, work))
+            except NoSpace:
+                self._doing(f"restoring the snapshot: the disk is full, waiting for space below {work}")
+            until = time.monotonic() + backoff.next_s()
+            while time.monotonic() < until:
+                self._check()
+                time.sleep(0.2)
 
     def _content(self) -> Source:
         """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
@@ -151,7 +171,8 @@ class Preparation:
     def _plan(self) -> None:
         plan = self._stage("laying out the processes", self._layout)
         cgroup = "" if "remove" in plan else self._group_name()  # an engine puts each container into one of its own
-        self._folder.write("launch.json", {**plan, "umask": self._umask, "cgroup": cgroup})
+        whole = {**plan, "umask": self._umask, "cgroup": cgroup}
+        self._stage("writing down the processes", lambda: self._folder.write("launch.json", whole))
 
     def _layout(self) -> Dict[str, Any]:
         built = self.environment.built
@@ -196,3 +217,15 @@ class Preparation:
             raise
         except Exception as error:
             raise PreparationFailed(name, error) from error
+
+
+def _restore_here(root: str, content: Source, work: str) -> None:
+    """Restore, and tell this machine's disk from the server: only the server is asked again and again."""
+    try:
+        restore(root, content, work)
+    except StoreUnavailable as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        if error.__cause__.errno in NO_SPACE:
+            raise NoSpace from error
+        raise error.__cause__ from error

@@ -94,8 +94,14 @@ class Reporter:
         self._enqueue({"status": status})
 
     def note(self, doing: str) -> None:
-        """Say what takes time in this phase. The server hears of it in place of a heartbeat: most things are quick."""
+        """Say what takes time in this phase. The server hears of it in place of a heartbeat: most things are quick.
+
+        An empty text takes back what was said.
+        """
         self._doing, self._doing_since = doing, time.monotonic()
+        if not doing and self._told_doing:
+            self._told_doing = ""
+            self._enqueue({"status": self._status})
 
     def add_environment(self, environment: Dict[str, Any]) -> None:
         self._enqueue({"status": self._status, "environment": environment})

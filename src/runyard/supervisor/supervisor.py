@@ -113,6 +113,7 @@ class Supervisor:
         except HomeGone:
             logger.warning("the home is gone; ending the run's processes")
             self._empty()
+            self._courier.cargo.disk.remove_overflow()
             self._keeper.leave(remove=False)
 
     def _run(self) -> None:
@@ -141,6 +142,7 @@ class Supervisor:
         self._observer.start()
         self._watch()
         self._empty()
+        self._courier.cargo.disk.bring_home()
         outcome = decide(
             self._folder,
             self._job,
@@ -150,7 +152,14 @@ class Supervisor:
             had_to_kill=self._stopping.had_to_kill,
             emptied_boot_ns=self._emptied_boot_ns,
         )
-        return self._with_data_delivered(outcome)
+        return self._with_data_delivered(self._with_disk_named(outcome))
+
+    def _with_disk_named(self, outcome: Outcome) -> Outcome:
+        why = self._courier.cargo.disk.explain() if outcome.finding is not None else ""
+        if not why or outcome.error is None:
+            return outcome
+        error = {**outcome.error, "message": f"{outcome.error.get('message', '')}\n{why}"}
+        return outcome._replace(error=error)
 
     @property
     def _observer(self) -> Observer:
@@ -410,6 +419,7 @@ class Supervisor:
                 return self._folder.write("final.json", final, durable=True)
             except OSError as error:  # a full disk: the end must not change once it was told
                 logger.warning("final.json could not be written: %s", error)
+                self._reporter.note(f"the end of the run cannot be written below {self._folder.path}: {error.strerror}")
                 time.sleep(1.0)
 
     def _finish(self, final: Dict[str, Any]) -> None:
@@ -423,6 +433,8 @@ class Supervisor:
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
         removes = delivered and not self._settings.keep_run_folders and not self._courier.keeps_folder
+        if delivered:
+            self._courier.cargo.disk.remove_overflow()
         if removes:
             remove_shared(self._job)
         self._keeper.leave(remove=removes)

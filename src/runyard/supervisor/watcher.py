@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from contextlib import nullcontext
 from typing import Any, Dict, Optional
 
@@ -39,6 +40,7 @@ class Watcher:
             self._run()
         except HomeGone:
             logger.warning("the home is gone; there is nothing left to watch for")
+            self._courier.cargo.disk.remove_overflow()
 
     def _run(self) -> None:
         self._courier.start()
@@ -47,12 +49,17 @@ class Watcher:
             final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
+            self._courier.cargo.disk.remove_overflow()
             if not self._settings.keep_run_folders and not self._courier.keeps_folder:
                 remove_run_folder(self._folder)
 
     def _keep(self, final: Dict[str, Any]) -> None:
-        if not self._folder.is_gone():
-            self._folder.write("final.json", final, durable=True)
+        while not self._folder.is_gone():
+            try:
+                return self._folder.write("final.json", final, durable=True)
+            except OSError as error:  # a full disk: the end must not change once it was told
+                logger.warning("final.json could not be written: %s", error)
+                time.sleep(1.0)
 
     def _watch(self) -> Dict[str, Any]:
         """Until process or folder is gone, or it said that the run is over and nobody can write to it any more.
@@ -73,6 +80,7 @@ class Watcher:
                 self._courier.tell(wished)
             if self._courier.cargo.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
                 break
+        self._courier.cargo.disk.bring_home()
         self._courier.ship_all()
         final = wished or self._end()
         self._keep(final)

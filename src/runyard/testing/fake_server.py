@@ -30,6 +30,7 @@ class FakeRun:
     attempt: int = 1
     status: str = "NotStarted"
     statuses: List[str] = field(default_factory=list)
+    doings: List[str] = field(default_factory=list)
     error: Optional[Dict[str, Any]] = None
     warnings: List[Dict[str, Any]] = field(default_factory=list)
     environment: Dict[str, Any] = field(default_factory=dict)
@@ -188,6 +189,7 @@ class FakeServer:
         if run.is_over:
             return self._wish(run)
         run.warnings += said.get("warnings", [])
+        run.doings += [said["doing"]] if said.get("doing") else []
         run.environment.update(said.get("environment") or {})
         if said["status"] in ("Completed", "Failed", "Canceled"):
             self._check_complete(run_id, run, said)

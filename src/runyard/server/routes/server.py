@@ -59,7 +59,9 @@ def collect(request: Request, everything: bool = False) -> Response:
     """Free the bytes that nothing refers to any more, now; `everything`: what lies aside, too, and unfinished uploads."""
     call = call_of(request)
     call.may("collect")
-    return json_answer(call.services.collecting.collect_now(everything=everything))
+    services = call.services
+    collect_now = services.collecting.collect_now
+    return json_answer(services.engine.reserve.spend(lambda: collect_now(everything=everything)))
 
 
 @router.post("/server/stop", status_code=202)

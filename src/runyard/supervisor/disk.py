@@ -1,0 +1,207 @@
+"""The disk of a run folder when it is full: a reserve for the run's end, a folder in memory, and words for the run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+import time
+from typing import Callable, List, Optional
+
+from runyard.core import disk
+from runyard.supervisor.folder import RunFolder, remove_tree
+
+logger = logging.getLogger(__name__)
+
+RESERVE_BYTES = 1 << 20  # enough for exit records, the end and its diagnosis
+FULL_BYTES = 64 << 10  # with less than this the disk counts as full
+RECENT_S = 30.0  # a failure this long after the disk was full may come from it
+MEMORY = "/dev/shm"
+_BROUGHT_HOME = ("exceptions", "ends")
+
+
+class Disk:
+    """`look` is called from time to time by one thread; the rest by the supervisor's own, once the program has ended.
+
+    Nothing here raises for what the disk does. `note` tells what the run waits for; an empty text: nothing any more.
+    """
+
+    def __init__(
+        self, folder: RunFolder, *, warn: Callable[[str, str], None], note: Callable[[str], None], memory: str = MEMORY
+    ) -> None:
+        self._folder = folder
+        self._warn = warn
+        self._note = note
+        self._memory = memory
+        self._made = ""  # the folder in memory
+        self._full_at = float("-inf")
+        self.is_full = False
+
+    def look(self) -> None:
+        """See whether there is room; make the folder in memory while there is none."""
+        if not self._folder.has(disk.RESERVE):
+            self._prepare()
+        is_full = self._has_no_room() or any(count.waiting for count in self._counts())
+        if is_full:
+            self._full_at = time.monotonic()
+        if is_full and not self._folder.is_gone():
+            self._make_overflow()
+        if is_full != self.is_full:
+            self.is_full = is_full
+            self._say()
+
+    def bring_home(self) -> None:
+        """After the program's end: put what its processes left in memory where it belongs."""
+        if not os.path.isdir(self._folder.at(disk.OVERFLOW)):
+            return
+        self._folder.free_reserve()
+        for name in _BROUGHT_HOME:
+            for entry in self._list(f"{disk.OVERFLOW}/{name}"):
+                self._append(f"{name}/{entry}", f"{disk.OVERFLOW}/{name}/{entry}")
+        for entry in sorted(self._list(f"{disk.OVERFLOW}/user_logs")):  # <log>.<pid>
+            self._append(f"user_logs/{entry.rpartition('.')[0]}", f"{disk.OVERFLOW}/user_logs/{entry}")
+
+    def warn_of_losses(self) -> None:
+        """After the program's end: say what its processes took with them."""
+        for count in self._counts():
+            why = "the disk was full" if count.code in disk.NO_SPACE else (os.strerror(count.code) or "unknown reason")
+            records, numbers = count.waiting + count.lost, count.waiting_numbers + count.lost_numbers
+            if count.owner.startswith(disk.OUTPUT):
+                process = count.owner[len(disk.OUTPUT) :]
+                self._warn("logs", f"{records} bytes that process {process} printed could not be kept: {why}.")
+            else:
+                of = f"{records} records of {count.owner} ({numbers} of them numbers)"
+                self._warn("journal", f"{of} could not be kept: {why}.")
+
+    def explain(self) -> str:
+        """Return a sentence for the error of a run that failed while the disk was full, else nothing."""
+        if time.monotonic() - self._full_at > RECENT_S and not self._has_no_room():
+            return ""
+        return (
+            f"The disk that holds `{self._folder.path}` was full when it ended, which may be the reason: "
+            "programs that write files then fail.\nFree space there and submit it again."
+        )
+
+    def remove_overflow(self) -> None:
+        """Everything in it is stored, or the run is gone."""
+        remove_overflow(self._folder)
+        if self._made:
+            remove_tree(self._made)
+
+    def _prepare(self) -> None:
+        try:
+            self._make_counts()
+            self._make_reserve()
+        except OSError as error:
+            logger.debug("no reserve: %s", error)
+
+    def _make_counts(self) -> None:
+        """Written, not only allocated: cells are overwritten in place, which needs no space."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            fd = os.open(self._folder.at(disk.WAITING), flags, 0o600)
+        except FileExistsError:
+            return
+        try:
+            os.write(fd, bytes(disk.COUNTS * disk.COUNT_BYTES))
+        finally:
+            os.close(fd)
+
+    def _make_reserve(self) -> None:
+        status = os.statvfs(self._folder.path)
+        if status.f_bavail * status.f_frsize < 8 * RESERVE_BYTES:
+            return
+        fd = os.open(self._folder.at(disk.RESERVE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.posix_fallocate(fd, 0, RESERVE_BYTES)
+        except OSError:
+            self._remove(disk.RESERVE)
+            raise
+        finally:
+            os.close(fd)
+
+    def _has_no_room(self) -> bool:
+        try:
+            status = os.statvfs(self._folder.path)
+        except OSError:
+            return False
+        free = status.f_bavail if os.geteuid() else status.f_bfree  # some file systems keep a part for root
+        return free * status.f_frsize < FULL_BYTES and status.f_blocks > 0
+
+    def _counts(self) -> List[disk.Count]:
+        try:
+            fd = os.open(self._folder.at(disk.WAITING), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return []
+        try:
+            return list(disk.iter_counts(os.pread(fd, disk.COUNTS * disk.COUNT_BYTES, 0)))
+        except OSError:
+            return []
+        finally:
+            os.close(fd)
+
+    def _make_overflow(self) -> None:
+        """Make the folder in memory. A link is short enough to need no block of the disk."""
+        link = self._folder.at(disk.OVERFLOW)
+        if os.path.lexists(link):
+            return
+        made: Optional[str] = None
+        try:
+            if os.stat(self._memory).st_dev == os.stat(self._folder.path).st_dev:
+                return
+            made = tempfile.mkdtemp(prefix="runyard-", dir=self._memory)
+            os.mkdir(f"{made}/journal", 0o700)
+            os.symlink(made, link)
+            self._made = made
+        except OSError as error:
+            logger.warning("there is no folder in memory for what the disk has no room for: %s", error)
+            if made is not None:
+                remove_tree(made)
+
+    def _say(self) -> None:
+        if not self.is_full:
+            logger.info("there is space again below %s", self._folder.path)
+            self._note("")
+            return
+        where = f"The disk that holds {self._folder.path} is full"
+        self._note(f"the disk is full: waiting for space below {self._folder.path}")
+        self._warn("disk", f"{where}. What the run logs and prints waits in memory; files cannot be written.")
+
+    def _append(self, target: str, source: str) -> None:
+        try:
+            data = self._folder.read_bytes(source)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(self._folder.at(target), flags, 0o600)
+            try:
+                while data:
+                    data = data[os.write(fd, data) :]
+            finally:
+                os.close(fd)
+            self._remove(source)
+        except OSError as error:
+            logger.warning("%s could not be taken over: %s", source, error)
+            self._warn("disk", f"What a process left for {target} could not be kept: {error.strerror}.")
+
+    def _list(self, name: str) -> List[str]:
+        try:
+            return os.listdir(self._folder.at(name))
+        except OSError:
+            return []
+
+    def _remove(self, name: str) -> None:
+        try:
+            os.unlink(self._folder.at(name))
+        except OSError:
+            pass
+
+
+def remove_overflow(folder: RunFolder) -> None:
+    """Remove the folder in memory, if there is one of ours."""
+    link = folder.at(disk.OVERFLOW)
+    try:
+        target = os.readlink(link)
+        os.unlink(link)
+    except OSError:
+        return
+    if os.path.dirname(target) == MEMORY and os.path.basename(target).startswith("runyard-"):
+        remove_tree(target)
