@@ -81,7 +81,7 @@ def serving(protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames |
         guarded,
         unix=unix,
         on_ready=ready.set,
-        is_idle=lambda: False,
+        why_leave=lambda: "",
         on_leave=services.news.close,
         protocol=protocol,
     )

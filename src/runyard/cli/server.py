@@ -62,7 +62,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
     me = running.users.me()
     print_fields(
         [
-            ("status", "running"),
+            ("status", "running" if not info.trouble else "running, and stores nothing"),
+            ("trouble", info.trouble),
             ("you are", f"{me.name} ({me.role})" if me.name else ""),
             ("address", info.url),
             *(("listens on", address.partition("#")[0]) for address in info.listens_on),

@@ -34,6 +34,7 @@ class ServerInfo:
     listens_on: List[str] = field(default_factory=list)
     database: str = "SQLite"
     team: bool = False  # others use it too
+    trouble: str = ""  # why it stores nothing until a person acts
 
 
 class Collection(NamedTuple):
