@@ -64,6 +64,7 @@ RUN_MAY = routes_of(
     "POST /runs/{run_id}/nodes/{rank}/join",
     "POST /chunks",
     "POST /chunks/missing",
+    "POST /chunks/release",
     "POST /chunks/fetch",
     "POST /trees",
     "GET /trees/{tree}",

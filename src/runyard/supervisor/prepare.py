@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
 
+from runyard.core.errors import StoreUnavailable
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.launchers.variables import base_variables, inherited
@@ -60,6 +61,9 @@ class Barrier(ABC):
     @abstractmethod
     def wait_for_first(self) -> None:
         """Return when node 0 is ready."""
+
+
+_RESTORING = "restoring the snapshot"
 
 
 class Preparation:
@@ -121,9 +125,16 @@ class Preparation:
         root = self._job.snapshot_root
         if root is not None:
             content = self._content()
-            self._stage("restoring the snapshot", lambda: self._connection.insist(lambda: restore(root, content, work)))
+            self._stage(_RESTORING, lambda: self._connection.insist(lambda: self._restore_once(root, content, work)))
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
+
+    def _restore_once(self, root: str, content: Source, work: str) -> None:
+        try:
+            restore(root, content, work)
+        except StoreUnavailable as error:  # tried again for ever, so the run must say why it waits
+            self._doing(f"{_RESTORING}, which cannot go on: {error.what} {error.why}")
+            raise
 
     def _content(self) -> Source:
         """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
