@@ -17,6 +17,7 @@ COMMANDS = {
     "start": ("runyard.cli.server_start:start", "Start the server; with --host it is a team's."),
     "settings": ("runyard.cli.server_settings:show", "Show the settings of this home's server."),
     "set": ("runyard.cli.server_settings:set_setting", "Change a setting of this home's server."),
+    "repair": ("runyard.cli.server_repair:repair", "Repair a damaged database and check all stored files."),
 }
 
 

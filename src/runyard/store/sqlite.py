@@ -30,7 +30,8 @@ CHECKPOINT_PAGES = 4096  # 16 MiB: a checkpoint per 4 MiB, the default, costs bu
 
 _DAMAGED = (
     "The file is damaged.",
-    "Stop the server, keep a copy of the file, and restore a backup or set RUNYARD_HOME to an empty folder.",
+    "`runyard server stop`, then `runyard server repair`: it saves every row that can be read, and keeps the damaged "
+    "file. Or restore a backup.",
 )
 # The driver has no class per failure and Python 3.10 no error codes, so the texts of SQLite's error table tell.
 _FAILURES = (
@@ -39,7 +40,8 @@ _FAILURES = (
      "Check `df -h` and `dmesg`, then repeat the call; nothing was written."),
     ("malformed", *_DAMAGED),
     ("could not decode to utf-8", *_DAMAGED),
-    ("not a database", "The file is not a SQLite database.", "Move it away, or set RUNYARD_HOME to another folder."),
+    ("not a database", "The file is not a SQLite database, or its beginning is damaged.",
+     "`runyard server repair` saves what can be read; or move it away, or set RUNYARD_HOME to another folder."),
     ("locked", "Another process kept it locked.", "Find it with `fuser -v` on the file, or repeat the call."),
     ("readonly", "The file cannot be written.", "Check owner and permissions of the file and of its folder."),
     ("unable to open", "The file cannot be opened.", "Check owner and permissions of the file and of its folder."),
