@@ -153,8 +153,9 @@ def _find_running(settings: Settings) -> Optional[Tuple[Address, str]]:
 
 
 def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
+    client = Client(Transport(address))
     try:
-        info = Client(Transport(address)).server.info()
+        info = client.server.info()
     except ServerUnreachable:
         return None
     except NotAuthenticated as error:
@@ -163,6 +164,8 @@ def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
             why="The file `server/token` was changed after the server started.",
             hint=f"Stop the server's process and try again, or restore {token_file(Path(str(address.home)))}.",
         ) from error
+    finally:
+        client.transport.close()
     if info.home and os.path.realpath(info.home) != os.path.realpath(str(address.home)):
         raise _Elsewhere(info.home)
     if info.api != API:
