@@ -84,7 +84,7 @@ def serving(
         guarded,
         unix=unix,
         on_ready=ready.set,
-        is_idle=lambda: False,
+        why_leave=lambda: "",
         on_leave=services.news.close,
         protocol=protocol,
     )

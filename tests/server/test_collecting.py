@@ -16,7 +16,7 @@ from runyard.artifacts.leases import Leases
 from runyard.core.chunks import chunk_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.server.collecting import GARBAGE, Collecting
+from runyard.server.collecting import GARBAGE, Collecting, Collection
 from runyard.store import open_store
 from runyard.store.base import RunStore
 from runyard.testing.runs import a_run
@@ -93,4 +93,71 @@ def test_content_is_collected_while_the_caller_waits(store: RunStore, tmp_path: 
     assert freed.removed == 1 and 0 < freed.freed_bytes <= len(BLOB)
     assert freed.rest_within_s == pytest.approx(0.2)
     assert list(artifacts.iter_keys("packs/")) == []
+    artifacts.close()
+
+
+def test_an_upload_that_failed_is_taken_back_at_once(store: RunStore, tmp_path: Path) -> None:
+    """M7: what did not fit does not keep the disk full."""
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, collecting = open_collecting(store, artifacts)
+    blobs = [bytes([at]) * 9 + BLOB for at in range(4)]
+    for blob in blobs:
+        content.put_chunks([(chunk_id(blob), blob)], uploader="alice")
+    ids = [chunk_id(blob) for blob in blobs]
+    content.file_size([ids[0]])  # about to be a file of a run
+    assert content.missing([ids[1]]) == []  # another upload counts on it
+
+    assert collecting.take_back(ids, "bob") == 0
+    assert collecting.take_back(ids, "alice") > 0
+    assert content.missing(ids) == ids[2:]
+    assert list(artifacts.iter_keys("packs/")) == sorted(store.iter_packs()) and len(list(store.iter_packs())) == 2
+    assert collecting.take_back(ids, "alice") == 0
+    artifacts.close()
+
+
+def test_a_pack_goes_back_whole_or_not_at_all(store: RunStore, tmp_path: Path) -> None:
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, collecting = open_collecting(store, artifacts)
+    ids = [chunk_id(BLOB), chunk_id(BLOB[::-1])]
+    content.put_chunks([(ids[0], BLOB), (ids[1], BLOB[::-1])], uploader="alice")
+
+    assert collecting.take_back(ids[:1], "alice") == 0 and content.get_chunk(ids[0]) == BLOB
+    assert collecting.take_back(ids, "alice") > 0 and list(artifacts.iter_keys("packs/")) == []
+    artifacts.close()
+
+
+def test_an_upload_whose_client_was_killed_is_found_later(store: RunStore, tmp_path: Path) -> None:
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, collecting = open_collecting(store, artifacts)
+    content.put_chunks([(chunk_id(BLOB), BLOB)], uploader="alice")
+    collecting._look_aside()
+    assert store.find_value(GARBAGE) is None  # it may still go on
+
+    def is_found() -> bool:
+        collecting._look_aside()
+        return store.find_value(GARBAGE) == "1"
+
+    wait_for(is_found)
+    collecting.start()
+    wait_for(lambda: store.find_value(GARBAGE) == "")
+    collecting.stop()
+    assert list(store.iter_packs()) == []
+    artifacts.close()
+
+
+def test_everything_is_freed_at_once_for_who_asks_also_after_a_restart(store: RunStore, tmp_path: Path) -> None:
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content = ContentStore(artifacts, store)
+    a_run(store, "stays")
+    kept = BLOB[::-1]
+    for blob in (BLOB, kept):
+        content.put_chunks([(chunk_id(blob), blob)])
+    store.put_file("stays", RunFile(name="m", size=len(kept), chunks=[chunk_id(kept)]))
+    artifacts.put("aside/20260101T000000Z/x", b"12345")
+    collecting = Collecting(store, content, Collector(content, artifacts, store), Aside(artifacts))
+
+    assert collecting.collect_now() == Collection(0, 0, rest_within_s=2400.0, aside_bytes=5)
+    freed = collecting.collect_now(everything=True)
+    assert freed.removed == 1 and freed.freed_bytes > 5 and freed.aside_bytes == 0
+    assert content.get_chunk(chunk_id(kept)) == kept and len(list(artifacts.iter_keys(""))) == 1
     artifacts.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runyard.core.chunks import chunk_id
-from runyard.core.errors import MissingContent, ServerUnreachable
+from runyard.core.errors import MissingContent, ServerUnreachable, StoreUnavailable
 from runyard.core.tree import FolderEntry, decode_tree
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.take import Snapshot, take_snapshot
@@ -381,3 +381,32 @@ def test_a_snapshot_with_a_cache_is_the_snapshot_without(
             without = take_snapshot(project, LocalContent(), home=base / "clean", cache=SourceCache(base / "no", "x"))
             assert with_cache.root == without.root
             assert (with_cache.files, with_cache.size_bytes) == (without.files, without.size_bytes)
+
+
+class FullServer(LocalContent):
+    """Has room for two batches."""
+
+    def put(self, chunks: Iterable[tuple[str, bytes]]) -> None:
+        if sum(name == "put" for name, _ in self.calls) == 2:
+            raise StoreUnavailable("The disk is full.")
+        items = list(chunks)
+        self.calls.append(("put", len(items)))
+        self.store.put_chunks(items)
+
+    def release(self, ids: Sequence[str]) -> None:
+        super().release(ids)
+        for pack in self.store.unnamed.take(ids, ""):
+            self.artifacts.delete(pack)
+
+
+def test_a_snapshot_that_did_not_fit_takes_back_what_it_sent(tmp_path: Path) -> None:
+    """M7: the disk has its room back when the error is shown."""
+    source = tmp_path / "source"
+    source.mkdir()
+    for at in range(10):
+        (source / f"{at}.bin").write_bytes(os.urandom(4 << 20))
+    content = FullServer()
+    with pytest.raises(StoreUnavailable, match="full"):
+        take_snapshot(source, content, home=tmp_path / "home")
+
+    assert list(content.artifacts.iter_keys("packs/")) == []

@@ -98,6 +98,17 @@ class Collector:
         kept = {name: place for name, place in found.items() if name not in dead}
         return Collected(len(dead), self._shrink(packs, kept))
 
+    def take_back(self, ids: Collection[str], uploader: str) -> int:
+        """Delete what an upload that failed has stored, as far as nobody else counts on it; return the bytes."""
+        freed = 0
+        with self._leases.gate:
+            for pack, held in self._content.unnamed.take(ids, uploader).items():
+                self._index.remove_chunks(held)
+                self._index.replace_pack(pack, None, {})
+                freed += self._artifacts.size(pack)
+                self._artifacts.delete(pack)
+        return freed
+
     def _drop_snapshots(self, *, hold: bool) -> None:
         """Forget recorded snapshots that no run has. Their content stays for one more grace time."""
         used = self._index.read_references().roots

@@ -12,6 +12,7 @@ from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.leases import Leases
 from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, new_pack_key, plan_reads, unpack
+from runyard.artifacts.unnamed import Unnamed
 from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
 from runyard.core.names import check_content_id
@@ -43,6 +44,7 @@ class ContentStore:
         self._artifacts = artifacts
         self._index = index
         self.leases = leases if leases is not None else Leases()
+        self.unnamed = Unnamed()
 
     def tidy(self, now: datetime) -> Tidied:
         """Bring packs and index together: only before the first write, and nothing is deleted.
@@ -62,10 +64,13 @@ class ContentStore:
         wanted = list(dict.fromkeys(check_content_id(name) for name in ids))
         self.leases.hold(wanted)  # before the look: what is found must stay
         known = self._index.find_chunks(wanted)
+        self.unnamed.forget(known)
         return [name for name in wanted if name not in known]
 
-    def put_chunks(self, chunks: Iterable[tuple[str, bytes]]) -> int:
+    def put_chunks(self, chunks: Iterable[tuple[str, bytes]], *, uploader: str = "") -> int:
         """Store chunks in one new pack; known ones are not stored again. Returns how many were new.
+
+        `uploader` may take them back (`Collector.take_back`) until something names them or another upload needs them.
 
         Raises:
             InvalidArgument: bytes do not have the SHA-256 they came under, or are empty.
@@ -75,7 +80,12 @@ class ContentStore:
         for name, data in items.items():
             _check_chunk(name, data)
         self.leases.hold(items)
-        return self._store(items, self._index.find_chunks(list(items)))
+        known = self._index.find_chunks(list(items))
+        self.unnamed.forget(known)
+        pack = self._store(items, known)
+        if pack is not None:
+            self.unnamed.note(pack, uploader, items.keys() - known.keys())
+        return len(items) - len(known)
 
     def get_chunk(self, name: str) -> bytes:
         """Raises: NotFound; StoreUnavailable when the stored bytes are damaged."""
@@ -122,6 +132,7 @@ class ContentStore:
         """Return the sizes of those chunks that are stored, and keep all of `ids` from being collected for a while."""
         wanted = list(dict.fromkeys(ids))
         self.leases.hold(wanted)
+        self.unnamed.forget(wanted)
         return {name: row[3] for name, row in self._index.find_chunks(wanted).items()}
 
     def put_trees(self, trees: Sequence[tuple[str, bytes]]) -> int:
@@ -146,7 +157,10 @@ class ContentStore:
             items[tree_key(name)] = whole
         self.hold_trees([*outside, *(name for name, _ in trees)])
         self.leases.hold(chunk for entry in files for chunk in entry.chunks)
-        return self._store(items, self._check_named(files, outside, items))
+        self.unnamed.forget(chunk for entry in files for chunk in entry.chunks)
+        known = self._check_named(files, outside, items)
+        self._store(items, known)
+        return sum(name not in known for name in items)
 
     def has_tree(self, name: str) -> bool:
         """Whether the tree, and with it everything below it, is stored."""
@@ -221,18 +235,20 @@ class ContentStore:
                 return
         raise TooLarge(f"The folders of the snapshot {root} lie more than {MAX_DEPTH} levels deep.")
 
-    def _store(self, items: Mapping[str, bytes], known: Mapping[str, object]) -> int:
+    def _store(self, items: Mapping[str, bytes], known: Mapping[str, object]) -> str | None:
+        """Store what is not known in one new pack; return its key."""
         new = {name: data for name, data in items.items() if name not in known}
-        if new:
-            pieces, places = build_pack(new)
-            key = new_pack_key()
-            self._artifacts.put(key, pieces)
-            try:
-                self._index.add_chunks(key, places)
-            except BaseException:
-                self._drop_unknown(key, list(new))
-                raise
-        return len(new)
+        if not new:
+            return None
+        pieces, places = build_pack(new)
+        key = new_pack_key()
+        self._artifacts.put(key, pieces)
+        try:
+            self._index.add_chunks(key, places)
+        except BaseException:
+            self._drop_unknown(key, list(new))
+            raise
+        return key
 
     def _drop_unknown(self, pack: str, ids: Sequence[str]) -> None:
         """Delete a pack whose rows were refused, unless the index turns out to have them or cannot tell."""

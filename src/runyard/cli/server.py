@@ -17,6 +17,7 @@ COMMANDS = {
     "start": ("runyard.cli.server_start:start", "Start the server; with --host it is a team's."),
     "settings": ("runyard.cli.server_settings:show", "Show the settings of this home's server."),
     "set": ("runyard.cli.server_settings:set_setting", "Change a setting of this home's server."),
+    "repair": ("runyard.cli.server_repair:repair", "Repair a damaged database and check all stored files."),
 }
 
 
@@ -62,7 +63,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
     me = running.users.me()
     print_fields(
         [
-            ("status", "running"),
+            ("status", "running" if not info.trouble else "running, and stores nothing"),
+            ("trouble", info.trouble),
             ("you are", f"{me.name} ({me.role})" if me.name else ""),
             ("address", info.url),
             *(("listens on", address.partition("#")[0]) for address in info.listens_on),

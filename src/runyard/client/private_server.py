@@ -26,6 +26,8 @@ API = 1
 _LOCK_PATIENCE_S = 90.0
 _LEAVE_PATIENCE_S = 20.0
 _POLL_S = 0.005
+_STRANGER_PATIENCE_S = 10.0
+_STRANGER_POLL_S = 0.1
 _START_AGAIN_S = 30.0
 _TEAM_PAUSE_S = 0.25
 
@@ -113,7 +115,28 @@ def _start(settings: Settings) -> Optional[Tuple[Address, str]]:
 
 
 def _running(settings: Settings) -> Optional[Tuple[Address, str]]:
-    """Return (address, version) of the home's server when it answers."""
+    """Return (address, version) of the home's server when it answers.
+
+    A server whose home was removed, moved or replaced leaves within moments, and is waited for: it does not know the
+    token that is there now, or serves another path.
+    """
+    give_up_at = time.monotonic() + _STRANGER_PATIENCE_S
+    while True:
+        try:
+            return _find_running(settings)
+        except (NotAuthenticated, _Elsewhere) as error:
+            if time.monotonic() > give_up_at:
+                if isinstance(error, _Elsewhere):
+                    return None
+                raise
+        time.sleep(_STRANGER_POLL_S)
+
+
+class _Elsewhere(Exception):
+    """The server that answers serves another path."""
+
+
+def _find_running(settings: Settings) -> Optional[Tuple[Address, str]]:
     _check_owner(settings.home)
     token = _read_token(settings.home)
     if token is None:
@@ -130,8 +153,9 @@ def _running(settings: Settings) -> Optional[Tuple[Address, str]]:
 
 
 def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
+    client = Client(Transport(address))
     try:
-        info = Client(Transport(address)).server.info()
+        info = client.server.info()
     except ServerUnreachable:
         return None
     except NotAuthenticated as error:
@@ -140,6 +164,10 @@ def _handshake(address: Address) -> Optional[Tuple[Address, str]]:
             why="The file `server/token` was changed after the server started.",
             hint=f"Stop the server's process and try again, or restore {token_file(Path(str(address.home)))}.",
         ) from error
+    finally:
+        client.transport.close()
+    if info.home and os.path.realpath(info.home) != os.path.realpath(str(address.home)):
+        raise _Elsewhere(info.home)
     if info.api != API:
         raise ServerNotStarted(
             f"The private server speaks version {info.api} of the API, this client version {API}.",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -68,6 +68,8 @@ class Collecting:
         self._thread.start()
 
     def stop(self) -> None:
+        if self._content.unnamed.forget_old(0.0):
+            self._leave_note()
         self._stopping.set()
         self._deleted.set()
         if self._thread.ident is not None:
@@ -77,6 +79,12 @@ class Collecting:
         """Say that something is about to be deleted; a server that is killed now collects it after its next start."""
         self._store.set_value(GARBAGE, "1")
         self._deleted.set()
+
+    def _leave_note(self) -> None:
+        try:
+            self._store.set_value(GARBAGE, "1")
+        except RunyardError as error:
+            logger.warning("unfinished uploads were not noted: %s", error)
 
     def collect_now(self, *, everything: bool = False) -> Collection:
         """Free what nothing refers to while the caller waits.
@@ -91,6 +99,11 @@ class Collecting:
             left = self._aside.size()
         # Two rounds, and what was used just now is held for up to two grace times.
         return Collection(done.removed, freed, rest_within_s=ROUNDS * 2 * self._grace_s, aside_bytes=left)
+
+    def take_back(self, ids: Sequence[str], uploader: str) -> int:
+        """Free what an upload that failed has stored; return the bytes."""
+        with self._turn:
+            return self._collector.take_back(ids, uploader)
 
     def free_aside(self) -> int:
         """Free what has lain aside for long enough; return the bytes."""
@@ -120,6 +133,8 @@ class Collecting:
 
     def _look_aside(self) -> None:
         try:
+            if self._content.unnamed.forget_old(2 * self._grace_s):
+                self.note()  # a client was killed in the middle of its upload
             freed = self.free_aside()
             if freed:
                 logger.info("freed %d bytes that lay aside", freed)

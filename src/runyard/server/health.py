@@ -89,7 +89,7 @@ class Health:
 def health_of(store: RunStore, home: Path) -> Health:
     def database() -> str:
         store.find_value("server_id")
-        return OK
+        return OK if store.find_fault() is None else AWAY
 
     return Health({"database": database, "disk": lambda: check_disk(home)})
 

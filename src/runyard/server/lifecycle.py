@@ -15,7 +15,7 @@ from runyard.core.server_settings import read_server_settings
 from runyard.core.settings import Settings
 from runyard.server.binding import LOOPBACK, UnixSocket, bind_loopback
 from runyard.server.idle import Activity, should_leave
-from runyard.server.locks import Holder, prepare_home, this_process, wait_for_lock
+from runyard.server.locks import Holder, HomeLock, prepare_home, this_process, wait_for_lock
 from runyard.server.token_file import ensure_token
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
         unix = UnixSocket(socket_path(runtime_folder(settings.home)))
         try:
             lock.name(this_process(unix.path))
-            _serve_on(unix, settings, token, on_ready)
+            _serve_on(unix, settings, token, on_ready, lock)
         finally:
             unix.close()
     finally:
@@ -53,7 +53,7 @@ def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
     return 0
 
 
-def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callable[[], None]) -> None:
+def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callable[[], None], lock: HomeLock) -> None:
     # These take most of a start, and a second server has left before.
     from runyard.server.app import create_app
     from runyard.server.auth import guard
@@ -109,7 +109,8 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
             guarded,
             unix=unix,
             on_ready=on_ready,
-            is_idle=lambda: _is_idle(services),
+            why_leave=lambda: _why_leave(services),
+            is_home_there=lock.is_in_place,
             on_leave=services.news.close,
             team=others,
         )
@@ -121,10 +122,13 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         tcp.close()
 
 
-def _is_idle(services: Services) -> bool:
-    return should_leave(
+def _why_leave(services: Services) -> str:
+    """Return the reason to leave now, "" when there is none; asked once a second."""
+    services.store.find_fault()  # logs it, and closes the store to readers too
+    is_idle = should_leave(
         services.activity, idle_stop_s=services.settings.idle_stop_s, engine_is_idle=services.engine.is_idle
     )
+    return "nothing to do" if is_idle else ""
 
 
 def _kept_port(store: Any) -> int | None:

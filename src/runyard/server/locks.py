@@ -35,8 +35,16 @@ class Holder:
 class HomeLock:
     """Held for the server's life. The kernel lets go of it however the process ends."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, path: Path) -> None:
         self._descriptor = descriptor
+        self._path = path
+
+    def is_in_place(self) -> bool:
+        """Whether the home still has this lock: without it, or with another, another server may serve the home."""
+        try:
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(self._path, follow_symlinks=False))
+        except OSError:
+            return False
 
     def name(self, holder: Holder) -> None:
         """Write down who holds it: clients find the socket there."""
@@ -90,7 +98,7 @@ def take_lock(home: Path) -> tuple[HomeLock | None, Holder | None]:
     if not is_free:
         os.close(descriptor)
         return None, holder
-    return HomeLock(descriptor), holder
+    return HomeLock(descriptor, path), holder
 
 
 def wait_for_lock(home: Path, *, patience_s: float, answers: Callable[[Holder], bool]) -> HomeLock | None:

@@ -41,9 +41,9 @@ class Listening:
 
 
 class PrivateServer(Server):
-    """Serves until `leave` is called, a signal comes, or `is_idle` says so. Requests under way are finished first.
+    """Serves until `leave` is called, a signal comes, `why_leave` gives a reason, or its home is gone.
 
-    `on_leave` ends those that would go on for ever.
+    Requests under way are finished first; `on_leave` ends those that would go on for ever.
     """
 
     def __init__(
@@ -52,7 +52,8 @@ class PrivateServer(Server):
         *,
         unix: UnixSocket,
         on_ready: Callable[[], None],
-        is_idle: Callable[[], bool],
+        why_leave: Callable[[], str],
+        is_home_there: Callable[[], bool] = lambda: True,
         on_leave: Callable[[], None] = lambda: None,
         protocol: type[LimitedProtocol] = LimitedProtocol,
         team: Listening | None = None,
@@ -64,7 +65,8 @@ class PrivateServer(Server):
         self._unix = unix
         self._protocol = protocol
         self._on_ready = on_ready
-        self._is_idle = is_idle
+        self._why_leave = why_leave
+        self._is_home_there = is_home_there
         self._on_leave = on_leave
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,9 +98,13 @@ class PrivateServer(Server):
             now = time.monotonic()
             for connection in list(self.server_state.connections):
                 connection.sweep(now)  # type: ignore[union-attr]  # all are LimitedProtocol
+            if not self._is_home_there():  # before the socket is made again: it may be the next server's
+                self.leave("the home was removed, moved or replaced")
+                break
             await self._listen_again()
-            if await asyncio.to_thread(self._is_idle):
-                self.leave("nothing to do")
+            reason = await asyncio.to_thread(self._why_leave)
+            if reason:
+                self.leave(reason)
             try:
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
             except asyncio.TimeoutError:

@@ -104,13 +104,11 @@ def open_services(
     artifacts = FilesystemStore(find_content_folder(settings.home, opened, place))
     content = ContentStore(artifacts, opened)
     _tidy(content)
-    collecting = Collecting(
-        opened,
-        content,
-        Collector(content, artifacts, opened),
-        Aside(artifacts),
-        horizon=lambda: engine.horizon.observe(),  # which is made below, before the thread starts
-    )
+
+    def horizon() -> datetime:
+        return engine.horizon.observe()
+
+    collecting = Collecting(opened, content, Collector(content, artifacts, opened), Aside(artifacts), horizon=horizon)
     growth, nodes = Growth(), Growth()
 
     def on_change(run_id: str) -> None:

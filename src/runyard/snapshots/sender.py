@@ -6,6 +6,7 @@ import threading
 from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Set
 
 from runyard.core.chunks import Batcher, Chunk
+from runyard.core.errors import RunyardError
 
 IN_FLIGHT = 2
 MOMENT_S = 0.003
@@ -23,6 +24,8 @@ class Content(Protocol):
     def missing(self, ids: Sequence[str]) -> List[str]: ...
 
     def put(self, chunks: Iterable[Chunk]) -> None: ...
+
+    def release(self, ids: Sequence[str]) -> None: ...
 
     def fetch(self, ids: Sequence[str]) -> Iterator[Chunk]: ...
 
@@ -44,6 +47,7 @@ class ChunkSender:
         self._content = content
         self._batcher = Batcher()
         self._seen: Set[str] = set()
+        self._sent: List[str] = []
         self._full: List[List[Chunk]] = []
         self._change = threading.Condition()
         self._is_closed = False
@@ -87,6 +91,14 @@ class ChunkSender:
         for thread in threads:
             thread.join()
 
+    def release(self) -> None:
+        """Take back what was sent, after the snapshot failed: a disk that it filled has room again. After `stop`."""
+        try:
+            if self._sent:
+                self._content.release(self._sent)
+        except RunyardError:
+            pass  # it is collected later; the error that counts is the caller's
+
     def _start_thread(self) -> None:
         thread = threading.Thread(target=self._work, name="snapshot-sender", daemon=True)
         self._threads.append(thread)
@@ -121,6 +133,7 @@ class ChunkSender:
             wanted = set(self._content.missing([name for name, _ in batch]))
             batch = [chunk for chunk in batch if chunk[0] in wanted]
         if batch:
+            self._sent += [name for name, _ in batch]
             self._content.put(batch)
 
     def _raise_error(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable, Iterable, List, Optional, Tuple
 
 from runyard.core.chunks import BATCH_BYTES, Chunk, Clock
-from runyard.core.errors import MissingContent, SnapshotRejected
+from runyard.core.errors import MissingContent, SnapshotRejected, StoreUnavailable
 from runyard.core.later import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
 from runyard.snapshots.folder import Folder
@@ -92,11 +92,16 @@ class _Taking:
         if before is not None and not is_held:
             self._cache.distrust(self._content.missing(self._cache.chunk_ids()))
         rules, notes = read_rules(self._root_fd)
-        walk, root = self._walk(rules, before, is_held)
-        if not is_held:
-            self._send_trees((folder.seal(), folder) for _, folder in root.iter_below())
-        else:
-            self._send_trees((change.data, change.folder) for change in walk.changed if change.is_new)
+        sender = ChunkSender(self._content)
+        try:
+            walk, root = self._walk(rules, before, is_held, sender)
+            if not is_held:
+                self._send_trees((folder.seal(), folder) for _, folder in root.iter_below())
+            else:
+                self._send_trees((change.data, change.folder) for change in walk.changed if change.is_new)
+        except StoreUnavailable:  # its disk is full, above all
+            sender.release()
+            raise
         snapshot_id = self._content.put_snapshot(root.tree, walk.files, walk.size_bytes)
         self._cache.save(self._server, [(change.path, change.folder) for change in walk.changed])
         return Snapshot(
@@ -109,9 +114,8 @@ class _Taking:
             warnings=warning_lines(walk.notes) + _size_lines(root, walk),
         )
 
-    def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool) -> Tuple[Walk, Folder]:
+    def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool, sender: ChunkSender) -> Tuple[Walk, Folder]:
         """Find what is there, and send the chunks of what is new while looking."""
-        sender = ChunkSender(self._content)
         recheck = before is not None and rules.digest != self._cache.rules
         walk = Walk(rules, sender.take, home=self._home, is_held=is_held, recheck=recheck, clock=self._clock)
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.filters import Field, Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
@@ -220,6 +220,10 @@ class RunStore(ABC):
         Raises:
             StoreUnavailable: another server has it.
         """
+
+    def find_fault(self) -> StoreUnavailable | None:
+        """Return why nothing can be stored any more until a person acts, None when all is well. Quick."""
+        return None
 
     @abstractmethod
     def close(self) -> None: ...

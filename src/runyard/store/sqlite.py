@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import logging
+import secrets
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -15,16 +19,19 @@ from sqlalchemy.pool import QueuePool
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.store.damage import Damaged
 from runyard.store.database import Session
+from runyard.store.file_guard import Fault, FileGuard, read_counter
 from runyard.store.grouped import GroupedDatabase
 from runyard.store.mounts import MOUNTS, find_network_file_system
 from runyard.store.sql import SqlStore
 
+logger = logging.getLogger(__name__)
 BUSY_TIMEOUT_S = 15.0
 CHECKPOINT_PAGES = 4096  # 16 MiB: a checkpoint per 4 MiB, the default, costs bulk ingest about a fifth
 
 _DAMAGED = (
     "The file is damaged.",
-    "Stop the server, keep a copy of the file, and restore a backup or set RUNYARD_HOME to an empty folder.",
+    "`runyard server stop`, then `runyard server repair`: it saves every row that can be read, and keeps the damaged "
+    "file. Or restore a backup.",
 )
 # The driver has no class per failure and Python 3.10 no error codes, so the texts of SQLite's error table tell.
 _FAILURES = (
@@ -33,7 +40,8 @@ _FAILURES = (
      "Check `df -h` and `dmesg`, then repeat the call; nothing was written."),
     ("malformed", *_DAMAGED),
     ("could not decode to utf-8", *_DAMAGED),
-    ("not a database", "The file is not a SQLite database.", "Move it away, or set RUNYARD_HOME to another folder."),
+    ("not a database", "The file is not a SQLite database, or its beginning is damaged.",
+     "`runyard server repair` saves what can be read; or move it away, or set RUNYARD_HOME to another folder."),
     ("locked", "Another process kept it locked.", "Find it with `fuser -v` on the file, or repeat the call."),
     ("readonly", "The file cannot be written.", "Check owner and permissions of the file and of its folder."),
     ("unable to open", "The file cannot be opened.", "Check owner and permissions of the file and of its folder."),
@@ -45,7 +53,11 @@ class SqliteStore(SqlStore):
     """RunStore in one SQLite file."""
 
     def __init__(self, path: Path, *, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
-        super().__init__(SqliteDatabase(path), clock=clock)
+        self._sqlite = SqliteDatabase(path)
+        super().__init__(self._sqlite, clock=clock)
+
+    def find_fault(self) -> StoreUnavailable | None:
+        return self._sqlite.find_fault()
 
 
 def open_sqlite(path: str) -> SqliteStore:
@@ -57,7 +69,12 @@ class SqliteDatabase(GroupedDatabase):
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._guard: FileGuard | None = None
+        self._guard_lock = threading.Lock()
+        self._fault: Fault | None = None
+        self._saved: str | None = None  # where to, "" for nowhere
         refuse_network_file_system(path)
+        counter = read_counter(path)
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         except OSError as error:
@@ -71,11 +88,94 @@ class SqliteDatabase(GroupedDatabase):
             "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=4, max_overflow=60, pool_use_lifo=True
         )
         super().__init__(engine, str(path))
+        try:
+            with self.translated(), engine.connect() as connection:
+                self._guard = FileGuard(path, _file_id(connection), counter=counter)
+        except BaseException:
+            self.close()
+            raise
+
+    def begin(self) -> Session:
+        self._refuse_lost_files()
+        is_new = self._writing is None
+        session = super().begin()
+        if is_new and self._guard is not None:
+            self._guard.note_journal()
+        return session
+
+    def commit(self, session: Session) -> None:
+        super().commit(session)
+        self._refuse_lost_files(after_commit=True)
+        if self._guard is not None:
+            self._guard.note_commit()
+
+    def lost(self, error: BaseException) -> None:
+        if self._fault is None:  # otherwise the connection is all that still has the database: it stays open
+            super().lost(error)
+
+    def leave(self, *, broken: bool = False) -> None:
+        if self._guard is not None:
+            self._guard.forget_journal()
+        super().leave(broken=broken)
+
+    def find_fault(self) -> StoreUnavailable | None:
+        """Return why the files cannot be used any more, None when they can. Any thread, as often as one likes."""
+        if self._look() is None:
+            return None
+        try:
+            self.write(lambda session: None)  # the writer saves what it can
+        except StoreUnavailable as error:
+            return error
+        return None
+
+    def _look(self, *, after_commit: bool = False) -> Fault | None:
+        if self._guard is None:
+            return None
+        with self._guard_lock:
+            found = self._guard.look(after_commit=after_commit)
+            if found is None and self._fault is not None:
+                logger.warning("The database %s is back.", self.path)
+            is_news = found is not None and self._fault is None
+            self._fault = found
+        if is_news and found is not None:
+            logger.error("The database %s cannot be used any more: the file %s.", self.path, found.what)
+        return found
+
+    def _refuse_lost_files(self, *, after_commit: bool = False) -> None:
+        """Raise StoreUnavailable when what is written now would be lost. On the writer's thread."""
+        had = self._fault
+        fault = self._look(after_commit=after_commit)
+        if fault is None:
+            return
+        if had is None or self._saved is None:
+            self._saved = self._save(fault)
+        raise lost_file(self.path, fault, self._saved)
+
+    def _save(self, fault: Fault) -> str:
+        """Bring what the open files hold to where it lasts; return the new file, "" when there is none."""
+        if not fault.keeps_content or self._writing is None:
+            return ""
+        source = self._writing.connection.dbapi_connection
+        assert isinstance(source, sqlite3.Connection)
+        try:
+            if fault.is_final:  # the journal: the database itself is in its place
+                source.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                return ""
+            copy = self.path.with_name(f"{self.path.name}.rescued-{time.strftime('%Y%m%d-%H%M%S')}")
+            with closing(sqlite3.connect(copy)) as target:
+                source.backup(target)
+        except (sqlite3.Error, OSError) as error:
+            logger.error("What the database %s held could not be saved: %s", self.path, error)
+            return ""
+        logger.error("What the database held was saved as %s.", copy)
+        return str(copy)
 
     def lock_schema(self, connection: Connection) -> None:
         connection.exec_driver_sql("BEGIN EXCLUSIVE")
 
     def begin_read(self, session: Session) -> None:
+        if self._fault is not None:
+            raise lost_file(self.path, self._fault, self._saved or "")
         session.cursor.execute("BEGIN")
 
     def undo(self, session: Session) -> bool:
@@ -88,6 +188,9 @@ class SqliteDatabase(GroupedDatabase):
         return explain(error, self.path)
 
     def _connect(self) -> sqlite3.Connection:
+        fault = self._look() if self._fault is None else self._fault
+        if fault is not None:  # another file, or a new one, would be opened
+            raise lost_file(self.path, fault, self._saved or "")
         connection = sqlite3.connect(
             self.path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=256
         )
@@ -106,6 +209,31 @@ class SqliteDatabase(GroupedDatabase):
             connection.close()
             raise
         return connection
+
+
+def lost_file(path: Path, fault: Fault, saved: str) -> StoreUnavailable:
+    """Return the error for who reads or writes then."""
+    if saved:
+        hint = f"What it held was saved: `runyard server stop`, then `mv {saved} {path}`."
+    elif fault.is_final and fault.keeps_content:
+        hint = "Nothing is lost yet: start the server again (`runyard server stop`, `runyard server start`)."
+    elif fault.is_final:
+        hint = f"`runyard server stop`, keep a copy of `{path}`, and restore a backup; or `runyard server repair`."
+    else:
+        hint = "Put the file back. The server does not make a new one."
+    return StoreUnavailable(
+        f"The database `{path}` cannot be used.", why=f"The file {fault.what}. Nothing is stored meanwhile.", hint=hint
+    )
+
+
+def _file_id(connection: Connection) -> int:
+    """Return the number that tells this file from any other, made on the first call."""
+    found = int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    if not found:
+        found = secrets.randbelow((1 << 31) - 1) + 1
+        connection.exec_driver_sql(f"PRAGMA user_version={found}")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")  # into the file's own header
+    return found
 
 
 def refuse_network_file_system(path: Path, *, mounts: Path = MOUNTS) -> None:

@@ -70,6 +70,9 @@ class Barrier(ABC):
         """Return when node 0 is ready."""
 
 
+_RESTORING = "restoring the snapshot"
+
+
 class Preparation:
     """The steps before the launch. May be repeated from the start as long as nothing was launched."""
 
@@ -128,7 +131,7 @@ class Preparation:
         self._stage("making the work folder", lambda: os.makedirs(work, 0o700))
         root = self._job.snapshot_root
         if root is not None:
-            self._stage("restoring the snapshot", lambda: self._restore_patiently(root, work))
+            self._stage(_RESTORING, lambda: self._restore_patiently(root, work))
         for name in self._job.spec.output_folders:
             os.makedirs(os.path.join(work, name), exist_ok=True)
 
@@ -137,13 +140,23 @@ class Preparation:
         content, backoff = self._content(), Backoff()
         while True:
             try:
-                return self._connection.insist(lambda: _restore_here(root, content, work))
+                return self._connection.insist(lambda: self._restore_once(root, content, work))
             except NoSpace:
-                self._doing(f"restoring the snapshot: the disk is full, waiting for space below {work}")
+                self._doing(f"{_RESTORING}: the disk is full, waiting for space below {work}")
             until = time.monotonic() + backoff.next_s()
             while time.monotonic() < until:
                 self._check()
                 time.sleep(0.2)
+
+    def _restore_once(self, root: str, content: Source, work: str) -> None:
+        """Restore, and tell this machine's disk from the server: only the server is asked again and again."""
+        try:
+            restore(root, content, work)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, OSError):
+                raise (NoSpace() if error.__cause__.errno in NO_SPACE else error.__cause__) from error
+            self._doing(f"{_RESTORING}, which cannot go on: {error.what} {error.why}")
+            raise
 
     def _content(self) -> Source:
         """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
@@ -217,15 +230,3 @@ class Preparation:
             raise
         except Exception as error:
             raise PreparationFailed(name, error) from error
-
-
-def _restore_here(root: str, content: Source, work: str) -> None:
-    """Restore, and tell this machine's disk from the server: only the server is asked again and again."""
-    try:
-        restore(root, content, work)
-    except StoreUnavailable as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        if error.__cause__.errno in NO_SPACE:
-            raise NoSpace from error
-        raise error.__cause__ from error

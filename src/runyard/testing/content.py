@@ -54,6 +54,9 @@ class LocalContent:
         self.calls.append(("put", len(items)))
         self.store.put_chunks(items)
 
+    def release(self, ids: Sequence[str]) -> None:
+        self.calls.append(("release", len(ids)))
+
     def fetch(self, ids: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         self.calls.append(("fetch", len(ids)))
         return self.store.iter_chunks(ids)

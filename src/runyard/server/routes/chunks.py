@@ -41,6 +41,13 @@ async def put_chunks(request: Request) -> Response:
     return await run_in_threadpool(_put, call_of(request), body)
 
 
+@router.post("/release")
+@takes(Ids)
+async def release_chunks(request: Request) -> Response:
+    """Take back what an upload of the caller's that failed has stored, as far as nothing names it."""
+    return await with_json(request, lambda body: _release(call_of(request), body))
+
+
 @router.post("/fetch")
 @takes(Ids)
 async def fetch_chunks(request: Request) -> Response:
@@ -57,7 +64,13 @@ def _put(call: Call, body: bytes) -> Response:
     call.may("put_content")
     call.services.room.check(len(body), "The content of this request")
     chunks = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
-    return json_answer({"stored": call.services.content.put_chunks(chunks)}, status=201)
+    stored = call.services.content.put_chunks(chunks, uploader=repr(call.principal))
+    return json_answer({"stored": stored}, status=201)
+
+
+def _release(call: Call, body: bytes) -> Response:
+    call.may("put_content")
+    return json_answer({"freed_bytes": call.services.collecting.take_back(_ids(body), repr(call.principal))})
 
 
 def _fetch(call: Call, body: bytes) -> Response:

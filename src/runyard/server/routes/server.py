@@ -10,6 +10,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 import runyard
+from runyard.core.errors import RunyardError
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of, services_of
 from runyard.server.health import unhealthy
@@ -50,13 +51,18 @@ def get_server(request: Request) -> Response:
         "database": "PostgreSQL" if services.server_settings.database else "SQLite",
         "team": services.server_settings.is_team,
         "health": services.health.look_now(),
+        "trouble": _trouble(services.store.find_fault()),
     }
     return json_answer(info)
 
 
+def _trouble(error: RunyardError | None) -> str:
+    return "" if error is None else f"{error.what} {error.why} {error.hint}"
+
+
 @router.post("/server/collect")
 def collect(request: Request, everything: bool = False) -> Response:
-    """Free the bytes that nothing refers to any more, now; `everything`: what lies aside, too, and unfinished uploads."""
+    """Free the bytes that nothing refers to any more; with `everything` what lies aside and unfinished uploads, too."""
     call = call_of(request)
     call.may("collect")
     services = call.services
