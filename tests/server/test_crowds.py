@@ -35,7 +35,9 @@ class Connection:
         self.dropped.append(True)
 
 
-def enter(crowd: Crowd, count: int, peer: str, standing: Standing = Standing.UNKNOWN, user: str = "") -> list[Connection]:
+def enter(
+    crowd: Crowd, count: int, peer: str, standing: Standing = Standing.UNKNOWN, user: str = ""
+) -> list[Connection]:
     made = [Connection(peer, standing, user) for _ in range(count)]
     for connection in made:
         assert crowd.enter(connection)

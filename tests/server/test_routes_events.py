@@ -26,7 +26,21 @@ from tests.server import private
 from tests.server.conftest import TOKEN, Served
 from tests.server.guarded import Guarded, serving
 
-READS = ("get_", "find_", "list_", "iter_", "read_", "is_", "summarize_", "group_", "count_", "chart", "close", "claim")
+READS = (
+    "get_",
+    "find_",
+    "list_",
+    "iter_",
+    "read_",
+    "is_",
+    "summarize_",
+    "group_",
+    "count_",
+    "chart",
+    "close",
+    "claim",
+    "sum_",
+)
 
 
 class Stream:

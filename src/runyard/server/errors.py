@@ -39,6 +39,7 @@ STATUS = {
     "ServerUnreachable": 502,
     "ServerNotStarted": 503,
     "StoreUnavailable": 503,
+    "TooManyRequests": 429,
     "ProtocolError": 400,
 }
 
@@ -49,7 +50,7 @@ _BY_STATUS = {
 
 
 def error_answer(error: RunyardError) -> Response:
-    headers = {"Retry-After": "1"} if error.code == "StoreUnavailable" else None
+    headers = {"Retry-After": "1"} if error.code in ("StoreUnavailable", "TooManyRequests") else None
     return _answer(STATUS.get(error.code, 500), error.to_plain(), headers)
 
 

@@ -82,8 +82,8 @@ class Room:
         if size > disk.free - reserve - self._promised:
             raise StoreUnavailable(
                 f"{what} would take {size:,} bytes on the server's disk.",
-                why=f"{disk.free:,} bytes are free there, {self._promised:,} of them are promised to other writers, and "
-                f"{reserve:,} stay free for the server itself.",
+                why=f"{disk.free:,} bytes are free there; {self._promised:,} of them are promised to other writers and "
+                f"{reserve:,} are kept for the server itself.",
                 hint="Delete what nobody needs (`runyard runs delete`, then `runyard server collect`), and try again.",
             )
 

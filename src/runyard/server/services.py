@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,10 +31,14 @@ from runyard.server.news import News
 from runyard.server.quotas import Quotas
 from runyard.server.reach import Reach
 from runyard.server.room import Room
+from runyard.server.shares import Shares
 from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
+
+MOST_LONG = 64  # long answers under way, of one user or run
+MOST_BUILDING = 2  # of them, that are read from the store at the same time: each may need much memory
 
 
 logger = logging.getLogger(__name__)
@@ -63,6 +68,8 @@ class Services:
     vault: Vault
     room: Room
     quotas: Quotas
+    long_answers: Shares = field(default_factory=lambda: Shares(MOST_LONG, "long answers", most_in_all=4 * MOST_LONG))
+    building: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_BUILDING))
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
