@@ -112,7 +112,7 @@ def _load(body: bytes) -> dict[str, Any]:
 
 
 def _check_depth(loaded: Any) -> None:
-    """Raise InvalidArgument for JSON that is nested too deeply: later walks through it call themselves at each level."""
+    """Raise InvalidArgument for JSON that is nested too deeply: a walk through it calls itself at each level."""
     level, depth = [loaded], 0
     while level:
         depth += 1

@@ -30,7 +30,7 @@ from runyard.server.line_index import LineIndexes
 from runyard.server.news import News
 from runyard.server.quotas import Quotas
 from runyard.server.reach import Reach
-from runyard.server.room import Room
+from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
 from runyard.server.shares import Shares
 from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
@@ -155,7 +155,7 @@ def open_services(
         reach=Reach(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
-        room=Room(settings.home),
+        room=Room(settings.home, reserve_bytes=TEAM_RESERVE_BYTES if ours.is_team else OWN_RESERVE_BYTES),
         quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
         stop=stop,
         server_settings=ours,
