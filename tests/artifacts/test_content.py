@@ -16,7 +16,6 @@ from runyard.core.errors import InvalidArgument, MissingContent, NotFound, Store
 from runyard.core.tree import FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.testing.content import MemoryIndex
 
-
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
