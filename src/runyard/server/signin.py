@@ -164,13 +164,13 @@ class Signin:
     def _forget_old_codes(self, token_id: int | None) -> None:
         """Make room for one more of that token: who makes many loses the oldest of their own, and nobody else's."""
         now = self._clock()
-        of_token = []
+        maker, of_maker = Pass(token_id), []
         for digest, (until, granted) in list(self._codes.items()):
             if until < now:
                 self._codes.pop(digest, None)
-            elif granted.token_id == token_id:
-                of_token.append(digest)
-        for digest in of_token[: max(0, len(of_token) + 1 - MOST_CODES)]:
+            elif granted == maker:
+                of_maker.append(digest)
+        for digest in of_maker[: max(0, len(of_maker) + 1 - MOST_CODES)]:
             self._codes.pop(digest, None)
 
 
