@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
-from runyard.core.errors import Conflict, InvalidArgument
+from runyard.core.errors import Conflict, InvalidArgument, TooLarge
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.gang import NodeWord, hear_node, look
+from runyard.engine.gang_board import MOST_FACTS_BYTES, GangBoard
 from runyard.engine.nodes import Join
 from tests.engine.bench import Bench
 
@@ -130,3 +131,16 @@ def test_a_machine_that_the_engine_lost_ends_the_run_though_another_goes_on_talk
     run = bench.run()
     assert run.desired == "fail" and run.desired_error is not None
     assert run.desired_error["code"] == "NodeLost" and why in run.desired_error["message"]
+
+
+def test_what_nodes_tell_each_other_is_bounded() -> None:
+    """A run's token says how many nodes it has; each may tell 256 KiB, and all hear all of it."""
+    board = GangBoard()
+    for rank in range(4):
+        board.hear("exp_1", 1, rank, 0.0, {"ready": "x" * (15 << 20)})
+    board.hear("exp_1", 1, 0, 0.0, {"ready": "y" * (15 << 20)})  # in the place of what it told before
+
+    with pytest.raises(TooLarge, match="tell each other") as caught:
+        board.hear("exp_1", 1, 4, 0.0, {"ready": "x" * (15 << 20)})
+    assert f"{MOST_FACTS_BYTES:,}" in caught.value.why
+    board.hear("exp_2", 1, 4, 0.0, {"ready": "x" * (15 << 20)})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SubmitRejected
-from runyard.core.specs import RunSpec
+from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.engine.parameters import parse_parameters
@@ -73,11 +73,23 @@ def test_a_key_of_another_run_is_a_conflict_and_leaves_nothing(bench: Bench) -> 
     assert spool_files(bench) == []
 
 
+def _processes(nodes: int, per_node: int, **options: Any) -> dict[str, Any]:
+    kind = "tensorflow" if options else "mpi"
+    return {"spec": RunSpec(script="a.py", distribution=DistributionSpec(kind, nodes, per_node, options))}
+
+
 REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "unknown target": ({"spec": RunSpec(target="gpu", script="a.py")}, SubmitRejected, "Known here: .*, local"),
     "no script": ({"spec": RunSpec()}, SubmitRejected, "neither a script nor a command"),
     "script outside": ({"spec": RunSpec(script="../a.py")}, SubmitRejected, "relative to source_directory"),
     "absolute script": ({"spec": RunSpec(script="/etc/a.py")}, SubmitRejected, "absolute"),
+    "a node full of processes": (_processes(1, 1025), SubmitRejected, "1,024 on a node"),
+    "processes without end": (_processes(1, 10**9), SubmitRejected, "1,000,000,000 processes on a node"),
+    "too many in all": (_processes(100, 1000), SubmitRejected, "100,000 in all"),
+    "nodes without end": (_processes(2**70, 1), SubmitRejected, "65,536 in all"),
+    "workers without end": (_processes(1, 1, worker_count=10**9), SubmitRejected, "1,024 on a node"),
+    "servers without end": (_processes(2, 1, parameter_server_count=10**9), SubmitRejected, "1,024 on a node"),
+    "workers that are no count": (_processes(1, 1, worker_count="many"), SubmitRejected, "no counts"),
     "no time": ({"spec": RunSpec(script="a.py", time_limit_s=0)}, SubmitRejected, "time limit of 0 s"),
     "unknown workspace": ({"workspace": "nowhere"}, NotFound, "nowhere"),
     "unknown parent": ({"parent_id": "nobody"}, NotFound, "nobody"),
@@ -268,3 +280,8 @@ def test_parameters_are_the_named_arguments(arguments: list[str], found: dict[st
 
 def spool_files(bench: Bench) -> list[Path]:
     return sorted((bench.settings.home / "server" / "spool").glob("*"))
+
+
+@pytest.mark.parametrize(("nodes", "per_node"), [(1, 1024), (64, 1024), (1024, 64)])
+def test_as_many_processes_as_any_cluster_has_are_taken(bench: Bench, nodes: int, per_node: int) -> None:
+    assert bench.submit(**_processes(nodes, per_node)).status is RunStatus.QUEUED

@@ -85,3 +85,11 @@ def test_workers_of_a_node_share_its_gpus_and_servers_get_none() -> None:
 
 def test_without_gpus_nothing_is_said_about_them() -> None:
     assert "CUDA_VISIBLE_DEVICES" not in lay_out(a_job(distribution(1, 1, 1)))[0].variables
+
+
+def test_dealing_costs_no_more_for_each_task() -> None:
+    """Each task used to be compared with all before it."""
+    tasks = deal_tasks(a_job(distribution(20_000, 20_000, 40)))
+
+    assert len(tasks) == 40_000
+    assert (tasks[-1].node_rank, tasks[-1].place, tasks[-1].same) == (39, 999, 499)

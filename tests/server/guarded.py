@@ -27,6 +27,7 @@ from runyard.server.idle import Activity
 from runyard.server.loop import PrivateServer
 from runyard.server.protocol import LimitedProtocol
 from runyard.server.services import Services, open_services
+from runyard.server.shares import Shares
 from runyard.server.signin import Signin
 from runyard.server.signin_route import router
 from runyard.store import open_store
@@ -61,7 +62,10 @@ class Guarded:
 
 @contextmanager
 def serving(
-    protocol: type[LimitedProtocol] = LimitedProtocol, names: AnyNames | None = None, backends: Given | None = None
+    protocol: type[LimitedProtocol] = LimitedProtocol,
+    names: AnyNames | None = None,
+    backends: Given | None = None,
+    shares: Shares | None = None,
 ) -> Iterator[Guarded]:
     folder = Path(tempfile.mkdtemp(prefix="ry-g-"))
     unix = UnixSocket(str(folder / "s"))
@@ -79,7 +83,7 @@ def serving(
     app.include_router(router, prefix="/api/v1")
     credentials = Credentials(token=TOKEN, store=store, signin=signin)
     ready = threading.Event()
-    guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity)
+    guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity, shares=shares)
     server = PrivateServer(
         guarded,
         unix=unix,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from runyard.core.errors import InvalidArgument
-from runyard.server.signin import CODE_S, COOKIE_S, Signin, clean_next
+from runyard.server.signin import CODE_S, COOKIE_S, MOST_CODES, Pass, Signin, clean_next
 from tests.server.browser_session import bare_cookie, both_halves, led_to, page_key
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Answer
@@ -336,3 +336,18 @@ def test_codes_are_random_and_only_some_are_kept(server: Guarded) -> None:
     assert not signin.take(codes[0])
     assert signin.take(codes[-1])
     assert not signin.take(codes[-1])
+
+
+def test_codes_of_one_token_push_out_only_its_own(server: Guarded) -> None:
+    """A reader made 1,005 codes, and the owner's unused link was dead."""
+    signin = Signin(token="t", server_id="s", clock=lambda: 0.0)
+
+    def make(token_id: int | None) -> str:
+        return signin.make_path("/", token_id).removeprefix("/signin/").partition("?")[0]
+
+    owners, others = make(None), make(7)
+    readers = [make(8) for _ in range(MOST_CODES + 5)]
+
+    assert signin.find(owners) is not None and signin.find(others) is not None
+    assert [signin.find(code) is not None for code in readers[:6]] == [False] * 5 + [True]
+    assert signin.take(readers[-1]) == Pass(8)

@@ -16,6 +16,7 @@ from runyard.server.certificates import ensure_certificate, load_context
 from runyard.server.crowd import LOG_EVERY_S, Crowd, Standing, peer_of
 from runyard.server.lobby import Handshake
 from runyard.server.protocol import LimitedProtocol
+from runyard.server.shares import Shares
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Door, is_closed, read_answer
 
@@ -189,6 +190,23 @@ def test_when_all_are_busy_one_more_is_refused_in_words(small: Guarded) -> None:
     finally:
         for stream in streams:
             stream.close()
+
+
+def test_one_users_requests_leave_room_for_others() -> None:
+    """A reader's two tokens are one reader; the control is another user."""
+    with serving(shares=Shares(2, "requests")) as server:
+        users = server.client().users
+        rita, bob = (f"Authorization: Bearer {users.add(name, role='reader').token}" for name in ("rita", "bob"))
+        laptop = f"Authorization: Bearer {users.add_token('rita', 'laptop').token}"
+        with server.tcp.connect() as first, server.tcp.connect() as second:
+            for sock, bearer in ((first, rita), (second, laptop)):
+                ask(server.tcp, sock, "/api/v1/events?workspace=default", bearer)
+                assert read_answer(sock).status == 200
+            refused = server.tcp.ask("GET", "/api/v1/users/me", [rita])
+            others = [server.tcp.ask("GET", "/api/v1/users/me", [bearer]).status for bearer in (bob, BEARER)]
+
+    assert refused.status == 429 and b"2 requests are open already" in refused.body
+    assert others == [200, 200]
 
 
 class Greeting(asyncio.Protocol):

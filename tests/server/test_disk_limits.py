@@ -14,9 +14,10 @@ from runyard.client.client import Client
 from runyard.core.errors import InvalidArgument, StoreUnavailable, SystemFailure, TooLarge
 from runyard.core.folders import datastores_folder
 from runyard.core.records import RunFile
+from runyard.core.server_settings import ServerSettings
 from runyard.data.folder import FolderStorage
 from runyard.server.quotas import RECOUNT_S, Quotas
-from runyard.server.room import RESERVE_BYTES, Disk, Room
+from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
 from tests.server.conftest import Served
 
 NAME = "workspaceblobstore"
@@ -45,7 +46,11 @@ def put_data(client: Client, file: RunFile) -> int:
 
 
 def with_disk(served: Served, disk: Disk) -> None:
-    object.__setattr__(served.services, "room", Room(served.services.settings.home, look=lambda _: disk))
+    """As a team's server with such a disk."""
+    home = served.services.settings.home
+    room = Room(home, reserve_bytes=TEAM_RESERVE_BYTES, look=lambda _: disk)
+    object.__setattr__(served.services, "room", room)
+    object.__setattr__(served.services, "server_settings", ServerSettings(host="team.example", port=8787))
 
 
 def folder_of(served: Served) -> Path:
@@ -62,7 +67,7 @@ def test_a_datastore_file_larger_than_the_disk_is_refused_before_it_is_written(s
 
 
 def test_a_datastore_file_that_does_not_fit_now_is_for_later(served: Served, run: Client) -> None:
-    with_disk(served, Disk(total=100 * GIB, free=RESERVE_BYTES + (1 << 20)))
+    with_disk(served, Disk(total=100 * GIB, free=TEAM_RESERVE_BYTES + (1 << 20)))
 
     with pytest.raises(StoreUnavailable, match=f"{17 << 16:,} bytes"):
         put_data(run, repeated(17))
@@ -72,7 +77,7 @@ def test_a_datastore_file_that_does_not_fit_now_is_for_later(served: Served, run
 
 
 def test_uploads_leave_the_reserve_alone(served: Served, run: Client) -> None:
-    with_disk(served, Disk(total=100 * GIB, free=RESERVE_BYTES))
+    with_disk(served, Disk(total=100 * GIB, free=TEAM_RESERVE_BYTES))
     other = b"1" * 1000
 
     with pytest.raises(StoreUnavailable, match="The content of this request"):
@@ -80,7 +85,7 @@ def test_uploads_leave_the_reserve_alone(served: Served, run: Client) -> None:
 
 
 def test_promised_room_is_not_promised_twice(tmp_path: Path) -> None:
-    room = Room(tmp_path, look=lambda _: Disk(total=100 * GIB, free=RESERVE_BYTES + 100))
+    room = Room(tmp_path, look=lambda _: Disk(total=100 * GIB, free=OWN_RESERVE_BYTES + 100))
     with room.take(60, "a") as taken:
         with pytest.raises(StoreUnavailable, match="b would take 41 bytes"), room.take(41, "b"):
             pass

@@ -6,7 +6,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any
 from urllib.parse import urlencode
@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 import pytest
 
 from runyard.client.client import Client
-from runyard.core.errors import InvalidArgument, NotAllowed, StoreUnavailable
+from runyard.core.errors import InvalidArgument, NotAllowed, StoreUnavailable, TooManyRequests
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.server import credentials, news, revocation
@@ -26,7 +26,21 @@ from tests.server import private
 from tests.server.conftest import TOKEN, Served
 from tests.server.guarded import Guarded, serving
 
-READS = ("get_", "find_", "list_", "iter_", "read_", "is_", "summarize_", "group_", "count_", "chart", "close", "claim")
+READS = (
+    "get_",
+    "find_",
+    "list_",
+    "iter_",
+    "read_",
+    "is_",
+    "summarize_",
+    "group_",
+    "count_",
+    "chart",
+    "close",
+    "claim",
+    "sum_",
+)
 
 
 class Stream:
@@ -195,6 +209,24 @@ def test_streams_are_so_many_and_closed_ones_make_room(served: Served, monkeypat
     with streaming(served, workspace="default"):
         assert served.services.news.stream_count == 1
         assert served.services.activity.idle_s() == 0.0  # an open page keeps the private server
+
+
+def test_one_readers_streams_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(news, "MOST_EACH", 3)
+    monkeypatch.setattr(news, "MOST_STREAMS", 4)
+    with serving() as server, ExitStack() as stack:
+        tokens = {name: server.client().users.add(name, role="reader").token for name in ("rita", "bob", "ann")}
+        rita = [stack.enter_context(streaming(server, tokens["rita"], workspace="default")) for _ in range(3)]
+        with pytest.raises(TooManyRequests, match="3 pages are open already; 3 are the most"):
+            ask(server.client(tokens["rita"]), {"workspace": "default"})
+        stack.enter_context(streaming(server, tokens["bob"], workspace="default"))
+        ann = stack.enter_context(streaming(server, tokens["ann"], workspace="default"))  # all places were taken
+
+        while rita[0].next()[0] != "end":  # the oldest of who had most
+            pass
+        server.services.news.tell_list("default")
+        assert ann.next()[0] == "runs"
+        assert rita[2].next()[0] == "runs"
 
 
 def test_a_revoked_token_ends_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:

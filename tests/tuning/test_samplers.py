@@ -102,3 +102,17 @@ def test_unknown_names_list_the_known_ones() -> None:
         get_policy(SweepSpec("GRID", {}, "m", policy="MAGIC"))
     with pytest.raises(InvalidArgument, match="gaussian"):
         samples("RANDOM", {"x": ["gaussian", [0, 1]]}, 1)
+
+
+@pytest.mark.parametrize("sampling", ["RANDOM", "GRID"])
+def test_a_large_range_of_numbers_takes_no_memory(sampling: str) -> None:
+    """`randint(10**12)` used to be written out as a list, on the server."""
+    found = samples(sampling, {"seed": ["randint", [10**12]], "lr": ["choice", [[1, 2]]]}, 4)[3]
+
+    assert found is not None and 0 <= found["seed"] < 10**12
+
+
+def test_a_range_beyond_counting_is_drawn_from() -> None:
+    found = samples("RANDOM", {"seed": ["randint", [10**30]]}, 1)[0]
+
+    assert found is not None and 0 <= found["seed"] < 10**30

@@ -21,6 +21,7 @@ RunyardError
     ├── BadGateway            somebody between us and the server answered in its place
     ├── StoreUnavailable      disk full, database locked or away
     │   └── DamagedContent    stored bytes are damaged or missing; trying again does not help
+    ├── TooManyRequests       one caller holds too much at once; later it works
     └── ProtocolError         a peer sent what we cannot read
 
 Every failed call is one of two kinds, and `is_later` decides which: the server's verdict on what was asked or sent,
@@ -140,6 +141,10 @@ class StoreUnavailable(SystemFailure):
 
 class DamagedContent(StoreUnavailable):
     code = "DamagedContent"
+
+
+class TooManyRequests(SystemFailure):
+    code = "TooManyRequests"
 
 
 class ProtocolError(SystemFailure):

@@ -21,6 +21,12 @@ def pack_frame(head: Dict[str, Any], body: Bytes = b"") -> List[Bytes]:
     return [_LENGTHS.pack(len(text), len(body)), text, body]
 
 
+def pack_head(head: Dict[str, Any], body_size: int) -> bytes:
+    """Return the beginning of a frame whose body follows in pieces."""
+    text = json.dumps(head, separators=(",", ":")).encode()
+    return _LENGTHS.pack(len(text), body_size) + text
+
+
 def join_frames(frames: Iterable[Tuple[Dict[str, Any], Bytes]]) -> bytes:
     pieces: List[Bytes] = []
     for head, body in frames:

@@ -5,13 +5,17 @@ It goes with the process: `epoch` is another then, and every node puts its facts
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from runyard.core.errors import TooLarge
+
 NODE_SILENT_S = 30.0
+MOST_FACTS_BYTES = 64 << 20  # of all nodes of a run
 
 
 @dataclass
@@ -20,6 +24,7 @@ class _Node:
     host: str = ""
     incarnation: str = ""  # of the process that joined; "": nobody did
     facts: dict[str, Any] = field(default_factory=dict)
+    size: int = 0  # of the facts, in bytes
     failed_order: int = 0  # which of the nodes failed first, as it arrived here; 0: it has not
     lost: str = ""
 
@@ -68,7 +73,10 @@ class GangBoard:
             node.heard = now
             is_new = facts is not None and facts != node.facts
             if is_new:
+                size = len(json.dumps(facts, default=str))
+                _check_size(run_id, sum(one.size for one in gang.nodes.values()) - node.size + size)
                 gang.version += 1
+                node.size = size
                 self._note(gang, node, dict(facts or {}))
         if is_new:
             self._notify(run_id)
@@ -161,6 +169,14 @@ class GangBoard:
 
     def _note_failure(self, gang: _Gang, node: _Node) -> None:
         node.failed_order = node.failed_order or 1 + max((one.failed_order for one in gang.nodes.values()), default=0)
+
+
+def _check_size(run_id: str, size: int) -> None:
+    if size > MOST_FACTS_BYTES:
+        raise TooLarge(
+            f"The nodes of run `{run_id}` tell each other {size:,} bytes.",
+            why=f"{MOST_FACTS_BYTES:,} bytes are the most, since every node hears all of it.",
+        )
 
 
 def _is_silent(node: _Node, now: float) -> bool:

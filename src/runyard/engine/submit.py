@@ -22,6 +22,8 @@ from runyard.engine.yard import BEFORE_START, Yard, is_launched
 
 MAX_KEY = 600  # with the namespace of who sent it
 MAX_ATTEMPTS = 100
+MOST_PROCESSES_PER_NODE = 1024
+MOST_PROCESSES = 65_536  # of a run, on all its nodes
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def _check_nodes(yard: Yard, new: NewRun) -> None:
             why="There would be nothing to run.",
             hint="Both numbers must be 1 or more.",
         )
+    _check_processes(new)
     if target.is_pool and target.places is not None and nodes > target.places:
         raise SubmitRejected(
             f"Run `{new.id}` asks for {nodes} node{'s' if nodes > 1 else ''} of `{target.name}`.",
@@ -142,6 +145,24 @@ def _check_nodes(yard: Yard, new: NewRun) -> None:
             hint=f"Set node_count to {target.places} or less, or `runyard compute update {target.name} "
             f"--max-nodes {nodes}`.",
         )
+
+
+def _check_processes(new: NewRun) -> None:
+    """Refuse what no machine has: a node would run out of memory before it started the first process."""
+    distribution = new.spec.distribution
+    nodes = distribution.node_count
+    asked = [(distribution.processes_per_node, nodes * distribution.processes_per_node)]
+    tasks = [distribution.options.get(name, 0) for name in ("worker_count", "parameter_server_count")]
+    if any(type(count) is not int or count < 0 for count in tasks):
+        raise SubmitRejected(f"Run `{new.id}` has worker_count and parameter_server_count that are no counts.")
+    asked.append((-(-sum(tasks) // nodes), sum(tasks)))
+    for per_node, total in asked:
+        if per_node > MOST_PROCESSES_PER_NODE or total > MOST_PROCESSES:
+            raise SubmitRejected(
+                f"Run `{new.id}` asks for {per_node:,} processes on a node, {total:,} in all.",
+                why=f"{MOST_PROCESSES_PER_NODE:,} on a node and {MOST_PROCESSES:,} in all are the most.",
+                hint="Set process_count_per_node to the number of GPUs or cores of a node.",
+            )
 
 
 def _check_script(new: NewRun) -> None:

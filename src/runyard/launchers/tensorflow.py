@@ -9,7 +9,7 @@ TensorFlow listens on all addresses of a machine.
 from __future__ import annotations
 
 import json
-from typing import Dict, List
+from typing import Dict, List, Tuple
 
 from runyard.core.later import dataclass
 from runyard.core.specs import JobSpec
@@ -41,8 +41,10 @@ class TensorflowLauncher(Launcher):
     preferred_port = 2222
 
     def count_ports(self, job: JobSpec) -> List[int]:
-        tasks = deal_tasks(job)
-        return [sum(task.node_rank == rank for task in tasks) for rank in range(job.spec.distribution.node_count)]
+        ports = [0] * job.spec.distribution.node_count
+        for task in deal_tasks(job):
+            ports[task.node_rank] += 1
+        return ports
 
     def layout(self, job: JobSpec, placement: Placement) -> List[Process]:
         tasks = deal_tasks(job)
@@ -55,11 +57,12 @@ def deal_tasks(job: JobSpec) -> List[Task]:
     workers = [(WORKER, index) for index in range(int(options.get("worker_count", 1)))]
     servers = [(SERVER, index) for index in range(int(options.get("parameter_server_count", 0)))]
     tasks: List[Task] = []
+    known: Dict[Tuple[int, str], int] = {}
     for rank, (role, index) in enumerate([*workers, *servers]):
         node = rank % nodes
-        before = [task for task in tasks if task.node_rank == node]
-        same = sum(task.role == role for task in before)
-        tasks.append(Task(rank, role, index, node, len(before), same))
+        same = known.get((node, role), 0)
+        known[node, role] = same + 1
+        tasks.append(Task(rank, role, index, node, rank // nodes, same))
     return tasks
 
 

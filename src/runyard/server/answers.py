@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import ExitStack
 from datetime import datetime, timezone
-from typing import Any
+from pathlib import Path
+from typing import IO, Any, Union, cast
 
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from runyard.core.errors import StoreUnavailable
+from runyard.core.folders import server_folder
+
+Piece = Union[bytes, bytearray, memoryview]
 PIECE = 256 << 10
+HEAVY = 4 << 20  # bytes; of answers that are longer, one caller may hold only so many
 
 
 def json_answer(value: Any, *, status: int = 200) -> Response:
@@ -23,32 +33,69 @@ def json_answer(value: Any, *, status: int = 200) -> Response:
         body = _dump(value, allow_nan=False)
     except ValueError:
         body = _dump(json.loads(_dump(value, allow_nan=True), parse_constant=str), allow_nan=False)
-    return Response(body.encode(), status_code=status, media_type="application/json")
+    encoded = body.encode()
+    if len(encoded) <= PIECE:
+        return Response(encoded, status_code=status, media_type="application/json")
+    return LongAnswer([encoded], media_type="application/json", status=status, is_heavy=len(encoded) > HEAVY)
 
 
 def _dump(value: Any, *, allow_nan: bool) -> str:
     return json.dumps(value, default=_plain, separators=(",", ":"), allow_nan=allow_nan)
 
 
-class PiecesAnswer(Response):
-    """Bytes-like pieces sent one after the other, large ones cut, so that no second copy of them is made."""
+class LongAnswer(Response):
+    """Pieces that are written to a file without a name as fast as they are made, and sent from there.
 
-    def __init__(self, pieces: Sequence[bytes | bytearray | memoryview], *, media_type: str) -> None:
-        super().__init__(b"", media_type=media_type)
-        self._pieces = [memoryview(piece).cast("B") for piece in pieces if len(piece)]
-        self.headers["content-length"] = str(sum(len(piece) for piece in self._pieces))
+    A peer that takes its answer slowly so costs a file and one piece of memory, however long the answer is, and the
+    store was let go of long before. What is short is kept in memory.
+    """
+
+    def __init__(self, pieces: Iterable[Piece], *, media_type: str, status: int = 200, is_heavy: bool = False) -> None:
+        """`pieces` are made on a worker thread; what they raise is an error answer. `is_heavy`: only a few at once."""
+        super().__init__(b"", status_code=status, media_type=media_type)
+        self._pieces: Iterable[Piece] = pieces
+        self._is_heavy = is_heavy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        services = scope["app"].state.services
+        with ExitStack() as stack:
+            if self._is_heavy:
+                stack.enter_context(services.long_answers.take(scope["state"]["principal"]))
+                async with services.building:
+                    file = await run_in_threadpool(self._write, server_folder(services.settings.home))
+            else:
+                file = await run_in_threadpool(self._write, server_folder(services.settings.home))
+            stack.enter_context(file)
+            await self._send(file, send)
+
+    async def _send(self, file: IO[bytes], send: Send) -> None:
+        left = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        self.headers["content-length"] = str(left)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for piece in self._pieces:
-            for start in range(0, len(piece), PIECE):
-                body = bytes(piece[start : start + PIECE])
-                await send({"type": "http.response.body", "body": body, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
+        while left > PIECE:
+            body = await run_in_threadpool(file.read, PIECE)
+            left -= len(body)
+            await send({"type": "http.response.body", "body": body, "more_body": True})
+        await send({"type": "http.response.body", "body": file.read(left), "more_body": False})
+
+    def _write(self, folder: Path) -> IO[bytes]:
+        pieces, self._pieces = self._pieces, ()
+        with ExitStack() as stack:
+            file = stack.enter_context(tempfile.SpooledTemporaryFile(max_size=PIECE, dir=str(folder), prefix="answer-"))
+            try:
+                for piece in pieces:
+                    file.write(piece)
+            except OSError as error:
+                raise StoreUnavailable(
+                    "The answer is too long for the space that is left on the server's disk.", why=str(error)
+                ) from error
+            stack.pop_all()  # whoever sends it closes it
+            return cast("IO[bytes]", file)
 
 
-def frames_answer(pieces: Sequence[bytes | bytearray | memoryview]) -> Response:
-    return PiecesAnswer(pieces, media_type="application/octet-stream")
+def frames_answer(pieces: Iterable[Piece], *, is_heavy: bool = False) -> Response:
+    return LongAnswer(pieces, media_type="application/octet-stream", is_heavy=is_heavy)
 
 
 def _plain(value: Any) -> Any:

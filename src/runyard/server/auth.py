@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs
 
-from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError
+from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError, TooManyRequests
 from runyard.server.body_limits import SAFE_METHODS, BodyTooLarge, LimitedBody, Receive, fault_of, too_large
 from runyard.server.credentials import Credentials, Scope
 from runyard.server.errors import STATUS, explain
@@ -20,6 +21,7 @@ from runyard.server.hosts import AnyNames, came_from_elsewhere, foreign_page, is
 from runyard.server.idle import Activity
 from runyard.server.revocation import WhileValid
 from runyard.server.security_headers import Send, answer, refuse, secured, securing
+from runyard.server.shares import Shares
 from runyard.server.signin import SIGNIN_PREFIX, Pass, Session, clean_next
 from runyard.server.signin_page import LANDING_POLICY, POLICY, again_page, confirm_page, landing_page, signin_page
 
@@ -31,8 +33,14 @@ _ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
 _ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
 
 
-def guard(app: App, *, names: AnyNames, credentials: Credentials, activity: Activity) -> App:
+MOST_REQUESTS = 2048  # under way at once, of one user or run: half of a door's places
+
+
+def guard(
+    app: App, *, names: AnyNames, credentials: Credentials, activity: Activity, shares: Shares | None = None
+) -> App:
     """Return `app` behind the checks: Host, origin, principal, path, body, in this order."""
+    requests = shares or Shares(MOST_REQUESTS, "requests")
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -50,7 +58,7 @@ def guard(app: App, *, names: AnyNames, credentials: Credentials, activity: Acti
             failure = explain(error)
             refusal = STATUS[failure.code], failure
         if refusal is None:
-            await _let_in(app, scope, receive, send, credentials=credentials, activity=activity)
+            await _let_in(app, scope, receive, send, credentials=credentials, activity=activity, requests=requests)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1013 if refusal[0] == 503 else 1008})
         else:
@@ -107,7 +115,14 @@ def _has_origin_if_needed(scope: Scope) -> bool:
 
 
 async def _let_in(
-    app: App, scope: Scope, receive: Receive, send: Send, *, credentials: Credentials, activity: Activity
+    app: App,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    *,
+    credentials: Credentials,
+    activity: Activity,
+    requests: Shares,
 ) -> None:
     if scope["type"] == "websocket":
         with activity.open():
@@ -119,7 +134,12 @@ async def _let_in(
         if scope.get("raw_path") == HEALTH:
             await app(scope, body.receive, gate.send)
         else:
-            with activity.open():
+            with activity.open(), ExitStack() as stack:
+                try:
+                    stack.enter_context(requests.take(scope["state"]["principal"]))
+                except TooManyRequests as error:
+                    await gate.refuse(429, error)
+                    return
                 await _while_valid(app, scope, body.receive, gate, credentials)
     except BodyTooLarge:
         await gate.finish()

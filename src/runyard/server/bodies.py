@@ -22,6 +22,7 @@ from runyard.engine.texts import storable_value
 T = TypeVar("T")
 JSON_LIMIT = 16 << 20
 FRAMES_LIMIT = 64 << 20
+MAX_DEPTH = 100
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
@@ -103,9 +104,22 @@ def _load(body: bytes) -> dict[str, Any]:
         raise
     except ValueError:
         raise InvalidArgument("The request's JSON holds a number with too many digits.") from None
+    if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
+        _check_depth(loaded)
     if not isinstance(loaded, dict):
         raise InvalidArgument(f"The request's body is a JSON {type(loaded).__name__}; an object is due.")
     return loaded
+
+
+def _check_depth(loaded: Any) -> None:
+    """Raise InvalidArgument for JSON that is nested too deeply: a walk through it calls itself at each level."""
+    level, depth = [loaded], 0
+    while level:
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise InvalidArgument(f"The request's JSON is nested too deeply: {MAX_DEPTH} levels are the most.")
+        nested = (item for item in level if isinstance(item, (dict, list)))
+        level = [value for item in nested for value in (item.values() if isinstance(item, dict) else item)]
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

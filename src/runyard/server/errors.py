@@ -43,6 +43,7 @@ STATUS = {
     "BadGateway": 502,
     "StoreUnavailable": 503,
     "DamagedContent": 500,
+    "TooManyRequests": 429,
     "ProtocolError": 400,
 }
 
@@ -71,7 +72,7 @@ _MISTAKES = (exc.IntegrityError, exc.ProgrammingError, exc.DataError, exc.Argume
 
 def error_answer(error: RunyardError) -> Response:
     status = STATUS.get(error.code, 500)
-    return _answer(status, error.to_plain(), {"Retry-After": "1"} if status == 503 else None)
+    return _answer(status, error.to_plain(), {"Retry-After": "1"} if status in (429, 503) else None)
 
 
 def explain(error: BaseException) -> RunyardError:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
-from runyard.core.errors import StoreUnavailable
+from runyard.core.errors import StoreUnavailable, TooManyRequests
 
 MOST_STREAMS = 500
+MOST_EACH = 100  # of one user or run
 _MOST_KNOWN = 10_000
 
 
 class Listener:
     """One stream's ear. `changed` is set when there is something to `take`."""
 
-    def __init__(self, lock: threading.Lock) -> None:
+    def __init__(self, lock: threading.Lock, holder: Hashable) -> None:
+        self.holder = holder
         self.changed = asyncio.Event()
         self.is_over = False
         self.has_runs = False  # of the workspace, some changed
@@ -55,7 +58,7 @@ class News:
         self._by_run: dict[str, set[Listener]] = {}
         self._by_workspace: dict[str, set[Listener]] = {}
         self._workspaces: dict[str, str] = {}  # of runs that were told of
-        self._all: set[Listener] = set()
+        self._all: dict[Listener, None] = {}  # oldest first
         self._is_over = False
 
     def tell(self, run_id: str, *what: str) -> None:
@@ -76,33 +79,53 @@ class News:
             for listener in self._listening_to(workspace):
                 listener.hear(None)
 
-    def check_room(self) -> None:
-        """Raises: StoreUnavailable: there are too many streams, or the server is leaving."""
+    def make_room(self, holder: Hashable) -> None:
+        """See that one more stream of that user or run can open: when all places are taken, the one with most of them
+        loses its oldest.
+
+        Raises:
+            TooManyRequests: the user or run has as many streams as one may have.
+            StoreUnavailable: there are too many streams, or the server is leaving.
+        """
         if self._is_over:
             raise StoreUnavailable("The server is leaving.", hint="Ask again in a moment.")
-        if len(self._all) >= MOST_STREAMS:
-            raise StoreUnavailable(
-                f"{MOST_STREAMS} pages are open already, as many as this server keeps up to date.",
-                hint="Close pages that nobody looks at.",
-            )
+        with self._lock:
+            held = Counter(listener.holder for listener in self._all if not listener.is_over)
+            if held[holder] >= MOST_EACH:
+                raise TooManyRequests(
+                    f"{held[holder]} pages are open already; {MOST_EACH} are the most that are kept up to date for one "
+                    "user or run.",
+                    hint="Close pages that nobody looks at.",
+                )
+            if sum(held.values()) < MOST_STREAMS:
+                return
+            greatest, count = held.most_common(1)[0]
+            if held[holder] + 1 >= count:
+                raise StoreUnavailable(
+                    f"{MOST_STREAMS} pages are open already, as many as this server keeps up to date.",
+                    hint="Close pages that nobody looks at.",
+                )
+            oldest = next(listener for listener in self._all if listener.holder == greatest and not listener.is_over)
+            oldest.is_over = True
+            oldest.wake()
 
     @contextmanager
-    def listen(self, run_ids: Iterable[str], workspace: str | None) -> Iterator[Listener]:
-        """Hear of these runs, and of all of a workspace. See `check_room`."""
-        listener = Listener(self._lock)
+    def listen(self, run_ids: Iterable[str], workspace: str | None, *, holder: Hashable = None) -> Iterator[Listener]:
+        """Hear of these runs, and of all of a workspace. See `make_room`."""
+        listener = Listener(self._lock, holder)
         places = [(self._by_run, run_id) for run_id in set(run_ids)]
         if workspace is not None:
             places.append((self._by_workspace, workspace))
         with self._lock:
             listener.is_over = self._is_over
-            self._all.add(listener)
+            self._all[listener] = None
             for table, key in places:
                 table.setdefault(key, set()).add(listener)
         try:
             yield listener
         finally:
             with self._lock:
-                self._all.discard(listener)
+                self._all.pop(listener, None)
                 for table, key in places:
                     table[key].discard(listener)
                     if not table[key]:

@@ -16,6 +16,7 @@ from runyard.store.base import MetricCondition, RunQuery
 from runyard.store.changes import VIEWS, no_view
 
 MAX_LIMIT = 1000
+MAX_CONDITIONS = 100
 _CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
 _KNOWN = {
     "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
@@ -37,6 +38,9 @@ def run_query(
         raise InvalidArgument(
             f"There is no parameter {unknown[0][:40]!r} in a list of runs.", hint=f"Known: {', '.join(sorted(known))}."
         )
+    conditions = sum(len(_texts(params, key)) for key in ("status", "tag", "property", "parameter", "metric"))
+    if conditions > MAX_CONDITIONS:
+        raise InvalidArgument(f"A list of runs has {conditions} conditions; {MAX_CONDITIONS} are the most.")
     experiment, parent = _text(params, "experiment"), _text(params, "parent")
     return RunQuery(
         workspace=workspace,

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from runyard.core.errors import StoreUnavailable, TooLarge
 
-RESERVE_BYTES = 1 << 30  # stays free for the database, journals and logs; a twentieth of a small disk
-RESERVE_SHARE = 20
+TEAM_RESERVE_BYTES = 1 << 30  # stays free for the database, journals and logs
+OWN_RESERVE_BYTES = 64 << 20  # of a private server: whoever fills the disk is its only user
+RESERVE_SHARE = 20  # no more than a twentieth of a small disk
 
 
 class Disk(NamedTuple):
@@ -43,8 +44,11 @@ class Taken:
 class Room:
     """Shared between threads. What one writer was promised, no other is."""
 
-    def __init__(self, folder: Path, *, look: Callable[[Path], Disk] = look_at) -> None:
+    def __init__(
+        self, folder: Path, *, reserve_bytes: int = OWN_RESERVE_BYTES, look: Callable[[Path], Disk] = look_at
+    ) -> None:
         self._folder = folder
+        self._reserve_bytes = reserve_bytes
         self._look = look
         self._lock = threading.Lock()
         self._promised = 0
@@ -72,7 +76,7 @@ class Room:
 
     def _check(self, size: int, what: str) -> None:
         disk = self._look(self._folder)
-        reserve = min(RESERVE_BYTES, disk.total // RESERVE_SHARE)
+        reserve = min(self._reserve_bytes, disk.total // RESERVE_SHARE)
         if size > disk.total - reserve:
             raise TooLarge(
                 f"{what} would take {size:,} bytes on the server's disk.",
@@ -82,8 +86,8 @@ class Room:
         if size > disk.free - reserve - self._promised:
             raise StoreUnavailable(
                 f"{what} would take {size:,} bytes on the server's disk.",
-                why=f"{disk.free:,} bytes are free there, {self._promised:,} of them are promised to other writers, and "
-                f"{reserve:,} stay free for the server itself.",
+                why=f"{disk.free:,} bytes are free there; {self._promised:,} of them are promised to other writers and "
+                f"{reserve:,} are kept for the server itself.",
                 hint="Delete what nobody needs (`runyard runs delete`, then `runyard server collect`), and try again.",
             )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,11 +31,15 @@ from runyard.server.line_index import LineIndexes
 from runyard.server.news import News
 from runyard.server.quotas import Quotas
 from runyard.server.reach import Reach
-from runyard.server.room import Room
+from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
+from runyard.server.shares import Shares
 from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
+
+MOST_LONG = 64  # long answers under way, of one user or run
+MOST_BUILDING = 2  # of them, that are read from the store at the same time: each may need much memory
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +69,8 @@ class Services:
     room: Room
     quotas: Quotas
     health: Health
+    long_answers: Shares = field(default_factory=lambda: Shares(MOST_LONG, "long answers", most_in_all=4 * MOST_LONG))
+    building: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MOST_BUILDING))
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
@@ -147,7 +154,7 @@ def open_services(
         reach=Reach(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
-        room=Room(settings.home),
+        room=Room(settings.home, reserve_bytes=TEAM_RESERVE_BYTES if ours.is_team else OWN_RESERVE_BYTES),
         quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
         health=health_of(bare, settings.home),
         stop=stop,

@@ -27,7 +27,7 @@ COOKIE_S = 7 * 24 * 3600
 TICKET_S = 60.0  # between a click and the request that it leads to
 SIGNIN_PREFIX = "/signin/"
 PAGE_KEY_HEADER = b"runyard-session"
-_MOST_CODES = 1000
+MOST_CODES = 1000  # of one token, that nobody has used yet
 _MOST_UNKEPT = 100
 _ENDED_S = 60.0  # longer than anybody believes what the store said before
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -71,7 +71,7 @@ class Signin:
             InvalidArgument: `next_path` is not a path of this server.
         """
         local = clean_next(next_path)
-        self._forget_old_codes()
+        self._forget_old_codes(token_id)
         code = urlsafe_b64encode(os.urandom(32)).decode().rstrip("=")
         self._codes[_digest(code)] = (self._clock() + CODE_S, Pass(token_id))
         return f"{SIGNIN_PREFIX}{code}?next={quote(local, safe='')}"
@@ -161,11 +161,17 @@ class Signin:
     def _sign_ticket(self, session: Session, path: bytes, until: str) -> str:
         return self._sign(f"ticket.{session.nonce}.{until}.{path.decode('latin-1')}")
 
-    def _forget_old_codes(self) -> None:
+    def _forget_old_codes(self, token_id: int | None) -> None:
+        """Make room for one more of that token: who makes many loses the oldest of their own, and nobody else's."""
         now = self._clock()
-        for digest, (until, _) in list(self._codes.items()):
-            if until < now or len(self._codes) >= _MOST_CODES:
+        maker, of_maker = Pass(token_id), []
+        for digest, (until, granted) in list(self._codes.items()):
+            if until < now:
                 self._codes.pop(digest, None)
+            elif granted == maker:
+                of_maker.append(digest)
+        for digest in of_maker[: max(0, len(of_maker) + 1 - MOST_CODES)]:
+            self._codes.pop(digest, None)
 
 
 def clean_next(path: str) -> str:

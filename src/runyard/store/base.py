@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,7 @@ class RunQuery:
     descending: bool = True
     limit: int = 100
     cursor: str | None = None  # from the page before
+    max_bytes: int | None = None  # of a page's records: it may end before `limit`, but holds one run at least
 
 
 @dataclass(frozen=True)
@@ -165,6 +167,16 @@ class SegmentPart:
     tags_remove: Sequence[str] = ()
     properties_add: Mapping[str, str] = field(default_factory=dict)
     quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
+
+
+@dataclass(frozen=True)
+class ValueParts:
+    """The values of one series in arrays of 64-bit numbers that follow each other; of a b1 each is 0 or 1."""
+
+    rank: int
+    kind: str  # f8, i8 or b1
+    count: int
+    parts: Iterator[NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -601,6 +613,16 @@ class RunStore(ABC):
     @abstractmethod
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
         """All points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
+
+    @contextmanager
+    def read_values(
+        self, run_id: str, metric: str, *, column: str = "", rank: int | None = None
+    ) -> Iterator[Series | ValueParts]:
+        """Give the values of a series in parts where they can be read so, else all of it.
+
+        Parts are read while the block lasts, so do nothing slow in it.
+        """
+        yield self.read_series(run_id, metric, column=column, rank=rank)
 
     @abstractmethod
     def chart(

@@ -16,6 +16,7 @@ from runyard.store.statements import Statement
 T = TypeVar("T")
 # Most parameters of one statement; SQLite before 3.32 takes no more.
 MAX_PARAMETERS = 900
+_STREAMING = {"stream_results": True, "max_row_buffer": 100}  # PostgreSQL would send all rows at once
 
 
 class Session:
@@ -64,6 +65,11 @@ class Session:
     def select(self, statement: Executable) -> Sequence[Row[Any]]:
         """Run a statement that was built for this one call."""
         return self.connection.execute(statement).all()
+
+    def iterate(self, statement: Executable) -> Iterator[Row[Any]]:
+        """Yield the rows of a statement that was built for this one call; whoever stops early reads no more of them."""
+        with self.connection.execute(statement, execution_options=_STREAMING) as result:
+            yield from result
 
 
 class Database(ABC):

@@ -50,8 +50,8 @@ from runyard.store.changes import (
     reported_by,
     shelved,
     updated,
-    without_chunks,
     wished,
+    without_chunks,
 )
 from runyard.store.charts import Window, chart_of_series
 from runyard.store.memory_hidden import MemoryHidden

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.filters import OPERATORS, PRESENT, Comparison, Field, find_number, holds, parse_field
+from runyard.core.plain import to_plain
 from runyard.core.records import Run
 from runyard.store.base import MetricCondition, RunPage, RunQuery
 from runyard.store.memory_metrics import MemoryMetrics
+from runyard.store.record_limits import size_of
 
 LABELS = {"tags": "tags", "properties": "properties", "params": "parameters"}  # field of a filter → field of Run
 
@@ -18,8 +21,17 @@ def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: 
     """Return a page of `runs`, which come in order of creation."""
     found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
     start = _start(found, query.cursor)
-    end = start + max(1, query.limit)
-    return RunPage(found[start:end], found[end - 1].id if end < len(found) else None)
+    shown = _fitting(found[start : start + max(1, query.limit)], query.max_bytes)
+    end = start + len(shown)
+    return RunPage(shown, found[end - 1].id if shown and end < len(found) else None)
+
+
+def _fitting(runs: list[Run], max_bytes: int | None) -> list[Run]:
+    """Return as many runs as a page holds, at least one."""
+    if max_bytes is None:
+        return runs
+    sizes = accumulate(size_of(to_plain(run)) for run in runs)
+    return runs[: max(1, sum(size <= max_bytes for size in sizes))]
 
 
 def find_runs(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:

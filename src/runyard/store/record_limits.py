@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.core.errors import TooLarge
+from runyard.core.records import Run
 
 MIB = 1 << 20
 MOST_WARNINGS = 1000
@@ -161,6 +162,12 @@ class LabelRoom:
         return [{"source": "tags", "message": message}]
 
 
+def record_size(run: Run) -> int:
+    """Return roughly how many bytes a run's record has: what can grow in it."""
+    labels = labels_size(run.tags) + labels_size(run.properties) + labels_size(run.parameters)
+    return labels + len(run.description) + size_of([run.warnings, run.environment, run.error])
+
+
 def labels_size(labels: Labels) -> int:
     return sum(_label_size(key, value) for key, value in labels.items())
 
@@ -179,8 +186,7 @@ def _label_size(key: str, value: str | None) -> int:
 
 def _left_out(count: int) -> dict[str, Any]:
     message = (
-        f"… and {count:,} more warnings. A run keeps {MOST_WARNINGS:,} warnings of "
-        f"{MOST_WARNING_BYTES:,} bytes in all."
+        f"… and {count:,} more warnings. A run keeps {MOST_WARNINGS:,} warnings of {MOST_WARNING_BYTES:,} bytes in all."
     )
     return {"source": "runyard", "message": message, LEFT_OUT: count}
 

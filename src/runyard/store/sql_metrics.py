@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -10,7 +11,7 @@ from sqlalchemy import bindparam, select
 
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSummary, SegmentPart, Series
+from runyard.store.base import STEP, Chart, MetricSummary, SegmentPart, Series, ValueParts
 from runyard.store.database import Session
 from runyard.store.schema import run_metrics, runs, segments, series
 from runyard.store.sql_rows import SqlPart, get_serial
@@ -107,6 +108,15 @@ class SqlMetrics(SqlPart):
 
         with self._database.reading() as session:
             return read_series(session, run_id, metric, column=column, rank=rank)
+
+    @contextmanager
+    def read_values(
+        self, run_id: str, metric: str, *, column: str = "", rank: int | None = None
+    ) -> Iterator[Series | ValueParts]:
+        from runyard.store.sql_series import open_values  # loads numpy
+
+        with self._database.reading() as session:
+            yield open_values(session, run_id, metric, column=column, rank=rank)
 
     def chart(
         self,

@@ -113,7 +113,7 @@ def _narrow(scope: _Scope) -> list[Select[Any]]:
 def _by_creation(session: Session, scope: _Scope, cursor: str | None) -> RunPage:
     after = None if cursor is None else _read_cursor(cursor, "c")[0]
     rows = _select_created(session, scope, [], after, _limit(scope) + 1)
-    return _page(rows, _limit(scope), lambda row: f"c{row.serial}")
+    return _page(rows, scope, lambda row: f"c{row.serial}")
 
 
 def _by_metric(session: Session, scope: _Scope, name: str) -> RunPage:
@@ -121,14 +121,14 @@ def _by_metric(session: Session, scope: _Scope, name: str) -> RunPage:
     rows: list[Row[Any]] = []
     if cursor is None or not cursor.startswith("n"):
         after = None if cursor is None else _read_cursor(cursor, "m")
-        rows += session.select(_metric_page(scope, name, after).limit(limit + 1))
+        rows += _select_page(session, scope, _metric_page(scope, name, after).limit(limit + 1))
         cursor = None
     # A condition on the metric itself leaves no run without it.
     if len(rows) <= limit and all(clean(wanted.name) != name for wanted in scope.query.metrics):
         after_serial = None if cursor is None else _read_cursor(cursor, "n")[0]
         without = ~_has_number(name)
         rows += _select_created(session, scope, [without], after_serial, limit + 1 - len(rows))
-    return _page(rows, limit, _metric_cursor)
+    return _page(rows, scope, _metric_cursor)
 
 
 def _select_created(
@@ -139,7 +139,21 @@ def _select_created(
         conditions.append(runs.c.serial < after if scope.query.descending else runs.c.serial > after)
     order = runs.c.serial.desc() if scope.query.descending else runs.c.serial.asc()
     wanted = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(*conditions)
-    return session.select(wanted.order_by(order).limit(limit))
+    return _select_page(session, scope, wanted.order_by(order).limit(limit))
+
+
+def _select_page(session: Session, scope: _Scope, wanted: Select[Any]) -> Sequence[Row[Any]]:
+    """Return rows with documents, up to the first one that is too much for the page."""
+    left = scope.query.max_bytes
+    if left is None:
+        return session.select(wanted)
+    found: list[Row[Any]] = []
+    for row in session.iterate(wanted):
+        found.append(row)
+        left -= len(row.document)
+        if left < 0 and len(found) > 1:
+            break
+    return found
 
 
 def _metric_page(scope: _Scope, name: str, after: tuple[int, float] | None) -> Select[Any]:
@@ -260,9 +274,21 @@ def _limit(scope: _Scope) -> int:
     return max(1, min(scope.query.limit, MAX_PAGE))
 
 
-def _page(rows: Sequence[Row[Any]], limit: int, cursor: Any) -> RunPage:
-    shown: list[Run] = [shown_run(row.document, row.purge_us) for row in rows[:limit]]
-    return RunPage(shown, cursor(rows[limit - 1]) if len(rows) > limit else None)
+def _page(rows: Sequence[Row[Any]], scope: _Scope, cursor: Any) -> RunPage:
+    limit = _limit(scope)
+    shown = rows[: count_fitting([row.document for row in rows[:limit]], scope.query.max_bytes)]
+    runs = [shown_run(row.document, row.purge_us) for row in shown]
+    return RunPage(runs, cursor(shown[-1]) if len(rows) > len(shown) else None)
+
+
+def count_fitting(documents: Sequence[str], max_bytes: int | None) -> int:
+    """Return how many of the documents fit on a page, at least one."""
+    size = 0
+    for count, document in enumerate(documents):
+        size += len(document)
+        if count and max_bytes is not None and size > max_bytes:
+            return count
+    return len(documents)
 
 
 def shown_run(document: str, purge_us: int | None) -> Run:

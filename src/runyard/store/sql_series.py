@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ from sqlalchemy import ColumnElement, bindparam, select
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.store import blocks, tails
 from runyard.store.arrivals import ARTIFACT, ROWS, TABLE
-from runyard.store.base import STEP, TIME, Chart, Series
+from runyard.store.base import STEP, TIME, Chart, Series, ValueParts
 from runyard.store.blocks import BLOCK_POINTS, Blocks
 from runyard.store.charts import MAX_WIDTH, Window, chart_of_series, not_numeric, to_chart
 from runyard.store.chunks import Columns, concatenate, decode
@@ -104,6 +106,34 @@ def read_series(session: Session, run_id: str, metric: str, *, column: str, rank
     return merge(pieces, metric=metric, column=column, rank=found[0].rank)
 
 
+def open_values(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series | ValueParts:
+    """Return the values in parts when they are numbers that were logged one segment after the other; else merged."""
+    columns, kind = _columns(session, run_id, metric, column)
+    if kind != TABLE:
+        found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+        ordered = _in_order(found)
+        joined = reduce(or_, (row.kinds for row in found))
+        if join_codes(joined) != JSON and not _overlap(ordered):
+            parts = (part for row in ordered for part in _iter_values(session, row, join_codes(joined)))
+            return ValueParts(ordered[0].rank, join_codes(joined), sum(row.count for row in ordered), parts)
+    return read_series(session, run_id, metric, column=column, rank=rank)
+
+
+def _iter_values(session: Session, row: _Series, kind: str) -> Iterator[Any]:
+    left = row.count
+    for chunk in _decoded(session, row):
+        values: Any = np.asarray(convert(chunk.values, chunk.kind, kind), dtype=kind if kind == F8 else "i8")[:left]
+        left -= len(values)
+        yield values
+    if left:
+        raise Damaged(f"of {row.count} points of a metric {row.count - left} are there")
+
+
+def _in_order(rows: Sequence[_Series]) -> list[_Series]:
+    """Return series as they follow each other in time, attempt by attempt. See `_overlap`."""
+    return sorted(rows, key=lambda row: (row.attempt, row.first_time, row.writer, row.segment))
+
+
 def chart(
     session: Session,
     run_id: str,
@@ -118,7 +148,7 @@ def chart(
     found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
     if any(row.kinds & CODES[JSON] for row in found):
         raise not_numeric(metric)
-    ordered = sorted(found, key=lambda row: (row.attempt, row.first_time, row.writer, row.segment))
+    ordered = _in_order(found)
     if _overlap(ordered):
         # Writers that logged at the same time are few points or a curiosity; their order needs every point.
         whole = read_series(session, run_id, metric, column=column, rank=rank)

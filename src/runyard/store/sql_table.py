@@ -24,7 +24,7 @@ from runyard.store.base import Column, Groups, RunPage, RunQuery, RunTable, Tabl
 from runyard.store.database import MAX_PARAMETERS, Database, Session
 from runyard.store.flags import Flags, Order
 from runyard.store.schema import experiments, run_labels, run_metrics, runs
-from runyard.store.sql_query import METRIC_ORDER, find_page, shown_run, view_conditions
+from runyard.store.sql_query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql_rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
 from runyard.store.sql_serials import LABELS, fitting, numbers_in_order, table_of, texts_in_order, values
 from runyard.store.table_rows import (
@@ -98,7 +98,8 @@ class TableReader:
         serials = self._sorted(query)
         start = start_of(serials, query.cursor)
         shown = serials[start : start + max(1, min(query.limit, len(serials)))]
-        documents = self._documents(shown)
+        documents = self._documents(shown, query.max_bytes)
+        shown = shown[: count_fitting([documents.get(serial, ("", None))[0] for serial in shown], query.max_bytes)]
         end = start + len(shown)
         after = f"t{end - 1}/{serials[end - 1]}" if shown and end < len(serials) else None
         return RunPage([shown_run(*documents[serial]) for serial in shown if serial in documents], after)
@@ -227,12 +228,17 @@ class TableReader:
         there = [serial for serial in serials if serial in documents]
         return [row_of(load(documents[serial][0]), columns, lasts.get(serial, {})) for serial in there]
 
-    def _documents(self, serials: Sequence[int]) -> dict[int, tuple[str, int | None]]:
-        """Return each run's document, and when it goes for good."""
+    def _documents(self, serials: Sequence[int], max_bytes: int | None = None) -> dict[int, tuple[str, int | None]]:
+        """Return each run's document, and when it goes for good; no more batches than `max_bytes` allow."""
         found: dict[int, tuple[str, int | None]] = {}
-        for batch in _batches(serials):
+        size = 0
+        for batch in _batches(serials, 50 if max_bytes is not None else MAX_PARAMETERS - 100):
             rows = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(runs.c.serial.in_(batch))
-            found.update((serial, (document, purge_us)) for serial, document, purge_us in self._all(rows))
+            for serial, document, purge_us in self._all(rows):
+                found[serial] = (document, purge_us)
+                size += len(document)
+            if max_bytes is not None and size > max_bytes:
+                break
         return found
 
     def _version(self, field: Field) -> Any:
@@ -272,9 +278,9 @@ def asks_duration(where: Filter | None) -> bool:
     return any(asks_duration(part) for part in where.parts)
 
 
-def _batches(serials: Sequence[int]) -> Iterator[list[int]]:
-    for at in range(0, len(serials), MAX_PARAMETERS - 100):
-        yield list(serials[at : at + MAX_PARAMETERS - 100])
+def _batches(serials: Sequence[int], size: int = MAX_PARAMETERS - 100) -> Iterator[list[int]]:
+    for at in range(0, len(serials), size):
+        yield list(serials[at : at + size])
 
 
 class SqlTables(SqlPart):

@@ -418,6 +418,17 @@ class FileSuite:
         assert [file.name for file in store.list_files("r1")] == ["logs/a", "outputs/b", "outputs/é"]
         assert store.find_file("r1", "outputs/none") is None
 
+    def test_files_are_listed_without_chunks_and_summed_up(self, store: RunStore) -> None:
+        for run_id, user in (("r1", "ann"), ("r2", "ann"), ("r3", "bob")):
+            a_run(store, run_id, submitted_by=user)
+            store.put_file(run_id, RunFile("outputs/m", 10, chunks=["c1", "c1"]))
+        store.put_file("r1", RunFile("log", 5, kind="stream", chunks=["s1"]))
+
+        assert [file.chunks for file in store.list_files("r1")] == [["s1"], ["c1", "c1"]]
+        assert [file.chunks for file in store.list_files("r1", with_chunks=False)] == [["s1"], []]
+        assert (store.sum_file_sizes(run_id="r1"), store.sum_file_sizes(run_id="r2")) == (15, 10)
+        assert [store.sum_file_sizes(submitted_by=user) for user in ("ann", "bob", "eve")] == [25, 10, 0]
+
     def test_a_snapshot_keeps_its_root(self, store: RunStore) -> None:
         store.put_snapshot("s1", "root1", files=2, size_bytes=10)
         store.put_snapshot("s1", "root1", files=2, size_bytes=10)

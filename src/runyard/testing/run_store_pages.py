@@ -55,6 +55,18 @@ class PageSuite:
         assert all_pages(store, 7) == names[::-1]
         assert all_pages(store, 1, descending=False) == names
 
+    def test_a_page_of_large_runs_ends_early_and_none_is_left_out(self, store: RunStore) -> None:
+        names = [f"r{index}" for index in range(7)]
+        for index, name in enumerate(names):
+            with_metric(store, name, None if index == 3 else float(index), tags={"big": "x" * 20_000})
+
+        assert len(ids(store, max_bytes=65_000)) in (2, 3)
+        assert len(ids(store, max_bytes=1)) == 1
+        assert ids(store, max_bytes=1 << 30) == names[::-1]
+        for order in ("created", "metrics.loss", "tags.big", "name"):
+            for most in (1, 50_000, 1 << 30):
+                assert sorted(all_pages(store, 5, order=order, max_bytes=most)) == names, (order, most)
+
     def test_a_run_made_meanwhile_does_not_shift_the_next_page(self, store: RunStore) -> None:
         for name in ("a", "b", "c"):
             a_run(store, name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from runyard.core.errors import InvalidArgument
 
+_MOST_COUNTED = 1 << 53
 _OPTIONS = "choice"
 
 
@@ -22,13 +23,13 @@ def draw(expression: Sequence[Any], random: Random) -> Any:
     return _DRAWS[name](random, *arguments)
 
 
-def options_of(expression: Sequence[Any]) -> list[Any] | None:
-    """Return every value that the expression can have, None when they cannot be counted."""
+def options_of(expression: Sequence[Any]) -> Sequence[Any] | None:
+    """Return every value that the expression can have, None when they cannot be counted. A range is not written out."""
     name, arguments = split(expression)
     if name == _OPTIONS:
         return list(arguments[0])
-    if name == "randint":
-        return list(range(int(arguments[0])))
+    if name == "randint" and int(arguments[0]) <= _MOST_COUNTED:
+        return range(int(arguments[0]))
     return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from runyard.core.errors import InvalidArgument
@@ -20,22 +20,22 @@ class GridSampler(Sampler):
         return combination(self._options, index)
 
 
-def combination(options: dict[str, list[Any]], index: int) -> dict[str, Any] | None:
+def combination(options: Mapping[str, Sequence[Any]], index: int) -> dict[str, Any] | None:
     """Return the combination with that number; None when there are fewer."""
     if index >= size_of(options):
         return None
     found: dict[str, Any] = {}
-    for name in reversed(options):
+    for name in reversed(list(options)):
         index, position = divmod(index, len(options[name]))
         found[name] = options[name][position]
     return {name: found[name] for name in options}
 
 
-def size_of(options: dict[str, list[Any]]) -> int:
+def size_of(options: Mapping[str, Sequence[Any]]) -> int:
     return math.prod(len(values) for values in options.values())
 
 
-def _all_options(name: str, expression: Sequence[Any]) -> list[Any]:
+def _all_options(name: str, expression: Sequence[Any]) -> Sequence[Any]:
     options = options_of(expression)
     if options is None:
         raise InvalidArgument(

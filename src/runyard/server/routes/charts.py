@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.errors import InvalidArgument, RunyardError
 from runyard.core.frames import pack_frame
 from runyard.core.names import check_metric_name
-from runyard.server.answers import frames_answer
+from runyard.server.answers import Piece, frames_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
-from runyard.server.routes.metrics import Piece, check_width
+from runyard.server.routes.metrics import check_width
 from runyard.store.base import STEP, TIME, Chart
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/charts", tags=["metrics"])
 MOST_SERIES = 200
+HEAVY_BUCKETS = 200_000
 # Times in ms: what a browser's numbers hold without losing more than a part of a microsecond.
 COLUMNS = ("first_step", "last_step", "first_ms", "last_ms", "minimum", "maximum", "last", "count")
 
@@ -63,13 +64,15 @@ def _draw_all(call: Call, wanted: ChartsBody) -> Response:
     check_width(wanted.width)
     if wanted.x not in (STEP, TIME):
         raise InvalidArgument(f"A chart's `x` is `{STEP}` or `{TIME}`, found {wanted.x[:40]!r}.")
-    pieces: list[Piece] = []
-    for wish in wanted.series:
-        try:
-            pieces += _frame(_draw(call, wish, wanted))
-        except RunyardError as error:
-            pieces += pack_frame({"count": 0, "columns": [], "error": error.to_plain()})
-    return frames_answer(pieces)
+    pieces = (piece for wish in wanted.series for piece in _try_to_draw(call, wish, wanted))
+    return frames_answer(pieces, is_heavy=len(wanted.series) * wanted.width > HEAVY_BUCKETS)
+
+
+def _try_to_draw(call: Call, wish: SeriesWish, wanted: ChartsBody) -> list[Piece]:
+    try:
+        return _frame(_draw(call, wish, wanted))
+    except RunyardError as error:
+        return pack_frame({"count": 0, "columns": [], "error": error.to_plain()})
 
 
 def _draw(call: Call, wish: SeriesWish, wanted: ChartsBody) -> Chart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from typing import Annotated, Any, Optional
 
 from fastapi import APIRouter, Query, Request, Response
@@ -17,6 +17,7 @@ from runyard.core.names import check_workspace_name
 from runyard.server.calls import Call, call_of
 from runyard.server.news import Listener
 from runyard.server.services import Services
+from runyard.server.shares import holder_of
 
 router = APIRouter(prefix="/events", tags=["events"])
 MOST_RUNS = 60
@@ -34,9 +35,10 @@ async def stream_events(
     """Server-sent events: `hello`, then `run` for runs named and `runs` for the workspace, whenever they change."""
     call, run_ids = call_of(request), run or []
     await run_in_threadpool(_check, call, run_ids, workspace)
-    call.services.news.check_room()
+    holder = holder_of(call.principal)
+    call.services.news.make_room(holder)
     headers = {"X-Accel-Buffering": "no"}  # nginx would keep events back
-    stream = _stream(call.services, run_ids, workspace)
+    stream = _stream(call.services, run_ids, workspace, holder)
     return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
 
@@ -52,9 +54,11 @@ def _check(call: Call, run_ids: list[str], workspace: str | None) -> None:
         call.may("list_runs")
 
 
-async def _stream(services: Services, run_ids: list[str], workspace: str | None) -> AsyncIterator[str]:
+async def _stream(
+    services: Services, run_ids: list[str], workspace: str | None, holder: Hashable
+) -> AsyncIterator[str]:
     hello = {"server": services.server_id, "version": runyard.__version__, "started_at": str(services.started_at)}
-    with services.news.listen(run_ids, workspace) as listener:
+    with services.news.listen(run_ids, workspace, holder=holder) as listener:
         # Said while listening: whoever reads after it misses nothing.
         yield _event("hello", **hello)
         async for text in _tell(listener, workspace):

@@ -9,16 +9,18 @@ from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.errors import InvalidArgument
+from runyard.core.errors import InvalidArgument, TooLarge
 from runyard.core.names import check_metric_name, check_run_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.openapi import takes
 from runyard.store.base import MetricSummary
+from runyard.store.record_limits import record_size
 
 router = APIRouter(tags=["runs"])
 MAX_READ = 100
+MAX_READ_BYTES = 64 << 20
 MAX_SUMMARIZED = 1000
 MAX_NAMES = 100
 
@@ -36,9 +38,21 @@ def read_runs(request: Request) -> Response:
     """Return the runs with the ids asked for, in that order; `missing` names those that are not there."""
     call = call_of(request)
     ids = _checked(call, request.query_params.getlist("id"), most=MAX_READ)
-    found = [(run_id, call.services.store.find_run(run_id)) for run_id in ids]
-    runs = [call.services.engine.explained(run) for _, run in found if run is not None]
-    return json_answer({"runs": runs, "missing": [run_id for run_id, run in found if run is None]})
+    runs, missing, size = [], [], 0
+    for run_id in ids:
+        run = call.services.store.find_run(run_id)
+        if run is None:
+            missing.append(run_id)
+            continue
+        runs.append(call.services.engine.explained(run))
+        size += record_size(run)
+        if size > MAX_READ_BYTES and len(runs) > 1:
+            raise TooLarge(
+                f"The first {len(runs)} of these {len(ids)} runs have records of {size:,} bytes.",
+                why=f"{MAX_READ_BYTES:,} bytes are the most of one answer.",
+                hint="Ask for fewer runs at once.",
+            )
+    return json_answer({"runs": runs, "missing": missing})
 
 
 @router.post("/metrics/summary")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Optional, Union
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from fastapi import APIRouter, Query, Request, Response
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.frames import pack_frame
+from runyard.core.frames import pack_frame, pack_head
 from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
-from runyard.server.answers import frames_answer, json_answer
+from runyard.server.answers import Piece, frames_answer, json_answer
 from runyard.server.calls import call_of
 from runyard.store.base import RunStore, Series
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(prefix="/runs/{run_id}/metrics", tags=["metrics"])
 MAX_WIDTH = 10_000
-Piece = Union[bytes, bytearray, memoryview]
+HEAVY_POINTS = 1_000_000
 Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]
 Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
@@ -41,11 +42,9 @@ def metric_values(
     call = call_of(request)
     call.readable_run(run_id)
     store = call.services.store
-    pieces: list[Piece] = []
-    for info in _asked_for(store, run_id, name, system=system):
-        if rank is None or rank in info.ranks:
-            pieces += _metric_frames(store, run_id, info, rank)
-    return frames_answer(pieces)
+    infos = [info for info in _asked_for(store, run_id, name, system=system) if rank is None or rank in info.ranks]
+    pieces = (piece for info in infos for piece in _iter_frames(store, run_id, info, rank))
+    return frames_answer(pieces, is_heavy=sum(info.count * len(info.columns) for info in infos) > HEAVY_POINTS)
 
 
 @router.get("/series")
@@ -98,24 +97,23 @@ def _metric(name: Optional[str]) -> Optional[str]:
     return None if name is None else check_metric_name(name)
 
 
-def _metric_frames(store: RunStore, run_id: str, info: MetricInfo, rank: Optional[int]) -> list[Piece]:
+def _iter_frames(store: RunStore, run_id: str, info: MetricInfo, rank: Optional[int]) -> Iterator[Piece]:
+    """Yield a metric's frames, piece by piece where the store can read it so."""
     if info.kind == "artifact":
         head = {"metric": info.name, "kind": "artifact", "column": "", "rank": rank or 0, "type": "json", "count": 0}
-        return pack_frame({**head, "file": info.artifact}, b"[]")
-    pieces: list[Piece] = []
+        yield from pack_frame({**head, "file": info.artifact}, b"[]")
+        return
     for column in info.columns:
-        series = store.read_series(run_id, info.name, column=column, rank=rank)
-        kind, values = _packed(series)
-        head = {
-            "metric": info.name,
-            "kind": info.kind,
-            "column": column,
-            "rank": series.rank,
-            "type": kind,
-            "count": len(series.values),
-        }
-        pieces += pack_frame(head, values)
-    return pieces
+        head = {"metric": info.name, "kind": info.kind, "column": column}
+        with store.read_values(run_id, info.name, column=column, rank=rank) as found:
+            if isinstance(found, Series):
+                kind, values = _packed(found)
+                yield from pack_frame({**head, "rank": found.rank, "type": kind, "count": len(found.values)}, values)
+                continue
+            head = {**head, "rank": found.rank, "type": found.kind, "count": found.count}
+            yield pack_head(head, found.count * (1 if found.kind == "b1" else 8))
+            for part in found.parts:
+                yield _bytes(part.astype("u1") if found.kind == "b1" else part)
 
 
 def _packed(series: Series) -> tuple[str, Piece]:

@@ -21,6 +21,7 @@ from runyard.server.downloads import download_headers
 from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.stored_files import check_stored
+from runyard.store.record_limits import check_labels
 
 router = APIRouter(prefix="/workspaces/{workspace}/models", tags=["models"])
 
@@ -154,6 +155,7 @@ def _change(call: Call, workspace: str, name: str, version: int, body: bytes) ->
         properties={**old.properties, **wanted.properties_add},
         description=old.description if wanted.description is None else wanted.description,
     )
+    check_labels(f"The model `{name}:{version}`", new.tags, new.properties)
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     return json_answer(_shown(call.services.store.update_asset(*place, version=version, document=to_plain(new))))
 

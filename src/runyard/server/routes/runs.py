@@ -22,6 +22,7 @@ from runyard.server.permissions import RunPrincipal, UserPrincipal
 from runyard.server.queries import run_query
 
 router = APIRouter(tags=["runs"])
+MAX_PAGE_BYTES = 16 << 20  # of the runs' records
 FORBID: dict[str, str] = {"extra": "forbid"}
 MAX_KEY = 200
 
@@ -86,7 +87,7 @@ def get_run(run_id: str, request: Request) -> Response:
 def list_runs(workspace: str, request: Request) -> Response:
     """List runs, newest first, a page at a time."""
     call = call_of(request)
-    query = run_query(check_workspace_name(workspace), request.query_params)
+    query = replace(run_query(check_workspace_name(workspace), request.query_params), max_bytes=MAX_PAGE_BYTES)
     call.may("list_runs", query.parent_id)
     page = call.services.store.list_runs(query)
     return json_answer({"runs": page.runs, "next": page.next})
