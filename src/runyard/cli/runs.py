@@ -20,6 +20,7 @@ from runyard.core.names import check_experiment_name
 from runyard.core.plain import to_plain
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
+from runyard.sdk.portal import page_url
 from runyard.sdk.workspace import Workspace
 
 COMMANDS = {
@@ -179,7 +180,7 @@ def show(run_id: str, with_plan: bool, as_json: bool) -> None:
     if as_json:
         print_json({"run": run, "metrics": metrics, "files": files})
     else:
-        print_run(run, metrics, files, page=workspace.get_run(run.id).get_portal_url())
+        print_run(run, metrics, files, page=page_url(client, workspace.get_run(run.id)._page))
 
 
 @runs.command()
