@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import re
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -13,7 +12,6 @@ import pytest
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.portal import page_url, portal_url
 from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
 
 SIGNS_IN = re.compile(r"http://127\.0\.0\.1:\d+/signin/[\w-]{43}\?next=")
 
@@ -24,10 +22,9 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture
-def run(shared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    monkeypatch.chdir(tmp_path)
+def run(experiment: Experiment, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    made = Experiment(Workspace.from_config(), "addressed").start_logging()
+    made = experiment.start_logging()
     made.complete()
     return made
 
