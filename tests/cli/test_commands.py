@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
@@ -217,17 +216,20 @@ def test_the_server_is_stopped_and_comes_back_with_its_runs(project: Path) -> No
     assert show(run_id)["run"]
 
 
-def test_the_status_links_to_the_front_page_and_signs_in(project: Path) -> None:
+def test_no_command_but_studio_prints_a_link_that_signs_in(project: Path) -> None:
+    """They end up in the logs of builds and in reports of bugs."""
     runyard("server", "start")
+    submitted = submit(project, "train.py")
+    run_id = run_id_of(submitted)
+    status, shown = runyard("server", "status").stdout, runyard("runs", "show", run_id).stdout
 
-    shown = runyard("server", "status").stdout
-
-    match = re.search(r"^page +(http://127\.0\.0\.1:\d+/signin/\S+)$", shown, re.MULTILINE)
-    assert match, shown
-    browser = build_opener(HTTPCookieProcessor())
-    with browser.open(match[1], timeout=30) as answer:
-        assert (answer.status, urlsplit(answer.url).path) == (200, "/")
-        assert answer.headers.get_content_type() == "text/html"
+    assert re.search(r"^page +http://127\.0\.0\.1:\d+/$", status, re.MULTILINE), status
+    assert re.search(rf"^page +http://127\.0\.0\.1:\d+/runs/{run_id}$", shown, re.MULTILINE), shown
+    assert re.search(rf"^Page http://127\.0\.0\.1:\d+/runs/{run_id}$", submitted.stderr, re.MULTILINE)
+    assert "/signin/" not in status + shown + submitted.stderr + submitted.stdout
+    link = runyard("studio", run_id, "--no-browser").stdout.strip()
+    with build_opener(HTTPCookieProcessor()).open(link, timeout=30) as answer:  # the control
+        assert (answer.status, answer.headers.get_content_type()) == (200, "text/html")
 
 
 def test_a_pipe_that_closes_early_is_no_error(project: Path) -> None:

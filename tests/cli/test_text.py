@@ -69,3 +69,23 @@ def test_logs_into_a_pipe_are_byte_for_byte() -> None:
     LogPrinter(pipe).write(data)
 
     assert pipe.buffer.getvalue() == data  # type: ignore[attr-defined]  # a BytesIO
+
+
+def test_secrets_of_a_log_are_hidden_line_by_line_wherever_its_parts_end() -> None:
+    log = (
+        b"epoch 1 loss=0.5 tokens=512\n"
+        b"connecting to postgres://ada:Hunter2@db/x\n"
+        b"api_key: Hunter2-horse\n"
+        b"-----BEGIN PRIVATE KEY-----\nHunter2\nHunter2\n-----END PRIVATE KEY-----\n"
+        b"password=Hunter2"
+    )
+    for size in (1, 7, len(log)):
+        pipe = io.TextIOWrapper(io.BytesIO())
+        printer = LogPrinter(pipe, redact=True)
+        for start in range(0, len(log), size):
+            printer.write(log[start : start + size])
+        printer.finish()
+        shown = pipe.buffer.getvalue().decode()
+
+        assert "Hunter2" not in shown and shown.count("********") == 5
+        assert shown.startswith("epoch 1 loss=0.5 tokens=512\nconnecting to postgres://ada:********@db/x\n")

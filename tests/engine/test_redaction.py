@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from runyard.core.secret_values import hide_in_text
 from runyard.core.specs import ContainerSpec, EnvironmentSpec, RunSpec
 from runyard.engine.redaction import (
     HIDDEN,
-    hide_in_text,
     redact,
     redact_arguments,
     redact_command,

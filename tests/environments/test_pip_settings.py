@@ -92,7 +92,7 @@ def test_uv_gets_addresses_by_variables_and_never_by_arguments() -> None:
     assert settings.as_variables() == {
         "UV_DEFAULT_INDEX": "https://me:pw@index/simple",
         "UV_INDEX": "https://a/ https://b/",
-        "UV_INDEX_STRATEGY": "unsafe-best-match",
+        "UV_INDEX_STRATEGY": "first-index",
         "UV_FIND_LINKS": "/w,https://c/",
         "UV_PRERELEASE": "allow",
         "UV_INSECURE_HOST": "h1 h2",
@@ -189,3 +189,47 @@ def test_an_explanation_begins_at_the_error_and_hides_passwords() -> None:
 )
 def test_what_may_help_is_told(line: str, hint: str) -> None:
     assert hint in install_failed("e", 2, [line]).hint
+
+
+PYPI = "https://" + ".".join(["pypi", "org"]) + "/simple"
+TORCH, OWN = "https://download.pytorch.org/whl/cu118", "https://u:p@own.example/simple"
+LIKE_TORCH = "https://download.pytorch.org.evil.example/whl"
+BEST, FIRST = "unsafe-best-match", "first-index"
+
+
+@pytest.mark.parametrize(
+    ("index", "extra", "asked", "default", "strategy"),
+    [
+        (None, [TORCH], [TORCH], None, BEST),  # nobody but PyTorch publishes there
+        (PYPI, [TORCH], [TORCH], PYPI, BEST),
+        ("https://mirror.example/simple", [TORCH], [TORCH], "https://mirror.example/simple", BEST),
+        (None, [OWN], [OWN], None, FIRST),
+        (OWN, [PYPI], [OWN], PYPI, FIRST),  # everybody can publish on PyPI: it comes last
+        (None, [OWN, TORCH], [OWN, TORCH], None, FIRST),
+        (OWN, [PYPI, TORCH], [TORCH, OWN], PYPI, FIRST),
+        (None, [PYPI, OWN], [OWN, PYPI], None, FIRST),
+        (
+            None,
+            ["https://download.pytorch.org.evil.example/whl"],
+            ["https://download.pytorch.org.evil.example/whl"],
+            None,
+            FIRST,
+        ),
+    ],
+)
+def test_a_private_packages_name_is_not_looked_for_where_everybody_can_publish(
+    index: str | None, extra: list[str], asked: list[str], default: str | None, strategy: str
+) -> None:
+    found = PipSettings(index_url=index, extra_index_urls=extra).as_variables()
+
+    assert found["UV_INDEX"].split() == asked
+    assert (found.get("UV_DEFAULT_INDEX"), found["UV_INDEX_STRATEGY"]) == (default, strategy)
+
+
+def test_whoever_trusts_all_indexes_alike_can_say_so(tmp_path: Path) -> None:
+    variables = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "PIP_EXTRA_INDEX_URL": OWN}
+    safe = read_pip_settings(variables)
+    chosen = read_pip_settings({**variables, "UV_INDEX_STRATEGY": BEST})
+
+    assert chosen.as_variables()["UV_INDEX_STRATEGY"] == BEST and safe.as_variables()["UV_INDEX_STRATEGY"] == FIRST
+    assert safe.what_counts() != chosen.what_counts(), "the environments are not the same"

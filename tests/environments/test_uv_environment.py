@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -227,3 +228,55 @@ def test_a_lock_without_an_index_that_answers_has_versions_and_says_why(tmp_path
     assert text.splitlines()[-1] == "beta==1.5"
     make_wheel(wheels, "beta", "1.5")
     assert "--hash=sha256:" in builder.lock(spec, built), "made again once it can be"
+
+
+def an_index(folder: Path, *wheels: Path) -> str:
+    """Make a package index of these wheels in a folder; return its address."""
+    for wheel in wheels:
+        project = folder / wheel.name.partition("-")[0]
+        project.mkdir(parents=True, exist_ok=True)
+        shutil.copy(wheel, project)
+        links = "".join(f'<a href="{found.name}">{found.name}</a>' for found in sorted(project.glob("*.whl")))
+        (project / "index.html").write_text(f"<!doctype html>{links}")
+    return folder.as_uri()
+
+
+def build_from(home: Path, index: str, extra: str, *packages: str, **variables: str) -> Path:
+    spec = EnvironmentSpec(
+        name="e",
+        kind="uv",
+        pip_packages=list(packages),
+        pip_options=[f"--index-url {index}", f"--extra-index-url {extra}"],
+    )
+    environ = {**os.environ, "PIP_CONFIG_FILE": os.devnull, **variables}
+    built = uv_builder(home).build(spec, say=lambda _: None, variables=environ)
+    return Path(built.interpreter)
+
+
+def version_of(python: Path, name: str) -> str:
+    command = [str(python), "-c", f"import {name}; print({name}.version)"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_another_package_of_a_private_ones_name_is_not_installed(tmp_path: Path) -> None:
+    """Dependency confusion: a stranger's higher version on the public index. What is only there still comes from it."""
+    made = tmp_path / "wheels"
+    private = an_index(tmp_path / "private", make_wheel(made, "acme", "1.0", requires=("public",)))
+    public = an_index(tmp_path / "public", make_wheel(made, "acme", "99.0"), make_wheel(made, "public", "2.0"))
+    python = build_from(tmp_path / "home", public, private, "acme")
+    best = build_from(tmp_path / "home", public, private, "acme", UV_INDEX_STRATEGY="unsafe-best-match")
+
+    assert (version_of(python, "acme"), version_of(python, "public")) == ("1.0", "2.0")
+    assert version_of(best, "acme") == "99.0", "the control, and for who wants it"
+
+
+def test_a_version_that_only_a_later_index_has_fails_with_the_way_out(tmp_path: Path) -> None:
+    made = tmp_path / "wheels"
+    private = an_index(tmp_path / "private", make_wheel(made, "acme", "1.0"))
+    public = an_index(tmp_path / "public", make_wheel(made, "acme", "2.0"))
+
+    with pytest.raises(SubmitRejected) as caught:
+        build_from(tmp_path / "home", public, private, "acme==2.0")
+    assert "UV_INDEX_STRATEGY" in caught.value.hint
+    python = build_from(tmp_path / "home", public, private, "acme==2.0", UV_INDEX_STRATEGY="unsafe-best-match")
+    assert version_of(python, "acme") == "2.0"

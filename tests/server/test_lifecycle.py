@@ -16,7 +16,7 @@ import pytest
 
 from runyard.client.private_server import connect, find
 from runyard.core.errors import RunyardError, ServerNotStarted, StoreUnavailable
-from runyard.core.runtime_folder import runtime_folder
+from runyard.core.runtime_folder import home_key, runtime_folder
 from tests.server.private import (
     holder_of,
     is_alive,
@@ -263,6 +263,51 @@ def test_a_runtime_folder_is_elsewhere_when_the_usual_one_is_open_or_too_long(tm
         assert folder.parent == Path(f"/tmp/runyard-{os.getuid()}")
         assert mode_of(folder) == 0o700
         folder.rmdir()
+
+
+@pytest.mark.parametrize("trap", ["link", "file", "open", "somebody else's", "inside"])
+def test_where_the_shared_folder_is_taken_the_socket_lies_in_the_home(tmp_path: Path, trap: str) -> None:
+    """Another local user can make `runyard-<uid>` first; then there was no service."""
+    home, shared, elsewhere = tmp_path / "h", tmp_path / "t", private(tmp_path / "elsewhere")
+    shared.mkdir()
+    planted = shared / f"runyard-{os.getuid()}"
+    if trap == "link":
+        planted.symlink_to(elsewhere)
+    elif trap == "file":
+        planted.touch()
+    elif trap == "open":
+        planted.mkdir()
+        planted.chmod(0o777)
+    elif trap == "inside":
+        private(planted).joinpath(home_key(home)).symlink_to(elsewhere)
+    else:
+        shared.chmod(0o555)  # as far as this test can tell, the same: it cannot be made
+    if trap == "somebody else's" and os.getuid() == 0:
+        private(planted)
+        os.chown(planted, 65534, 65534)
+    folder = runtime_folder(home, {}, shared=str(shared))
+
+    assert folder == home / "server" / "run" and mode_of(folder) == 0o700
+    assert runtime_folder(home, {}, shared=str(shared)) == folder  # client and server agree
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_a_home_whose_path_is_too_long_for_a_socket_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / f"runyard-{os.getuid()}").touch()
+    with pytest.raises(ServerNotStarted, match="cannot hold the private server's socket") as caught:
+        runtime_folder(tmp_path / ("long/" * 30), {}, shared=str(tmp_path))
+
+    assert "XDG_RUNTIME_DIR" in caught.value.hint
+
+
+def test_a_folder_planted_in_the_home_is_not_used(tmp_path: Path) -> None:
+    home = tmp_path / "h"
+    (tmp_path / f"runyard-{os.getuid()}").touch()
+    (home / "server").mkdir(parents=True)
+    (home / "server" / "run").symlink_to(private(tmp_path / "elsewhere"))
+
+    with pytest.raises(ServerNotStarted, match="a link"):
+        runtime_folder(home, {}, shared=str(tmp_path))
 
 
 def test_two_spellings_of_one_home_are_one_home(tmp_path: Path) -> None:

@@ -223,6 +223,183 @@ def test_a_hostile_repository_runs_nothing(repository: Path, tmp_path: Path) -> 
     assert not marker.exists()
 
 
+@pytest.fixture
+def evil(tmp_path: Path) -> Path:
+    """A program that leaves a canary, and passes its input on."""
+    path = tmp_path / "evil"
+    path.write_text(f"#!/bin/sh\ntouch '{tmp_path / 'canary'}'\ncat\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def canary(tmp_path: Path) -> Path:
+    return tmp_path / "canary"
+
+
+def set_filter(repository: Path, evil: Path, how: str) -> None:
+    """Have the repository say that its Python files go through a program of its own."""
+    attributes = ".git/info/attributes" if how == "info" else ".gitattributes"
+    write(repository, {attributes: "*.py filter=evil\n"})
+    what = "process" if how == "process" else "clean"
+    section = f'[FiLtEr "evil"]\n\t{what} = {evil}\n'
+    config = repository / ".git" / "config"
+    if how == "included":
+        write(repository, {"notes/extra": section})
+        section = "[include]\n\tpath = ../notes/extra\n"
+    elif how == "worktree":
+        git(repository, "config", "extensions.worktreeConfig", "true")
+        config = repository / ".git" / "config.worktree"
+    elif how == "required":
+        section += "\trequired = true\n"
+    config.write_text((config.read_text() if config.exists() else "") + section)
+
+
+@pytest.mark.parametrize("how", ["clean", "process", "info", "included", "worktree", "required"])
+def test_no_filter_of_a_hostile_repository_runs(repository: Path, evil: Path, canary: Path, how: str) -> None:
+    set_filter(repository, evil, how)
+    write(repository, {"train.py": "eno\n"})  # of the same size: only its content tells
+    subprocess.run(["git", "status"], cwd=repository, check=False, capture_output=True, env=CLEAN, timeout=20)
+    assert canary.exists(), "the control: plain git runs it"
+    canary.unlink()
+    facts = git_facts(repository, environ=CLEAN)
+
+    assert not canary.exists()
+    assert facts.properties["azureml.git.dirty"] == "True" and b"+eno" in (facts.patch or b"")
+
+
+def test_a_filter_that_cannot_be_switched_off_leaves_the_facts_out(repository: Path, evil: Path, canary: Path) -> None:
+    write(repository, {".gitattributes": "*.py filter=e=vil\n", "train.py": "eno\n"})
+    with (repository / ".git" / "config").open("a") as config:
+        config.write(f'[filter "e=vil"]\n\tclean = {evil}\n')
+    facts = git_facts(repository, environ=CLEAN)
+
+    assert not canary.exists()
+    assert facts.properties == {} and "filter" in facts.notes[0]
+
+
+def test_a_filter_of_the_users_own_stays(repository: Path, evil: Path, canary: Path, tmp_path: Path) -> None:
+    """As git-lfs: without it every large file would count as changed."""
+    home = tmp_path / "home"
+    write(home, {".gitconfig": f'[filter "evil"]\n\tclean = {evil}\n'})
+    write(repository, {".gitattributes": "*.py filter=evil\n", "train.py": "eno\n"})
+    git_facts(repository, environ={**CLEAN, "HOME": str(home)})
+
+    assert canary.exists()
+
+
+def test_a_filter_of_the_users_own_that_the_repository_redefines_is_off(
+    repository: Path, evil: Path, canary: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    write(home, {".gitconfig": '[filter "evil"]\n\tclean = cat\n'})
+    set_filter(repository, evil, "clean")
+    write(repository, {"train.py": "eno\n"})
+    facts = git_facts(repository, environ={**CLEAN, "HOME": str(home)})
+
+    assert not canary.exists() and facts.properties["azureml.git.dirty"] == "True"
+
+
+def test_what_a_partial_clone_lacks_is_not_fetched_by_its_own_commands(
+    repository: Path, evil: Path, canary: Path
+) -> None:
+    evil.write_text(f"#!/bin/sh\ntouch '{canary}'\nexit 1\n")
+    blob = git(repository, "rev-parse", "HEAD:train.py")
+    write(repository, {"train.py": "eno\n"})
+    (repository / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    for name, value in {
+        "core.repositoryformatversion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(repository),
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": str(evil),
+    }.items():
+        git(repository, "config", name, value)
+    subprocess.run(["git", "diff"], cwd=repository, check=False, capture_output=True, env=CLEAN, timeout=20)
+    assert canary.exists(), "the control: plain git runs it"
+    canary.unlink()
+    facts = git_facts(repository, environ=CLEAN)
+
+    assert not canary.exists()
+    assert facts.properties["azureml.git.dirty"] == "True" and "left out" in facts.notes[0]
+
+
+@pytest.mark.parametrize("below", ["", "tree"])
+def test_a_folder_that_is_laid_out_as_a_repository_is_none(
+    repository: Path, evil: Path, canary: Path, below: str
+) -> None:
+    """Such a folder can come with somebody's code, and its configuration would count."""
+    inner = repository / "inner"
+    git(repository, "clone", "-q", "--bare", ".", "inner")
+    core = "[core]\n\trepositoryformatversion = 0\n\tbare = false\n\tworktree = tree\n"
+    config = f'{core}[filter "evil"]\n\tclean = {evil}\n'
+    write(inner, {"config": config, "tree/.gitattributes": "* filter=evil\n", "tree/train.py": "eno\n"})
+    git(inner, "read-tree", "HEAD")
+    subprocess.run(["git", "status"], cwd=inner / below, check=False, env=CLEAN, timeout=20)
+    assert canary.exists(), "the control: plain git runs it"
+    canary.unlink()
+    facts = git_facts(inner / below, environ=CLEAN)
+
+    assert not canary.exists() and facts.properties == {}
+
+
+def test_a_submodules_configuration_has_no_say(repository: Path, evil: Path, canary: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    write(other, {"lib.py": "one\n"})
+    git(other, "init", "-q")
+    git(other, "add", ".")
+    git(other, "commit", "-q", "-m", "first")
+    git(repository, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "lib")
+    git(repository, "commit", "-q", "-m", "second")
+    write(repository, {"lib/lib.py": "eno\n", "lib/.gitattributes": "*.py filter=evil\n", "train.py": "eno\n"})
+    git(repository / "lib", "config", "filter.evil.clean", str(evil))
+    for name, value in {
+        "diff.submodule": "diff",
+        "status.submoduleSummary": "true",
+        "diff.ignoreSubmodules": "none",
+    }.items():
+        git(repository, "config", name, value)
+    subprocess.run(["git", "status"], cwd=repository, check=False, capture_output=True, env=CLEAN, timeout=20)
+    assert canary.exists(), "the control: plain git runs it"
+    canary.unlink()
+    facts = git_facts(repository, environ=CLEAN)
+
+    assert not canary.exists()
+    assert facts.properties["azureml.git.dirty"] == "True"
+
+
+def test_no_program_that_a_configuration_names_runs(repository: Path, evil: Path, canary: Path) -> None:
+    programs = [
+        *(
+            "core.sshCommand",
+            "core.editor",
+            "core.askPass",
+            "core.gitProxy",
+            "core.alternateRefsCommand",
+            "gpg.program",
+        ),
+        *("gpg.ssh.program", "sequence.editor", "credential.helper", "alias.status", "alias.diff", "diff.tool"),
+        *(
+            "interactive.diffFilter",
+            "uploadpack.packObjectsHook",
+            "merge.evil.driver",
+            "difftool.evil.cmd",
+            "core.pager",
+        ),
+        *("remote.origin.receivepack", "remote.origin.uploadpack", "pager.status", "trailer.evil.command"),
+    ]
+    write(repository, {"train.py": "eno\n"})
+    for name in programs:
+        git(repository, "config", name, str(evil))
+    git(repository, "config", "core.hooksPath", str(evil.parent))
+    git(repository, "config", "log.showSignature", "true")
+    git(repository, "config", "remote.origin.url", f"ext::{evil}")
+    facts = git_facts(repository, environ=CLEAN)
+
+    assert not canary.exists()
+    assert facts.properties["azureml.git.dirty"] == "True" and b"+eno" in (facts.patch or b"")
+
+
 def test_git_variables_of_the_submitter_have_no_say(repository: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
     other = tmp_path / "other"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -137,8 +138,15 @@ def test_our_own_home_inside_the_source_stays_out(project: Path, content: LocalC
 SECRETS = [
     *(".env", ".env.production", "prod.env", ".netrc", "credentials", "credentials.json", "id_rsa", "id_ed25519"),
     *("server.pem", "tls.KEY", "cert.p12", "service-account-1.json", ".pypirc", ".git-credentials"),
+    *("token.txt", "hf_token.txt", "passwords.txt", "kubeconfig", ".npmrc", "kaggle.json", "terraform.tfstate"),
+    *("id_rsa.bak", "sa-key.json", "prod-sa-key.json", "api_key.txt", ".vault-token", "secrets.ini", "dev.kubeconfig"),
 ]
-HARMLESS = [".env.example", "credentials.py", "id_rsa.pub", "environment.yml", "keyboard.txt", "train.py", "cacert.pem"]
+HARMLESS = [
+    *(".env.example", "credentials.py", "id_rsa.pub", "environment.yml", "keyboard.txt", "train.py", "cacert.pem"),
+    *("tokens.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "keys.py", "credentials.go"),
+    *("token_counts.txt", "vocab.txt", "secret_santa.txt", "passages.txt", "key.npy", "kaggle.csv", "monkey.txt"),
+]
+KEY = "-----BEGIN {0}PRIVATE KEY-----\n" + "QUJD" * 20 + "\n-----END {0}PRIVATE KEY-----\n"
 
 
 @pytest.mark.parametrize("name", SECRETS)
@@ -177,6 +185,54 @@ def test_what_only_shares_a_name_with_secrets_travels(
     snapshot = take()
 
     assert names(content, snapshot) == {name} and snapshot.notes == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("deploy", KEY.format("OPENSSH ")),
+        ("conf/tls.txt", "\n" + KEY.format("")),
+        ("conf/rsa", KEY.format("RSA ")),
+        ("conf/gcp.json", json.dumps({"type": "service_account", "private_key": KEY.format("")})),
+        ("gcp2.json", json.dumps({"private_key": KEY.format("")}, indent=2)),
+    ],
+)
+def test_a_private_key_is_known_by_its_content(
+    project: Path, content: LocalContent, take: Take, name: str, text: str
+) -> None:
+    write(project, {name: text, "train.py": "code"})
+    snapshot = take()
+
+    assert names(content, snapshot) == {"train.py"}
+    assert f"`{name}`" in snapshot.left_out and snapshot.notes == [snapshot.left_out] == take().notes
+    write(project, {".amlignore": f"!{Path(name).name}\n"})
+    assert names(content, take()) == {".amlignore", name, "train.py"}
+
+
+def test_what_only_mentions_a_key_travels(project: Path, content: LocalContent, take: Take) -> None:
+    files = {
+        "test_tls.py": KEY.format(""),
+        "notes.txt": "A key begins with -----BEGIN PRIVATE KEY----- and so on, for some more characters.",
+        "cert.crt": "-----BEGIN CERTIFICATE-----\n" + "QUJD" * 20 + "\n-----END CERTIFICATE-----\n",
+        "model.json": json.dumps({"private_key": "no key", "layers": [1] * 30}),
+        "large.bin": KEY.format("") + "x" * (64 << 10),
+    }
+    write(project, files)
+    snapshot = take()
+
+    assert names(content, snapshot) == set(files) and snapshot.left_out == ""
+
+
+def test_a_name_that_a_new_version_lists_leaves_a_snapshot_that_had_it(
+    project: Path, content: LocalContent, take: Take, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(project, {"token.txt": "t", "train.py": "code"})
+    with monkeypatch.context() as patch:
+        patch.setattr(ignore, "looks_secret", lambda _name, *, is_folder: False)
+        patch.setattr(ignore, "LIST_VERSION", "1")
+        assert names(content, take()) == {"token.txt", "train.py"}
+
+    assert names(content, take()) == {"train.py"}
 
 
 def test_secret_folders_stay_out(project: Path, content: LocalContent, take: Take) -> None:

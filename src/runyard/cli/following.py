@@ -24,12 +24,12 @@ def find_main_log(client: Client, run_id: str) -> str | None:
     return pick_log(file.name for file in client.runs.files(run_id))
 
 
-def follow(client: Client, run_id: str, name: str | None = None) -> Run:
+def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool = False) -> Run:
     """Print the run's output, or its file `name`, until the run has ended; return the run as it ended.
 
     Before it, what was said while its environment was built goes to stderr.
     """
-    pace, log = Pace(), _Log(client, run_id, name)
+    pace, log = Pace(), _Log(client, run_id, name, redact=redact)
     while True:
         # The status is read before the log: a final one means that every byte is there.
         run = client.runs.get(run_id)
@@ -50,19 +50,19 @@ def wait(client: Client, run_id: str) -> Run:
         time.sleep(pace.next())
 
 
-def print_log(client: Client, run_id: str, name: str) -> None:
+def print_log(client: Client, run_id: str, name: str, *, redact: bool = False) -> None:
     """Print what there is of a file now."""
-    _Log(client, run_id, name).print_rest()
+    _Log(client, run_id, name, redact=redact).print_rest()
 
 
 class _Log:
-    def __init__(self, client: Client, run_id: str, name: str | None) -> None:
+    def __init__(self, client: Client, run_id: str, name: str | None, *, redact: bool) -> None:
         self._client = client
         self._run_id = run_id
         self._asked_for = name
         self._name = name
-        self._printer = LogPrinter()
-        self._talk = LogPrinter(sys.stderr)
+        self._printer = LogPrinter(redact=redact)
+        self._talk = LogPrinter(sys.stderr, redact=redact)
         self._offset = 0
 
     def print_growth(self, *, wait_s: float | None = None) -> bool:
@@ -102,6 +102,8 @@ class _Log:
     def print_rest(self) -> None:
         while self.print_growth():
             pass
+        self._talk.finish()
+        self._printer.finish()
         if self._asked_for and not self._offset:
             self._check_that_it_exists(self._asked_for)
 

@@ -20,6 +20,7 @@ from runyard.core.names import check_experiment_name
 from runyard.core.plain import to_plain
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
+from runyard.sdk.portal import page_url
 from runyard.sdk.workspace import Workspace
 
 COMMANDS = {
@@ -179,7 +180,7 @@ def show(run_id: str, with_plan: bool, as_json: bool) -> None:
     if as_json:
         print_json({"run": run, "metrics": metrics, "files": files})
     else:
-        print_run(run, metrics, files, page=workspace.get_run(run.id).get_portal_url())
+        print_run(run, metrics, files, page=page_url(client, workspace.get_run(run.id)._page))
 
 
 @runs.command()
@@ -188,19 +189,20 @@ def show(run_id: str, with_plan: bool, as_json: bool) -> None:
     "--follow", "-f", "follow_on", is_flag=True, help="Go on until the run has ended; the exit code is the run's."
 )
 @click.option("--file", "name", metavar="NAME", help="Another file of the run, such as system_logs/supervisor.log.")
+@click.option("--redact", is_flag=True, help="Hide what looks like a password, token or key; for logs to be sent on.")
 @click.pass_context
-def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None) -> None:
+def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None, redact: bool) -> None:
     """Print what a run wrote to stdout and stderr."""
     workspace = Workspace.from_config()
     client = workspace._client
     run = get_run(workspace, run_id)
     if follow_on:
-        ctx.exit(exit_code_of(follow(client, run.id, name).status))
+        ctx.exit(exit_code_of(follow(client, run.id, name, redact=redact).status))
     name = name or find_main_log(client, run.id)
     if name is None:
         click.echo(f"Run `{plain(run.id)}` has written nothing yet (it is {run.status}).", err=True)
         return
-    print_log(client, run.id, name)
+    print_log(client, run.id, name, redact=redact)
 
 
 @runs.command()

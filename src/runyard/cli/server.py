@@ -10,7 +10,7 @@ from runyard.cli.server_change import refuse_a_teams_server, wait_until_gone
 from runyard.cli.tables import print_fields, print_json, seconds, size
 from runyard.core.folders import server_folder
 from runyard.core.plain import to_plain
-from runyard.sdk.portal import signin_url
+from runyard.sdk.portal import page_url
 from runyard.sdk.server import ServerInfo, choice, connect, find
 
 COMMANDS = {
@@ -69,7 +69,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
             ("address", info.url),
             *(("listens on", address.partition("#")[0]) for address in info.listens_on),
             ("fingerprint", _fingerprint(info)),
-            ("page", signin_url(running, "/")),
+            ("page", page_url(running, "/")),
             ("used because", chosen.why),
             ("database", info.database),
             ("health", _health(info)),

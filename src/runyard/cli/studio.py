@@ -26,7 +26,7 @@ def studio(run_id: str | None, no_browser: bool) -> None:
     """Open the studio in a browser, or the page of RUN, and sign the browser in.
 
     The link that is printed works once, within twelve hours: whoever opens it first is you. The browser then stays
-    signed in for 30 days; "Sign out" in the studio ends that.
+    signed in for a week; "Sign out" in the studio ends that.
     """
     workspace = Workspace.from_config()
     page = f"/runs/{get_run(workspace, run_id).id}" if run_id else "/"

@@ -23,6 +23,7 @@ from runyard.core.specs import DEFAULT_TIME_LIMIT_S
 from runyard.sdk.dry_run import plan_run
 from runyard.sdk.environment import Environment
 from runyard.sdk.experiment import Experiment
+from runyard.sdk.portal import page_url
 from runyard.sdk.resources import read_resources
 from runyard.sdk.run_configuration import PyTorchConfiguration
 from runyard.sdk.script_run_config import ScriptRunConfig
@@ -130,7 +131,8 @@ def submit(
     experiment = Experiment(workspace, experiment_name)
     run = experiment.submit(config, tags=tags or None)
     client = workspace._client
-    click.echo(f"Run {plain(run.id)}\nPage {plain(run.get_portal_url())}\n", err=True)
+    page = plain(page_url(client, run._page))  # a link that signs in would stay in the logs of builds
+    click.echo(f"Run {plain(run.id)}\nPage {page}\n", err=True)
     if detach:
         if as_json:
             print_json(client.runs.get(run.id))

@@ -5,7 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from runyard.core.secret_values import LineRedactor
 
 # C0 (less tab and newline), DEL, C1, and the characters that turn the direction of text or hide it.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
@@ -25,15 +28,35 @@ def plain_block(value: object) -> str:
 
 
 class LogPrinter:
-    """Writes a run's log: byte for byte into a pipe or file, made harmless on a terminal."""
+    """Writes a run's log: byte for byte into a pipe or file, made harmless on a terminal.
 
-    def __init__(self, stream: TextIO | None = None) -> None:
+    With `redact` whole lines are written, without what looks like a secret; `finish` writes the last one.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, redact: bool = False) -> None:
         self._stream = stream or sys.stdout
+        self._redactor = _make_redactor() if redact else None
+        self._unfinished = b""
         self._is_terminal = self._stream.isatty()
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         self._rest = ""
 
     def write(self, data: bytes) -> None:
+        if self._redactor is not None:
+            *lines, self._unfinished = (self._unfinished + data).split(b"\n")
+            data = b"".join(self._hidden(line) + b"\n" for line in lines)
+        self._write(data)
+
+    def finish(self) -> None:
+        if self._unfinished:
+            self._write(self._hidden(self._unfinished))
+            self._unfinished = b""
+
+    def _hidden(self, line: bytes) -> bytes:
+        assert self._redactor is not None
+        return self._redactor.hide(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _write(self, data: bytes) -> None:
         if not self._is_terminal:
             self._stream.flush()
             self._stream.buffer.write(data)
@@ -51,6 +74,12 @@ class LogPrinter:
             pieces += [_UNSAFE.sub(_written_out, text[end : match.start()]), match.group()]
             end = match.end()
         return "".join([*pieces, _UNSAFE.sub(_written_out, text[end:])])
+
+
+def _make_redactor() -> LineRedactor:
+    from runyard.core.secret_values import LineRedactor  # its patterns take a while, and few ask for them
+
+    return LineRedactor()
 
 
 def _written_out(match: re.Match[str]) -> str:

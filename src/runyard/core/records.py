@@ -13,6 +13,7 @@ from runyard.core.statuses import RunStatus
 
 DEFAULT_WORKSPACE = "default"
 SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapshot's id
+LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look like secrets and are not in the snapshot
 
 
 @dataclass(frozen=True)

@@ -13,23 +13,39 @@ SOCKET_NAME = "s"
 MAX_SOCKET_PATH = 107  # sockaddr_un.sun_path is 108 bytes with its closing NUL
 
 
-def runtime_folder(home: Path, environ: Optional[Mapping[str, str]] = None) -> Path:
+def runtime_folder(home: Path, environ: Optional[Mapping[str, str]] = None, *, shared: str = "/tmp") -> Path:
     """Return the folder of the server for `home`, made when missing: ours, mode 0700, no link in its last parts.
 
+    In XDG_RUNTIME_DIR; else in `shared`; else, where something of somebody else's stands there, in the home.
+
     Raises:
-        ServerNotStarted: somebody else owns it, others may enter it, or its path is too long for a socket.
+        ServerNotStarted: others own or may enter it, and the home's path is too long for a socket.
     """
     env = os.environ if environ is None else environ
     key = home_key(home)
     parent = env.get("XDG_RUNTIME_DIR", "")
     if parent and _fits(os.path.join(parent, f"runyard-{key}")) and _is_private(parent):
         folder = os.path.join(parent, f"runyard-{key}")
-    else:
-        parent = f"/tmp/runyard-{os.getuid()}"
+        _make_private(folder)
+        return Path(folder)
+    parent = os.path.join(shared, f"runyard-{os.getuid()}")
+    try:
         _make_private(parent)
-        folder = os.path.join(parent, key)
-    _make_private(folder)
-    return Path(folder)
+        _make_private(os.path.join(parent, key))
+    except ServerNotStarted:
+        # Everybody may write into the shared folder, so somebody else's can stand there, which we cannot remove.
+        own = own_folder(home)
+        if not _fits(own):
+            raise
+        os.makedirs(os.path.dirname(own), 0o700, exist_ok=True)
+        _make_private(own)
+        return Path(own)
+    return Path(parent, key)
+
+
+def own_folder(home: Path) -> str:
+    """Return the folder inside of the home that is used where the shared one is taken."""
+    return os.path.join(os.path.realpath(str(home)), "server", "run")
 
 
 def socket_path(folder: Path) -> str:
@@ -68,8 +84,15 @@ def _make_private(folder: str) -> None:
         raise ServerNotStarted(
             f"The folder `{folder}` cannot hold the private server's socket.",
             why=fault,
-            hint=f"Remove it (`rm -r {folder}`), or set XDG_RUNTIME_DIR to a folder of your own with mode 0700.",
+            hint=f"{_way_out(folder)} set XDG_RUNTIME_DIR to a folder of your own with mode 0700.",
         )
+
+
+def _way_out(folder: str) -> str:
+    is_ours = os.path.lexists(folder) and os.lstat(folder).st_uid == os.getuid()
+    return (
+        f"Remove it (`rm -r {folder}`), or" if is_ours else "It takes its owner or an administrator to remove it. Else"
+    )
 
 
 def _fault(folder: str) -> str:

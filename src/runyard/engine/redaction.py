@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runyard.core.secret_names import is_plural, is_secret
+from runyard.core.secret_values import HIDDEN, hide_values
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.urls import hide_passwords
-from runyard.engine.secret_names import is_plural, is_secret
-from runyard.engine.secret_values import HIDDEN, hide_values
 
-__all__ = ["HIDDEN", "hide_in_text", "redact", "redact_arguments", "redact_command", "redact_variables"]
+__all__ = ["HIDDEN", "redact", "redact_arguments", "redact_command", "redact_variables"]
 
 # A word of a shell's command: what is between spaces, with its quotes.
 _WORD = re.compile(r"(?:[^\s'\"\\;|&()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+|['\"]")
@@ -76,20 +76,6 @@ def redact_command(command: str) -> str:
         pieces += [gap, words.redact_quoted(match[0])]
         end = match.end()
     return hide_values("".join(pieces) + command[end:])
-
-
-def hide_in_text(text: str) -> str:
-    """Return some lines of a log with what looks like a secret hidden: by its form, or by the name before it."""
-    return hide_values(_NAMED.sub(_hide_named, text))
-
-
-_NAMED = re.compile(r"(?<![\w.-])((?:--?)?[A-Za-z][\w.-]{1,63})(\s*[=:]\s*)([^\s'\",;&]+)")
-
-
-def _hide_named(found: re.Match[str]) -> str:
-    if found[2].startswith(":") and found[3].startswith("//"):
-        return found[0]
-    return f"{found[1]}{found[2]}{HIDDEN}" if is_secret(found[1], found[3]) else found[0]
 
 
 class _Words:

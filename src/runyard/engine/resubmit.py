@@ -12,7 +12,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_uuid
 from runyard.core.node_variables import node_variables
 from runyard.core.plain import to_plain
-from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
+from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
 from runyard.engine import redaction
 from runyard.engine.yard import Yard
 
@@ -85,7 +85,8 @@ def _check(yard: Yard, run: Run) -> None:
 
 
 def _of_code(run: Run) -> dict[str, str]:
-    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key == SNAPSHOT_PROPERTY}
+    kept = (SNAPSHOT_PROPERTY, LEFT_OUT_PROPERTY)
+    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key in kept}
 
 
 def _holds_hidden(value: Any) -> bool:

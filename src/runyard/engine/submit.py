@@ -9,7 +9,7 @@ from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejec
 from runyard.core.folders import run_folder
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
 from runyard.core.plain import to_plain
-from runyard.core.records import NewRun, Run
+from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.handover import draft_job, hand_over, mint_token
 from runyard.engine.needs import find_wish, waiting_job
@@ -62,8 +62,10 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
     wish = find_wish(yard, prepared.workspace, prepared.spec, submitter or {})
     parameters = {**parse_parameters(accepted.spec.arguments), **new.parameters}
     run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
-    if is_new and wish.warning:
-        yard.store.update_run(run.id, warnings_add=[{"source": "gpus", "message": wish.warning}])
+    warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
+    if is_new and any(warnings.values()):
+        said = [{"source": source, "message": message} for source, message in warnings.items() if message]
+        yard.store.update_run(run.id, warnings_add=said)
     launch_now(yard, run)
     return Submitted(yard.store.get_run(run.id), is_new)
 

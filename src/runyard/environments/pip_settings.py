@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from configparser import Error, RawConfigParser
 from dataclasses import field, replace
@@ -14,6 +15,11 @@ from runyard.core.urls import hide_passwords
 
 _SECTIONS = ("global", "install")
 _TRUE = ("1", "true", "yes", "on", "t", "y")
+# Where nobody but the project itself publishes. With one of these beside PyPI, versions may be compared freely.
+_CURATED_HOST = re.compile(r"download(?:-r2)?[.]pytorch[.]org|pypi[.]nvidia[.]com|data[.]pyg[.]org")
+# Where everybody can publish under any name that is free.
+_OPEN_HOST = re.compile(r"(?:test[.])?pypi(?:[.]python)?[.]org")
+_FIRST, _BEST = "first-index", "unsafe-best-match"
 # Values that mean themselves in pip and in uv, and what uv calls them.
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client_cert": "SSL_CLIENT_CERT", "timeout_s": "UV_HTTP_TIMEOUT",
               "retries": "UV_HTTP_RETRIES"}  # fmt: skip
@@ -37,20 +43,43 @@ class PipSettings:
     proxy: Optional[str] = None
     timeout_s: Optional[str] = None
     retries: Optional[str] = None
+    index_strategy: Optional[str] = None  # uv's word for it; None: see `strategy`
+
+    @property
+    def strategy(self) -> str:
+        """Return how packages are found in several indexes.
+
+        pip takes the highest version of all, so whoever publishes a private package's name on PyPI is installed in its
+        place. Hence a package comes from the first index that has it, unless at most one index has other publishers.
+        """
+        others = {
+            url for url in [self.index_url or "", *self.extra_index_urls] if not _CURATED_HOST.fullmatch(_host(url))
+        }
+        return self.index_strategy or (_BEST if len(others) < 2 else _FIRST)
+
+    def _indexes(self) -> List[str]:
+        """Return the indexes in the order in which they are asked: those where everybody can publish come last."""
+        found = [*self.extra_index_urls, *([self.index_url] if self.index_url else [])]
+        if self.strategy == _BEST:
+            return found
+        return sorted(found, key=lambda url: _OPEN_HOST.fullmatch(_host(url)) is not None)
 
     def what_counts(self) -> List[Any]:
         """Return what decides on which packages are found; a changed password or proxy does not."""
         urls = [self.index_url or "", *self.extra_index_urls, "", *self.find_links]
         addresses = [hide_passwords(url) for url in urls]
         limits = [[path, _mtime(path)] for path in self.constraints]
-        return [addresses, self.no_index, self.pre, self.no_binary, self.only_binary, self.no_deps, limits]
+        strategy = [self.strategy] if self.extra_index_urls and self.strategy != _BEST else []
+        return [addresses, self.no_index, self.pre, self.no_binary, self.only_binary, self.no_deps, limits, *strategy]
 
     def as_variables(self) -> Dict[str, str]:
         """Return uv's variables. Addresses may hold passwords, and arguments are seen by all in `ps`."""
         found = {"UV_DEFAULT_INDEX": self.index_url, "UV_PRERELEASE": "allow" if self.pre else None}
         if self.extra_index_urls:
-            found["UV_INDEX"] = " ".join(self.extra_index_urls)
-            found["UV_INDEX_STRATEGY"] = "unsafe-best-match"  # pip's own rule; uv's takes the first index that knows
+            indexes = self._indexes()
+            found["UV_DEFAULT_INDEX"] = indexes.pop() if self.index_url else None
+            found["UV_INDEX"] = " ".join(indexes)  # asked before the default one
+            found["UV_INDEX_STRATEGY"] = self.strategy
         if self.find_links:
             found["UV_FIND_LINKS"] = ",".join(self.find_links)
         if self.constraints:
@@ -140,7 +169,17 @@ def _settings(found: Mapping[str, str], variables: Mapping[str, str]) -> PipSett
         proxy=found.get("proxy", "").strip() or None,
         timeout_s=(found.get("timeout") or found.get("default-timeout") or "").strip().partition(".")[0] or None,
         retries=found.get("retries", "").strip() or None,
+        index_strategy=variables.get("UV_INDEX_STRATEGY") or None,
     )
+
+
+def _host(url: str) -> str:
+    from urllib.parse import urlsplit  # only builds come here
+
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _expanded(path: str, home: str) -> str:

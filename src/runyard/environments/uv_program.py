@@ -21,6 +21,10 @@ _TAKEN = (
 _LEFT_OUT = frozenset({"VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", "PYTHONDONTWRITEBYTECODE"})
 
 _HINTS = (
+    (r"subsequent index|index-strategy", "A package is taken from the first index that has it, so that nobody can put "
+     "another one of that name on a public index. If you trust all of these indexes alike, set the variable "
+     "UV_INDEX_STRATEGY=unsafe-best-match for the environment: "
+     "`environment.environment_variables['UV_INDEX_STRATEGY'] = 'unsafe-best-match'`."),
     (r"401|403|[Uu]nauthorized|[Ff]orbidden", "The package index refuses the user name or password. Put them into "
      "pip's configuration (`pip config set global.index-url https://USER:PASSWORD@…`) or `~/.netrc`."),
     (r"invalid peer certificate|UnknownIssuer|certificate", "The index's certificate is not trusted here. Name the "

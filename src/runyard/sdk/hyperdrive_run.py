@@ -11,7 +11,6 @@ from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import HyperDriveNotImplementedException
 from runyard.sdk.hyperdrive_config import HyperDriveConfig
 from runyard.sdk.hyperdrive_rebuild import rebuild_config
-from runyard.sdk.portal import portal_url
 from runyard.sdk.run import Run
 
 if TYPE_CHECKING:
@@ -42,9 +41,9 @@ class HyperDriveRun(Run):
             config = self._config = rebuild_config(self._sweep()["spec"])
         return config
 
-    def get_portal_url(self) -> str:
-        """Return the address of the sweep's page; a private server's signs the browser in."""
-        return portal_url(self._client, f"/sweeps/{self._run_id}")
+    @property
+    def _page(self) -> str:
+        return f"/sweeps/{self._run_id}"
 
     def get_best_run_by_primary_metric(
         self, include_failed: bool = True, include_canceled: bool = True, include_resume_from_runs: bool = True

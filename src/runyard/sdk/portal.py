@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Optional, TextIO
 
 from runyard.core.errors import RunyardError
 
@@ -12,13 +13,30 @@ if TYPE_CHECKING:
 _PRIVATE = ("http://127.0.0.1:", "http://localhost:")
 
 
-def portal_url(client: Client, path: str) -> str:
+def portal_url(client: Client, path: str, *, out: Optional[TextIO] = None) -> str:
     """Return the address of the page at `path`; of a private server, one that signs the browser in when it is opened.
 
-    Addresses of a team's server are sent to others, so they sign nobody in: `runyard studio` does.
+    That is for somebody at a terminal (`out`, by default stdout) or in a notebook. What goes to a file or to the log of
+    a build is read by others, and addresses of a team's server are sent to others: those sign nobody in, `runyard
+    studio` does.
     """
-    base = (client.address.web_url or "").rstrip("/")
-    return signin_url(client, path) if f"{base}/".startswith(_PRIVATE) else base + path
+    page = page_url(client, path)
+    is_ours = page.startswith(_PRIVATE) and _has_reader(sys.stdout if out is None else out)
+    return signin_url(client, path) if is_ours else page
+
+
+def page_url(client: Client, path: str) -> str:
+    """Return the plain address of the page at `path`, which signs nobody in."""
+    return (client.address.web_url or "").rstrip("/") + path
+
+
+def _has_reader(out: Optional[TextIO]) -> bool:
+    if "ipykernel" in sys.modules:
+        return True
+    try:
+        return out is not None and out.isatty()
+    except (ValueError, AttributeError):  # closed, or only something to write to
+        return False
 
 
 def signin_url(client: Client, path: str) -> str:
@@ -26,11 +44,10 @@ def signin_url(client: Client, path: str) -> str:
 
     A run's own token may not sign anybody in, so inside a run it is the plain address.
     """
-    base = (client.address.web_url or "").rstrip("/")
     try:
-        return base + client.server.signin_path(path)
+        return page_url(client, client.server.signin_path(path))
     except RunyardError:
-        return base + path
+        return page_url(client, path)
 
 
 def experiment_path(workspace: str, name: str) -> str:

@@ -60,8 +60,12 @@ class RunDetails(RunHandle):
         return environment_of(self._refresh())
 
     def get_portal_url(self) -> str:
-        """Return the address of the run's page; a private server's signs the browser in."""
-        return portal_url(self._client, f"/runs/{self._run_id}")
+        """Return the address of the run's page; at a terminal or in a notebook, a private server's signs in."""
+        return portal_url(self._client, self._page)
+
+    @property
+    def _page(self) -> str:
+        return f"/runs/{self._run_id}"
 
     def _logs(self) -> List[records.RunFile]:
         return [file for file in self._client.runs.files(self._run_id) if is_log(file.name)]

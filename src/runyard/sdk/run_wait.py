@@ -10,6 +10,7 @@ from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import ActivityFailedException, ExperimentExecutionException
 from runyard.sdk.pace import Pace
 from runyard.sdk.patience import Patience
+from runyard.sdk.portal import portal_url
 from runyard.sdk.run_details import RunDetails
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class RunWaiting(RunDetails):
     def _show(self, out: TextIO) -> records.Run:
         from runyard.sdk.streaming import LogStream  # needs codecs and patterns that a silent wait does not
 
-        portal = self.get_portal_url()
+        portal = portal_url(self._client, self._page, out=out)
         stream = LogStream(self._client, self._run_id, out)
         stream.say(f"RunId: {self._run_id}\nWeb View: {portal}\n")
         run = stream.follow()

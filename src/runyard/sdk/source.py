@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Dict, List, Optional
 
 from runyard.core.errors import RunyardError
-from runyard.core.records import SNAPSHOT_PROPERTY
+from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
 from runyard.core.settings import read_settings
 from runyard.sdk.notices import warn
 from runyard.sdk.uploading import put_bytes
@@ -49,7 +49,10 @@ def store_source(client: Client, folder: str) -> StoredSource:
     facts = found[0] if found else GitFacts()
     for note in facts.notes:
         _say(note)
-    return StoredSource(snapshot.id, snapshot.root, {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id}, facts.patch)
+    properties = {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id}
+    if snapshot.left_out:
+        properties[LEFT_OUT_PROPERTY] = snapshot.left_out
+    return StoredSource(snapshot.id, snapshot.root, properties, facts.patch)
 
 
 def store_file(client: Client, path: str) -> StoredSource:

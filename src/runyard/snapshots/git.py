@@ -1,7 +1,9 @@
 """Git facts of a source folder, as the run properties that Azure sets, and the patch of a dirty tree.
 
-Three git commands under one time limit; whatever fails leaves facts out and never stops a submit. Nothing
-that the repository configures is run where git lets us say so: no hooks, no fsmonitor, no external diff.
+Three git commands under one time limit; whatever fails leaves facts out and never stops a submit. Nothing that the
+repository configures is run: no hooks, fsmonitor, external diff or text conversion, no fetch of what a partial clone
+lacks, and no filter. Filters of the user's own configuration (git-lfs) stay, unless the repository's configuration says
+anything about filters: then all are off.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ _SAFE = (
     *("-c", "core.fsmonitor=false"),
     *("-c", "core.hooksPath=/dev/null"),
     *("-c", "diff.external="),
+    *("-c", "status.submoduleSummary=false"),
+    *("-c", "safe.bareRepository=explicit"),
     "--no-pager",
     "--no-optional-locks",
 )
@@ -30,7 +34,14 @@ _SAFE = (
 _FASTER = {"diff": ("-c", "core.preloadIndex=false")}
 _STATUS = ("--porcelain=v2", "-z", "--branch", "--no-renames", "--ignore-submodules=dirty", "--", ".")
 _ADDRESS = ("--get-url",)
-_DIFF = ("HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
+_DIFF = (
+    *("HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty"),
+    "--submodule=short",
+)
+_FILTERS = ("-z", "--name-only", "--get-regexp", r"^filter\.")
+_FILTER_KEY = re.compile(r"filter\.([^=\n]+)\.[a-z]+")
+# A configuration without these words defines no filter, in no spelling, and reads no other file that could.
+_SAYS_FILTER = re.compile(rb"filter|include|lfs", re.IGNORECASE)
 _FIELDS = {"1": 7, "2": 8, "u": 9}  # fields before the path in a line of that kind
 _MOST_PATHS = 500
 _KEPT_VARIABLES = ("GIT_CEILING_DIRECTORIES", "GIT_DISCOVERY_ACROSS_FILESYSTEM")
@@ -99,7 +110,18 @@ def _ask(source: str, env: Mapping[str, str], time_limit_s: float) -> tuple[Dict
     if git is None or repository is None:
         return {}, None, []
     deadline = time.monotonic() + time_limit_s
-    status = _Command(git, "status", _STATUS, source, env)
+    off: List[str] = []
+    if _says_filter(repository.folder):
+        asked = _Command(git, "config", _FILTERS, source, env)
+        names = _read_filters(asked, deadline)
+        if names is None:
+            return (
+                {},
+                None,
+                [f"The git facts were left out: {asked.fault or 'a filter has a name that git cannot take.'}"],
+            )
+        off = [part for name in names for part in _without_filter(name)]
+    status = _Command(git, "status", _STATUS, source, env, off)
     text = status.read(deadline)
     if text is None:
         return {}, None, [f"The git facts were left out: {status.fault}"]
@@ -107,7 +129,7 @@ def _ask(source: str, env: Mapping[str, str], time_limit_s: float) -> tuple[Dict
     paths = _diff_paths(changed)
     known = _addresses.get(repository)
     address = _Command(git, "ls-remote", _ADDRESS, source, env) if known is None else None
-    diff = _Command(git, "diff", [*_DIFF, "--", *paths], source, env) if paths else None
+    diff = _Command(git, "diff", [*_DIFF, "--", *paths], source, env, off) if paths else None
     uri = known if address is None else _read_address(address, deadline)
     if uri:
         found["repository_uri"] = uri
@@ -174,7 +196,7 @@ def _find_repository(source: str) -> Optional[Repository]:
     folder = source
     while not os.path.lexists(os.path.join(folder, ".git")):
         parent = os.path.dirname(folder)
-        if parent == folder:
+        if parent == folder or _is_bare(folder):
             return None
         folder = parent
     try:
@@ -184,14 +206,63 @@ def _find_repository(source: str) -> Optional[Repository]:
     return Repository(folder, status.st_mtime_ns, status.st_size, status.st_ino)
 
 
+def _is_bare(folder: str) -> bool:
+    """Whether git would take the folder itself for a repository: its files could have come with somebody's code."""
+    return all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
+
+
+def _says_filter(folder: str) -> bool:
+    """Whether the repository's own configuration could define a filter."""
+    own = os.path.join(folder, ".git")
+    if not os.path.isdir(own):  # of a worktree or a submodule: it is elsewhere
+        return True
+    for name in ("config", "config.worktree"):
+        path = os.path.join(own, name)
+        if not os.path.lexists(path):
+            continue
+        if not os.path.isfile(path):  # to read a FIFO would wait; git's own wait has a limit
+            return True
+        try:
+            with open(path, "rb") as file:
+                if _SAYS_FILTER.search(file.read(1 << 20)) or file.read(1):
+                    return True
+        except OSError:
+            return True
+    return False
+
+
+def _read_filters(command: _Command, deadline: float) -> Optional[List[str]]:
+    """Return the names of all filters that git knows here; None when it did not say, or one cannot be switched off."""
+    said = command.read(deadline)
+    if said is None:
+        return [] if command.code == 1 else None  # 1: there is none
+    keys = [key for key in said.decode("utf-8", "surrogateescape").split("\0") if key]
+    found = [_FILTER_KEY.fullmatch(key) for key in keys]
+    return None if None in found else sorted({match[1] for match in found if match is not None})
+
+
+def _without_filter(name: str) -> List[str]:
+    commands = [part for what in ("clean", "smudge", "process") for part in ("-c", f"filter.{name}.{what}=")]
+    return [*commands, "-c", f"filter.{name}.required=false"]
+
+
 class _Command:
     """One git command, started at once; its output is read up to a limit and a deadline, then it is gone."""
 
-    def __init__(self, git: str, name: str, arguments: Sequence[str], source: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        git: str,
+        name: str,
+        arguments: Sequence[str],
+        source: str,
+        env: Mapping[str, str],
+        options: Sequence[str] = (),
+    ) -> None:
         self.fault = ""
+        self.code: Optional[int] = None  # how it exited
         self._name = f"git {name}"
         self._process = subprocess.Popen(
-            [git, *_SAFE, *_FASTER.get(name, ()), name, *arguments],
+            [git, *_SAFE, *options, *_FASTER.get(name, ()), name, *arguments],
             cwd=source,
             env=_git_environment(env),
             stdin=subprocess.DEVNULL,
@@ -204,7 +275,7 @@ class _Command:
         """Return the output; None when it failed, was too long or took too long: `fault` says which."""
         try:
             output = self._read(deadline)
-            self._process.wait(max(0.0, deadline - time.monotonic()))
+            self.code = self._process.wait(max(0.0, deadline - time.monotonic()))
             return output if self._process.returncode == 0 else self._failed()
         except (subprocess.TimeoutExpired, _TooMuch) as error:
             much = isinstance(error, _TooMuch)
@@ -260,4 +331,6 @@ def _readable(fd: int, timeout_s: float) -> bool:
 def _git_environment(env: Mapping[str, str]) -> Dict[str, str]:
     kept = {name: value for name, value in env.items() if not name.startswith("GIT_") or name in _KEPT_VARIABLES}
     kept.update({"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"})
+    # What a partial clone lacks would be fetched by commands of the repository. Git before 2.44 knows the second only.
+    kept.update({"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"})
     return kept

@@ -8,7 +8,7 @@ import os
 from typing import Any, List, Optional, Tuple
 
 from runyard.core.errors import MissingExtra, SnapshotRejected
-from runyard.snapshots.secrets import looks_secret
+from runyard.snapshots.secrets import LIST_VERSION, looks_secret
 
 IGNORE_FILES = (".amlignore", ".gitignore")
 ALWAYS_OUT = frozenset({".git", "__pycache__"})
@@ -22,7 +22,11 @@ class Rules:
     def __init__(self, spec: Any = None, *, file: str = "", digest: str = "") -> None:
         self._spec = spec
         self.file = file  # the file they came from; "" when there is none
-        self.digest = digest
+        self.digest = f"{LIST_VERSION}:{digest}"
+
+    def takes_in(self, path: str) -> bool:
+        """Whether a line `!name` of the ignore file says that the file is meant to travel."""
+        return self._spec is not None and self._spec.check_file(path).include is False
 
     def verdict(self, path: str, name: str, *, is_folder: bool) -> int:
         """Say about one entry (its path below the root, and its name): KEEP, IGNORED or SECRET."""

@@ -30,6 +30,7 @@ class Snapshot:
     changed_files: int  # new or changed since the last snapshot of this folder
     notes: List[str] = field(default_factory=list)  # what was left out
     warnings: List[str] = field(default_factory=list)  # what may be wrong, or is large
+    left_out: str = ""  # the note about files that look like secrets, for the run's record
 
 
 def take_snapshot(
@@ -104,6 +105,7 @@ class _Taking:
             raise
         snapshot_id = self._content.put_snapshot(root.tree, walk.files, walk.size_bytes)
         self._cache.save(self._server, [(change.path, change.folder) for change in walk.changed])
+        secret = note_lines([note for note in walk.notes if note.kind == "secret"], rules.file)
         return Snapshot(
             id=snapshot_id,
             root=root.tree,
@@ -112,6 +114,7 @@ class _Taking:
             changed_files=walk.changed_files,
             notes=notes + note_lines(walk.notes, rules.file),
             warnings=warning_lines(walk.notes) + _size_lines(root, walk),
+            left_out=secret[0] if secret else "",
         )
 
     def _walk(self, rules: Rules, before: Optional[Folder], is_held: bool, sender: ChunkSender) -> Tuple[Walk, Folder]:

@@ -14,6 +14,7 @@ from runyard.core.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, e
 from runyard.snapshots.folder import OPEN_FOLDER, Folder, Kept, chunks_of, stamp_of
 from runyard.snapshots.ignore import SECRET, Rules
 from runyard.snapshots.links import leaves_tree
+from runyard.snapshots.secrets import holds_key
 
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -203,8 +204,12 @@ class Walk:
                 return None
             raise _unreadable(_join(path, name), error, "file") from error
         try:
-            if not stat.S_ISREG(os.fstat(file).st_mode):
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode):
                 self.notes.append(Note("swapped", _join(path, name)))
+                return None
+            if holds_key(file, name, status.st_size) and not self._rules.takes_in(_join(path, name)):
+                self.notes.append(Note("secret", _join(path, name), name))
                 return None
             return self._content(file, path, name, before)
         except RunyardError:

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.records import Run
+from runyard.core.secret_values import LineRedactor
 from runyard.server.answers import json_answer
 from runyard.server.calls import Call, call_of
 from runyard.server.filenames import file_name
@@ -38,8 +39,12 @@ async def get_lines(
     whole: bool = False,
     beyond: Optional[int] = None,
     wait_s: float = 0.0,
+    redact: bool = False,
 ) -> Response:
-    """Return lines from number `first` on, from the end where it is negative; waits until the log has over `beyond`."""
+    """Return lines from number `first` on, from the end where it is negative; waits until the log has over `beyond`.
+
+    `redact`: without what looks like a password, token or key.
+    """
     call = call_of(request)
     if not 0 <= count <= MOST_LINES:
         raise InvalidArgument(f"`count` holds {count}; it is 0 to {MOST_LINES}.")
@@ -51,7 +56,9 @@ async def get_lines(
             wait_s=min(wait_s, MAX_WAIT_S),
         )
     longest = LONGEST_WHOLE if whole else LONGEST_LINE
-    return await _in_thread(call, lambda: _lines(call, run_id, file, first=first, count=count, longest=longest))
+    return await _in_thread(
+        call, lambda: _lines(call, run_id, file, first=first, count=count, longest=longest, redact=redact)
+    )
 
 
 @router.get("/search")
@@ -95,7 +102,7 @@ async def _in_thread(call: Call, work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, limiter=call.services.line_indexes.threads)
 
 
-def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longest: int) -> Response:
+def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longest: int, redact: bool) -> Response:
     run, found = _find(call, run_id, file)
     source = _source(call.services, run, found)
     index = call.services.line_indexes.get(source)
@@ -108,7 +115,7 @@ def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longes
             "first": lines.first,
             "total": lines.total,
             "ended": ends,
-            "lines": lines.lines,
+            "lines": list(map(LineRedactor().hide, lines.lines)) if redact else lines.lines,
             "cut": lines.cut,
         }
     )

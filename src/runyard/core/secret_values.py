@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from runyard.engine.secret_names import is_secret
+from runyard.core.secret_names import is_secret
 
 HIDDEN = "********"
 
@@ -71,6 +71,8 @@ _BEARER = re.compile(r"(\b(?:bearer|basic)\s+)(?=[\w.~+/=-]*[0-9A-Z])[\w.~+/=-]{
 _QUOTED_FIELD = re.compile(
     r"""(?P<head>\\?(?P<q>["'])(?P<name>[\w.-]{2,64})\\?(?P=q)\s*:\s*\\?(?P<r>["']))(?P<value>[^"'\\]+)"""
 )
+_NAMED = re.compile(r"(?<![\w.-])((?:--?)?[A-Za-z][\w.-]{1,63})(\s*[=:]\s*)([^\s'\",;&]+)")
+_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY")
 _HINT = re.compile(r"[=:_@~-]|AKIA|ASIA|AIza|dapi|\.")  # no secret of a known form is without one of these
 
 
@@ -89,6 +91,31 @@ def hide_values(text: str) -> str:
         text = _HEADER.sub(lambda found: f"{found[1]}{found[2] or ''}{HIDDEN}", text)
         text = _QUOTED_FIELD.sub(_hide_quoted_field, text)
     return _BEARER.sub(rf"\1{HIDDEN}", text) if " " in text else text
+
+
+def hide_in_text(text: str) -> str:
+    """Return some lines of a log with what looks like a secret hidden: by its form, or by the name before it."""
+    return hide_values(_NAMED.sub(_hide_named, text))
+
+
+class LineRedactor:
+    """Hides secrets line by line, also those that go over many lines: private keys."""
+
+    def __init__(self) -> None:
+        self._is_in_key = False
+
+    def hide(self, line: str) -> str:
+        if self._is_in_key:
+            self._is_in_key = "-----END" not in line
+            return HIDDEN if self._is_in_key else line
+        self._is_in_key = _KEY_BEGINS.search(line) is not None and "-----END" not in line
+        return line if self._is_in_key else hide_in_text(line)
+
+
+def _hide_named(found: re.Match[str]) -> str:
+    if found[2].startswith(":") and found[3].startswith("//"):
+        return found[0]
+    return f"{found[1]}{found[2]}{HIDDEN}" if is_secret(found[1], found[3]) else found[0]
 
 
 def _hide_user_info(found: re.Match[str]) -> str:
