@@ -10,9 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from runyard.client.client import Client
+from runyard.core.errors import NotFound
 from runyard.core.records import Run
 
 LOG_FOLDER = "user_logs/"
+NOUNS = {
+    "points": "points?|records?|values?",
+    "lines": "lines?",
+    "files": "files?",
+    "points of children": "points?|records?",
+}
 
 
 @dataclass
@@ -27,6 +34,7 @@ class Ledger:
     allowed: dict[str, set[str]] = field(
         default_factory=dict
     )  # what a file may hold: a save may be under way at a kill
+    children: dict[str, list[int]] = field(default_factory=dict)  # points by child run
     refused: int = 0
     starts: int = 0
     ended: bool = False
@@ -47,6 +55,8 @@ def read_ledger(path: Path) -> Ledger:
         elif kind == "file":
             found.files[words[0]] = words[1]
             found.allowed[words[0]] = {words[1]}
+        elif kind == "child":
+            found.children.setdefault(words[0], []).append(int(words[1]))
         elif kind == "refused":
             found.refused += 1
         found.ended = kind == "end"
@@ -67,7 +77,10 @@ class Account:
         self.counts.update(runs=1, points=len(ledger.points), lines=len(ledger.lines), files=len(ledger.files))
         self.counts[str(run.status)] += 1
         self.counts["refused to the script"] += ledger.refused
-        self._sequence(run, "points", ledger.points, points_of(client, run.id), words)
+        self._sequence(run, "points", ledger.points, points_of(client, run.id, "n"), words)
+        for child, points in ledger.children.items():
+            self.counts.update({"children": 1, "points of children": len(points)})
+            self._sequence(run, "points of children", points, points_of(client, child, "m"), words)
         self._sequence(run, "lines", ledger.lines, lines_of(client, run.id), words)
         self._files(run, ledger, client, words)
 
@@ -78,7 +91,9 @@ class Account:
         self.counts[f"{what} doubled"] += doubled
         if lost:
             span = f"{lost[0]}…{lost[-1]}" if len(lost) > 1 else str(lost[0])
-            self._say(run, f"{len(lost)} of {len(wanted)} {what} lost ({span})", names_count(words, len(lost)), words)
+            self._say(
+                run, f"{len(lost)} of {len(wanted)} {what} lost ({span})", names_count(words, len(lost), what), words
+            )
         if doubled:
             self._say(run, f"{doubled} of {len(wanted)} {what} doubled", False, words)
         if there != sorted(there):
@@ -91,7 +106,7 @@ class Account:
         unnamed = [name for name in lost if not any(name in text for text in words)]
         if lost:
             text = f"{len(lost)} of {len(ledger.files)} files lost ({', '.join((unnamed or lost)[:5])})"
-            self._say(run, text, not unnamed or names_count(words, len(lost)), words)
+            self._say(run, text, not unnamed or names_count(words, len(lost), "files"), words)
 
     def _is_whole(self, run: Run, ledger: Ledger, client: Client, name: str) -> bool:
         return hashlib.sha256(client.runs.read_file(run.id, name).data).hexdigest() in ledger.allowed[name]
@@ -102,10 +117,13 @@ class Account:
         self.counts["named" if is_named else "unexplained"] += 1
 
 
-def points_of(client: Client, run_id: str) -> list[int]:
-    if "n" not in {metric.name for metric in client.runs.metrics(run_id)}:
+def points_of(client: Client, run_id: str, name: str) -> list[int]:
+    try:
+        if name not in {metric.name for metric in client.runs.metrics(run_id)}:
+            return []
+    except NotFound:
         return []
-    [series] = client.runs.metric_values(run_id, "n")
+    [series] = client.runs.metric_values(run_id, name)
     return [int(value) for value in series.to_list()]
 
 
@@ -115,5 +133,7 @@ def lines_of(client: Client, run_id: str) -> list[int]:
     return [int(found) for found in re.findall(rb"<(\d+)>", data)]
 
 
-def names_count(words: Iterable[str], count: int) -> bool:
-    return any(re.search(rf"(?<![\d,.]){count:,}(?![\d,.]*\d)|(?<!\d){count}(?!\d)", text) for text in words)
+def names_count(words: Iterable[str], count: int, what: str) -> bool:
+    """Whether a sentence has the number and what it counts close behind: `1,685 of 2,699 points are missing`."""
+    number = rf"(?<![\d.,])(?:{count:,}|{count})(?![\d.,]*\d)"
+    return any(re.search(rf"{number}(?:\W+\w+){{0,4}}?\W+(?:{NOUNS[what]})", text) for text in words)

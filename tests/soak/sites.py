@@ -40,7 +40,7 @@ USER, TARGET = "alice", "box"
 class Disk:
     """A small disk of its own where we may mount one, else a plain folder that is never full."""
 
-    def __init__(self, folder: Path, size_mb: int = 256) -> None:
+    def __init__(self, folder: Path, size_mb: int) -> None:
         folder.mkdir(mode=0o700, parents=True)
         self.folder = folder
         words = ["mount", "-t", "tmpfs", "-o", f"size={size_mb}m,mode=700", "none", str(folder)]
@@ -62,7 +62,7 @@ class Site:
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder = name, folder
-        self.disk = Disk(folder / "disk")
+        self.disk = Disk(folder / "disk", size_mb=1024)
         self.home = self.runs_home = self.disk.folder / "home"
         self.home.mkdir(mode=0o700)
         self.clock = Clock(folder)
@@ -149,7 +149,7 @@ class TeamSite(Site):
         super().__init__(name, folder)
         self.postgres = postgres
         self._stack = ExitStack()
-        self.node_disk = Disk(folder / "node")
+        self.node_disk = Disk(folder / "node", size_mb=256)
         self.runs_home = self.node_disk.folder / "home"
         own = find_own_address()
         assert own, "this machine needs an address of its own"

@@ -33,8 +33,13 @@ def attempt(what, *arguments, **options):
         return False
 
 
+def some_bytes():
+    """Mostly a little; now and then more than one chunk."""
+    return dice.getrandbits(8 * 64).to_bytes(64, "little") * (80_000 if dice.random() < 0.001 else dice.randint(1, 100))
+
+
 def save(name):
-    data = dice.getrandbits(8 * 64).to_bytes(64, "little") * dice.randint(1, 600)
+    data = some_bytes()
     digest = hashlib.sha256(data).hexdigest()
     with open(name + ".part", "wb") as file:
         file.write(data)
@@ -44,13 +49,21 @@ def save(name):
 
 
 def upload(name):
-    data = dice.getrandbits(8 * 64).to_bytes(64, "little") * dice.randint(1, 600)
+    data = some_bytes()
     digest = hashlib.sha256(data).hexdigest()
     with open("scratch", "wb") as file:
         file.write(data)
     note("next", name, digest)
     run.upload_file(name, "scratch")
     note("file", name, digest)
+
+
+def have_a_child(name):
+    child = run.child_run(name)
+    for m in range(20):
+        child.log("m", m)
+        note("child", child.id, m)
+    child.complete()
 
 
 note("start", run.id)
@@ -66,6 +79,8 @@ while time.monotonic() < ends_at:
         attempt(save, "outputs/last.bin")
     if n % 60 == 11:
         attempt(upload, f"sent/step-{n}.bin")
+    if n % 500 == 123:
+        attempt(have_a_child, f"child-{n}")
     n += 1
     time.sleep(dice.uniform(0.0, 0.03))
 note("end", n)
