@@ -3,16 +3,21 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
-from runyard.artifacts.content import ContentStore
+from runyard.artifacts.aside import KEEP, Aside
+from runyard.artifacts.content import ContentStore, Tidied
 from runyard.artifacts.filesystem import FilesystemStore
 from runyard.core.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, StoreUnavailable, TooLarge
 from runyard.core.tree import FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.testing.content import MemoryIndex
+
+
+NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 @pytest.fixture
@@ -242,15 +247,55 @@ def test_folders_too_deep_to_restore_are_refused(content: ContentStore) -> None:
     assert content.get_small_snapshot(trees[-1][0], most_bytes=1 << 20) is None
 
 
-def test_packs_that_the_index_does_not_know_are_cleaned_at_the_start(
+def test_packs_that_the_index_does_not_know_are_set_aside_at_the_start(
     content: ContentStore, artifacts: FilesystemStore
 ) -> None:
     content.put_chunks(chunks(b"kept"))
     artifacts.put("packs/orphan", b"its index row was never written")
 
-    assert content.clean() == 1
+    assert content.tidy(NOW) == Tidied(restored=0, set_aside=1, missing=0)
     assert len(list(artifacts.iter_keys("packs/"))) == 1
+    assert artifacts.get("aside/20260101T000000Z/orphan") == b"its index row was never written"
     assert content.get_chunk(chunk_id(b"kept")) == b"kept"
+
+
+def test_an_index_that_knows_no_pack_moves_none(content: ContentStore, artifacts: FilesystemStore) -> None:
+    artifacts.put("packs/somebodys", b"files of runs")
+
+    assert content.tidy(NOW) == Tidied(restored=0, set_aside=0, missing=0)
+    assert artifacts.get("packs/somebodys") == b"files of runs"
+
+
+def test_a_pack_that_lies_aside_and_is_in_use_is_put_back(content: ContentStore, artifacts: FilesystemStore) -> None:
+    content.put_chunks(chunks(b"kept"))
+    content.put_chunks(chunks(b"newer"))
+    first, second = (content._index.find_chunks([chunk_id(data)])[chunk_id(data)][0] for data in (b"kept", b"newer"))
+    old = ContentStore(artifacts, old_copy(content, [chunk_id(b"kept")]))
+    assert old.tidy(NOW).set_aside == 1 and list(artifacts.iter_keys("packs/")) == [first]
+
+    assert content.tidy(NOW) == Tidied(restored=1, set_aside=0, missing=0)
+    assert content.get_chunk(chunk_id(b"newer")) == b"newer"
+    artifacts.delete(second)
+    assert content.tidy(NOW) == Tidied(restored=0, set_aside=0, missing=1)
+
+
+def old_copy(content: ContentStore, ids: list[str]) -> MemoryIndex:
+    """Return the index as it was when it knew only `ids`."""
+    index = MemoryIndex()
+    index.rows = content._index.find_chunks(ids)
+    return index
+
+
+def test_what_lies_aside_is_freed_after_days_and_not_before(artifacts: FilesystemStore) -> None:
+    aside = Aside(artifacts)
+    artifacts.put("packs/a", b"12345")
+    assert aside.put(["packs/a"], NOW) == 5 == aside.size()
+
+    assert aside.free(NOW - timedelta(days=400)) == 0
+    assert aside.free(NOW + KEEP - timedelta(seconds=1)) == 0
+    assert aside.free(NOW + KEEP) == 5 and list(artifacts.iter_keys("aside/")) == []
+    artifacts.put("aside/by-hand/b", b"1")
+    assert aside.free(NOW + timedelta(days=4000)) == 0 and aside.free() == 1
 
 
 class FailingIndex(MemoryIndex):
@@ -264,4 +309,4 @@ def test_a_pack_without_index_rows_is_not_seen(artifacts: FilesystemStore) -> No
     with pytest.raises(StoreUnavailable, match="locked"):
         content.put_chunks(chunks(b"data"))
     assert content.missing([chunk_id(b"data")]) == [chunk_id(b"data")]
-    assert content.clean() == 1 and list(artifacts.iter_keys("packs/")) == []
+    assert list(artifacts.iter_keys("packs/")) == []  # a failed upload takes up no space

@@ -30,6 +30,7 @@ from runyard.store.memory import MemoryStore
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer, Wire, read_answer
 from tests.conftest import stop_server
+from tests.server.browser_session import both_halves
 
 JSON = ("Content-Type", "application/json")
 DEFAULTS = ["", "admin", "password", "runyard", "token", "root", "changeme", "secret", "null", "undefined", "0" * 64]
@@ -92,8 +93,7 @@ def cookie_of(wire: Wire, client: Client, token: str) -> tuple[str, str]:
     answer = unix_of(client).send(
         "POST", "/api/v1/signin-codes", headers=[("Authorization", f"Bearer {token}"), JSON], body=b"{}"
     )
-    signed = wire.send("GET", json.loads(answer.body)["path"]).headers["set-cookie"]
-    name, _, value = signed.partition(";")[0].partition("=")
+    name, _, value = both_halves(wire.send("GET", json.loads(answer.body)["path"])).partition("=")
     return name, value
 
 

@@ -127,6 +127,7 @@ def new_page(browser: Browser, studio: Studio, watch: Watch) -> Iterator[NewPage
             slow_down(page)
         if signed_in:
             page.goto(studio.link("/api/v1/health"))
+            page.wait_for_url("**/api/v1/health")
         return page
 
     yield make

@@ -7,7 +7,8 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client.client import Client
@@ -17,7 +18,29 @@ from runyard.core.settings import read_settings
 from runyard.store.sqlite import SqliteStore
 from tests.server import private
 
+if TYPE_CHECKING:
+    from playwright.sync_api import APIResponse, Page
+
+KEY = "runyard-session"
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
+
+
+def ask(page: Page, path: str) -> APIResponse:
+    """Get a path of the API as the signed-in page would."""
+    return page.request.get(path, headers={"Runyard-Session": page_key(page)})
+
+
+def ticketed(page: Page, path: str) -> str:
+    """Return the address of a download, as the page would follow it now."""
+    parts = urlsplit(page.url)
+    headers = {"Runyard-Session": page_key(page), "Origin": f"{parts.scheme}://{parts.netloc}"}
+    answer = page.request.post("/api/v1/download-tickets", headers=headers, data={"path": path})
+    assert answer.ok, answer.text()
+    return f"{path}?ticket={answer.json()['ticket']}"
+
+
+def page_key(page: Page) -> str:
+    return page.evaluate("(name) => localStorage.getItem(name)", KEY) or ""
 
 
 class Studio:

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 from runyard.server import auth, downloads
 from tests.browser.stored_file import add_file, add_run
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, ask, ticketed
 from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 from tests.server.guarded import Guarded, serving
@@ -20,7 +20,9 @@ from tests.server.guarded import Guarded, serving
 # Tells that it ran, where it thinks it is, and what the API says to it.
 SCRIPT = (
     "hit('ran in ' + self.origin);"
-    "fetch('/api/v1/users/me').then((found) => found.text()).then((text) => hit('read ' + text), () => 0);"
+    "try { const headers = { 'Runyard-Session': localStorage.getItem('runyard-session') };"
+    "fetch('/api/v1/users/me', { headers })"
+    ".then((found) => found.text()).then((text) => hit('read ' + text), () => 0); } catch {}"
 )
 HTML = f"<!doctype html><body><script>{SCRIPT}</script><img src=x onerror=\"hit('ran')\">"
 SVG = f'<svg xmlns="http://www.w3.org/2000/svg" onload="hit(\'ran\')"><script>{SCRIPT}</script></svg>'
@@ -79,7 +81,8 @@ def hooked(context: BrowserContext) -> list[str]:
 def open_all(page: Page, paths: Mapping[str, str], shown: Callable[[str], bool] = lambda _: False) -> list[str]:
     """Open each address as a person would and return which were saved instead of shown."""
     saved = []
-    for name, path in paths.items():
+    for name, address in paths.items():
+        path = ticketed(page, address)
         if shown(name):
             page.goto(path)
             page.wait_for_timeout(150)
@@ -147,13 +150,16 @@ def test_a62_no_file_is_taken_for_our_own_script_or_style(page: Page, paths: dic
     hits = hooked(page.context)
     page.goto("/runs")
     for name in ("code.js", "code.mjs", "data.json", "page.html"):
-        assert page.evaluate("(path) => import(path).then(() => 'ran', () => 'refused')", paths[name]) == "refused"
+        assert (
+            page.evaluate("(path) => import(path).then(() => 'ran', () => 'refused')", ticketed(page, paths[name]))
+            == "refused"
+        )
     loaded = """(path) => new Promise((done) => {
       const link = Object.assign(document.createElement('link'), { rel: 'stylesheet', href: path });
       link.onload = () => done('taken'); link.onerror = () => done('refused'); document.head.append(link); })"""
-    assert page.evaluate(loaded, paths["code.css"]) == "refused"
+    assert page.evaluate(loaded, ticketed(page, paths["code.css"])) == "refused"
     worker = "(path) => { try { new Worker(path); return 'ran' } catch { return 'refused' } }"
-    assert page.evaluate(worker, paths["code.js"]) == "refused"
+    assert page.evaluate(worker, ticketed(page, paths["code.js"])) == "refused"
     assert hits == []
 
 
@@ -211,7 +217,7 @@ def test_a62_control_with_a_scripts_type_it_would_be_taken_for_ours(browser: Bro
         page.goto(weak.client().server.signin_path("/api/v1/health"))
         path = add_file(weak.client(), run_id, "outputs/code.js", SCRIPT.encode())
         page.goto("/")
-        assert page.evaluate("(path) => import(path).then(() => 'ran', () => 'refused')", path) == "ran"
+        assert page.evaluate("(path) => import(path).then(() => 'ran', () => 'refused')", ticketed(page, path)) == "ran"
         expect_soon(page, lambda: any(word.startswith("ran") for word in hits), True)
         context.close()
 
@@ -235,7 +241,7 @@ def test_a61_every_download_of_the_server_says_so(studio: Studio, page: Page) ->
         f"/api/v1/snapshots/{snapshot}/zip",
     ]
     for path in downloads:
-        answer = page.request.get(path)
+        answer = ask(page, path)
         assert answer.ok, path
         assert answer.headers["content-disposition"].startswith("attachment"), path
         assert answer.headers["x-content-type-options"] == "nosniff", path

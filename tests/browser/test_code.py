@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig
 from tests.browser.conftest import NewPage
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, ask
 from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 
@@ -224,7 +224,7 @@ def test_a_run_without_code_says_how_to_keep_some(studio: Studio, page: Page) ->
 
 def test_the_environment_has_exact_packages_that_can_be_searched(runs: tuple[Run, Run], page: Page) -> None:
     run = runs[1]
-    packages = page.request.get(f"/api/v1/runs/{run.id}").json()["environment"]["packages"]
+    packages = ask(page, f"/api/v1/runs/{run.id}").json()["environment"]["packages"]
     page.goto(f"/runs/{run.id}?tab=environment")
     section = page.locator(".environment-packages tr")
     expect(section).to_have_count(len(packages))

@@ -15,7 +15,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from azureml.core import Run
 from tests.browser.conftest import NewPage
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, ask
 from tests.browser.waiting import expect_soon
 
 Show = Callable[[str], Locator]
@@ -229,7 +229,7 @@ def test_a_folder_and_all_files_are_downloaded_as_a_zip(run: Run, page: Page) ->
         page.get_by_label("Download deep as a zip").click()
     with ZipFile(loading.value.path()) as packed:
         assert packed.namelist() == ["outputs/deep/er/hidden.txt"]
-    everything = page.request.get(f"/api/v1/runs/{run.id}/zip").body()
+    everything = ask(page, f"/api/v1/runs/{run.id}/zip").body()
     with ZipFile(io.BytesIO(everything)) as packed:
         assert json.loads(packed.read("outputs/work.ipynb"))["nbformat"] == 4
 

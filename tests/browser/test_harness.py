@@ -6,15 +6,13 @@ from typing import Callable
 
 from playwright.sync_api import Page
 
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, ask
 from tests.browser.waiting import expect_soon
 from tests.browser.watching import Watch
 
 
 def test_a_page_is_signed_in(studio: Studio, page: Page) -> None:
-    answer = page.goto("/api/v1/users/me")
-
-    assert answer is not None and answer.json()["role"] == "owner"
+    assert ask(page, "/api/v1/users/me").json()["role"] == "owner"
 
 
 def test_a_page_without_a_session_is_told_how_to_sign_in(new_page: Callable[..., Page], watch: Watch) -> None:
@@ -30,10 +28,10 @@ def test_runs_are_real_and_many_can_be_seeded(studio: Studio, page: Page) -> Non
     studio.fill(1000)
     run = studio.submit("print('hello from the run')")
     run.wait_for_completion()
-    listed = page.goto("/api/v1/workspaces/default/runs?limit=5")
-    log = page.request.get(f"/api/v1/runs/{run.id}/files/user_logs/std_log.txt").text()
+    listed = ask(page, "/api/v1/workspaces/default/runs?limit=5")
+    log = ask(page, f"/api/v1/runs/{run.id}/files/user_logs/std_log.txt").text()
 
-    assert listed is not None and listed.json()["runs"][0]["id"] == run.id
+    assert listed.json()["runs"][0]["id"] == run.id
     assert log == "hello from the run\n"
     assert len(list(studio.client.runs.iter("default"))) == 1001
 

@@ -16,7 +16,7 @@ from runyard.client.transport import Transport
 from runyard.sdk.portal import signin_url
 from tests.browser.attacker import Site, attacking
 from tests.browser.conftest import NewPage
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, ask
 from tests.browser.watching import Watch
 from tests.cli.command_line import runyard
 from tests.server.team import start_team, team_address
@@ -40,7 +40,7 @@ def stranger(new_page: NewPage, watch: Watch) -> Page:
 
 
 def who(page: Page) -> str:
-    answer = page.request.get("/api/v1/users/me")
+    answer = ask(page, "/api/v1/users/me")
     return str(answer.json()["role"]) if answer.ok else ""
 
 

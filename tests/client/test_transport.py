@@ -14,17 +14,25 @@ from collections.abc import Callable
 import pytest
 
 from runyard.client.address import Address
+from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import (
+    BadGateway,
+    DamagedContent,
     InvalidArgument,
     MissingContent,
     NotAllowed,
     NotAuthenticated,
     NotFound,
+    NotTrusted,
     ProtocolError,
+    RunyardError,
     ServerUnreachable,
     SystemFailure,
+    UserError,
+    is_later,
 )
+from runyard.core.records import RunFile
 from tests.client.standin import TOKEN, Handler, Peer, always, drop, raw, standin
 
 
@@ -211,7 +219,7 @@ def test_a_server_that_is_gone_is_revived_and_asked_again() -> None:
         ({"code": "NotFound", "what": "No run.", "why": "w", "hint": "h"}, NotFound),
         ({"code": "MissingContent", "what": "m", "details": {"missing": ["ab"]}}, MissingContent),
         ({"code": "NotAllowed", "what": "n"}, NotAllowed),
-        ({"code": "SomethingNew", "what": "n"}, SystemFailure),
+        ({"code": "SomethingNew", "what": "n"}, UserError),
     ],
 )
 def test_an_error_answer_is_raised_as_the_same_class(plain: dict[str, object], cls: type[Exception]) -> None:
@@ -228,7 +236,10 @@ def test_an_error_answer_is_raised_as_the_same_class(plain: dict[str, object], c
 @pytest.mark.parametrize(
     ("status", "body", "cls"),
     [
-        ("401 Unauthorized", b"no", NotAuthenticated),
+        ("401 Unauthorized", b"no", BadGateway),
+        ("404 Not Found", b"<html>nginx</html>", BadGateway),
+        ("413 Too Large", b"<html>nginx</html>", BadGateway),
+        ("409 Conflict", b'{"error": {"message": "of somebody else"}}', BadGateway),
         ("503 Service Unavailable", b"Too many connections.", SystemFailure),
         ("500 Oops", b'{"error": "text"}', SystemFailure),
         ("500 Oops", b'["a"]', SystemFailure),
@@ -241,6 +252,79 @@ def test_an_error_without_our_shape_still_says_its_status(status: str, body: byt
         with pytest.raises(cls, match=status[:3]):
             transport.request("GET", "/x")
         transport.close()
+
+
+OURS = b'{"error": {"code": "%s", "what": "x"}}'
+PAGE = "content-type: text/html; charset=utf-8\r\n"
+
+
+@pytest.mark.parametrize(
+    ("handler", "later"),
+    [
+        (always(OURS % b"InvalidArgument", status="400 X"), False),
+        (always(OURS % b"ProtocolError", status="400 X"), False),
+        (always(OURS % b"Conflict", status="409 X"), False),
+        (always(OURS % b"TooLarge", status="413 X"), False),
+        (always(OURS % b"CodeOfANewerServer", status="422 X"), False),
+        (always(OURS % b"NotYetSupported", status="501 X"), False),
+        (always(OURS % b"DamagedContent", status="500 X"), False),
+        (always(OURS % b"SystemFailure", status="500 X"), True),
+        (always(OURS % b"StoreUnavailable", status="503 X"), True),
+        (always(OURS % b"InvalidArgument", status="503 X"), True),
+        (always(OURS % b"NotAuthenticated", status="429 X"), True),
+        (always(b"<h1>403</h1>", status="403 Forbidden", headers=PAGE), True),
+        (always(b"<h1>413</h1>", status="413 Too Large", headers=PAGE), True),
+        (always(b"<h1>429</h1>", status="429 Too Many", headers=PAGE), True),
+        (always(b"<h1>502</h1>", status="502 Bad Gateway", headers=PAGE), True),
+        (always(b'{"message": "no route"}', status="404 Not Found"), True),
+        (always(b"<h1>Please sign in</h1>", headers=PAGE), True),
+        (always(b"", status="302 Found", headers="location: https://login.example/\r\n"), True),
+        (always(b"{}"), True),
+        (always(b'{"ok": true}'), True),
+        (always(b"OK"), True),
+        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{"), True),
+        (raw(b"\x16\x03\x01 garbage \r\n\r\n"), True),
+        (raw(b""), True),
+    ],
+)
+def test_every_failed_call_is_a_verdict_of_our_server_or_may_succeed_later(handler: Handler, later: bool) -> None:
+    with standin(handler) as server:
+        client = Client(Transport(server.address))
+        for call in (
+            lambda: client.runs.ship("r", []),
+            lambda: client.runs.heartbeat("r", 1),
+            lambda: client.content.put([("0" * 64, b"x")]),
+            lambda: client.runs.put_file("r", RunFile("a", 1)),
+            lambda: client.content.missing(["0" * 64]),
+        ):
+            with pytest.raises(RunyardError) as caught:
+                call()
+            assert is_later(caught.value) is later, caught.value
+        client.transport.close()
+
+
+def test_errors_of_this_side_are_outages_unless_they_judge_the_content() -> None:
+    assert is_later(NotTrusted("Another certificate."))
+    assert is_later(ServerUnreachable("Gone."))
+    assert not is_later(DamagedContent("Flipped."))
+    assert not is_later(InvalidArgument("No such file name."))
+
+
+def test_a_proxys_error_page_is_waited_out_where_the_server_was_there_before() -> None:
+    waited = []
+
+    def wait(address: Address) -> Address:
+        waited.append(address)
+        return address
+
+    page = always(b"<h1>502 Bad Gateway</h1>", status="502 Bad Gateway", headers=PAGE)
+    with standin(page, page, always({"n": 1})) as server:
+        transport = Transport(server.address, revive=wait)
+        answer = transport.request("POST", "/runs", json={})
+        transport.close()
+
+    assert answer.json() == {"n": 1}
+    assert len(waited) == 2
 
 
 @pytest.mark.parametrize(
@@ -396,6 +480,7 @@ def test_a_program_with_default_sigpipe_survives_a_dropped_connection() -> None:
 import signal, sys
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 from runyard.client.address import Address
+from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import ServerUnreachable
 try:

@@ -34,12 +34,16 @@ class HandClock:
 
     def __init__(self) -> None:
         self.seconds = 1000.0
+        self.wrong = timedelta()  # how far the wall clock is off
+
+    def jump(self, *, days: float) -> None:
+        self.wrong += timedelta(days=days)
 
     def monotonic(self) -> float:
         return self.seconds
 
     def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=self.seconds)
+        return datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=self.seconds) + self.wrong
 
 
 class Bench:
@@ -49,10 +53,17 @@ class Bench:
     """
 
     def __init__(
-        self, home: Path, *, local_runs: int = 0, gpus: int = 0, gpu_devices: str = "", cluster: str = ""
+        self,
+        home: Path,
+        *,
+        local_runs: int = 0,
+        gpus: int = 0,
+        gpu_devices: str = "",
+        cluster: str = "",
+        database: str | Path = "memory:",
     ) -> None:
         self.clock = HandClock()
-        self.store = open_store("memory:")
+        self.store = open_store(database)
         self.artifacts = MemoryStore()
         self.backend = FakeBackend()
         self.cluster = FakeBackend()

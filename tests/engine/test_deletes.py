@@ -228,3 +228,53 @@ def test_children_leave_the_lists_with_an_archived_run(bench: Bench) -> None:
     assert bench.run("child").desired == "cancel"  # out of the lists, not out of reach
     bench.engine.archive("top", False)
     assert bench.run("child").archived_at is None
+
+
+@pytest.mark.parametrize("days", [2, 30, 400, -1])
+def test_a_wall_clock_that_jumps_for_a_moment_purges_nothing(bench: Bench, days: int) -> None:
+    """L3: it is wrong for some seconds, and something is deleted meanwhile."""
+    for run_id in ("exp_1", "exp_2"):
+        finish(bench, run_id)
+    bench.engine.delete_run("exp_1")
+    bench.clock.seconds += 3600
+    bench.clock.jump(days=days)
+    bench.engine.delete_run("exp_2")
+    for _ in range(5):
+        bench.clock.seconds += 2
+        assert bench.engine.purge() == []
+    bench.clock.jump(days=-days)
+    bench.clock.seconds += 3600
+
+    assert bench.engine.purge() == [] and streams(bench) == ["exp_1", "exp_2"]
+    assert bench.engine.restore_run("exp_1") == ["exp_1"]
+
+
+def test_a_server_that_starts_with_a_wrong_clock_purges_nothing(bench: Bench) -> None:
+    finish(bench, "exp_1")
+    bench.engine.delete_run("exp_1")
+    for _ in range(3):
+        bench.clock.jump(days=2)
+        bench.restart()
+        bench.clock.seconds += 600
+        assert bench.engine.purge() == []
+        bench.clock.jump(days=-2)
+        bench.restart()
+
+    assert bench.engine.purge() == [] and bench.engine.restore_run("exp_1") == ["exp_1"]
+
+
+def test_what_was_deleted_before_a_server_was_away_goes_after_a_whole_day_of_service(bench: Bench) -> None:
+    finish(bench, "exp_1")
+    bench.engine.delete_run("exp_1")
+    bench.clock.jump(days=30)  # for all that the next server knows
+    bench.restart()
+    served_h = 0
+    while bench.engine.purge() == []:
+        bench.clock.seconds += 3600
+        served_h += 1
+        if served_h % 5 == 0:
+            bench.engine.horizon.save()
+            bench.restart()
+        assert served_h < 100
+
+    assert served_h == 24

@@ -173,7 +173,7 @@ def test_an_end_record_stops_the_part_until_it_was_acted_on() -> None:
     stopped = decoded(data)
     assert stopped.part.end == end and stopped.end is not None and stopped.end.payload["status"] == "Completed"
 
-    rest = decoded(data[end:], base=end, names=stopped.part.names, acted_ends={end})
+    rest = decoded(data[end:], base=end, names=stopped.part.names, stops_at_end=False)
     assert rest.end is None and points(rest) == [("m", "f8", [2.0])]
 
 

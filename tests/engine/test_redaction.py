@@ -3,7 +3,15 @@ from __future__ import annotations
 import pytest
 
 from runyard.core.specs import ContainerSpec, EnvironmentSpec, RunSpec
-from runyard.engine.redaction import HIDDEN, redact, redact_arguments, redact_command, redact_variables
+from runyard.engine.redaction import (
+    HIDDEN,
+    hide_in_text,
+    redact,
+    redact_arguments,
+    redact_command,
+    redact_variables,
+)
+from tests.engine import secrets_corpus as corpus
 
 
 @pytest.mark.parametrize(
@@ -90,3 +98,87 @@ def test_passwords_of_registries_and_indexes_are_hidden() -> None:
     assert "SECRET" not in repr(shown)
     assert shown.environment.pip_packages[1] == "b" and shown.environment.conda_channels == ["https://****@c/channel"]
     assert shown.environment.container == ContainerSpec(image="i", username="me", password=HIDDEN)
+
+
+def shapes(name: str, value: str) -> list[object]:
+    """Return an option and a variable of that name, redacted in each way that they can be written."""
+    quoted = f"'{value}'" if " " in value or '"' in value else value
+    variable = name.replace("-", "_").upper() if name.isidentifier() or "-" in name else name
+    return [
+        redact_arguments([f"--{name}", value, "--lr", "0.1"]),
+        redact_arguments([f"--{name}={value}", "--lr", "0.1"]),
+        redact_command(f"python t.py --{name} {quoted} --lr 0.1"),
+        redact_command(f"{variable}={quoted} python t.py --lr 0.1"),
+        redact_variables({variable: value}),
+    ]
+
+
+def unchanged(name: str, value: str) -> list[object]:
+    quoted = f"'{value}'" if " " in value or '"' in value else value
+    variable = name.replace("-", "_").upper() if name.isidentifier() or "-" in name else name
+    return [
+        [f"--{name}", value, "--lr", "0.1"],
+        [f"--{name}={value}", "--lr", "0.1"],
+        f"python t.py --{name} {quoted} --lr 0.1",
+        f"{variable}={quoted} python t.py --lr 0.1",
+        {variable: value},
+    ]
+
+
+@pytest.mark.parametrize("name", corpus.SECRET_NAMES)
+def test_a_name_that_announces_a_secret_hides_it_in_every_shape(name: str) -> None:
+    for shown in shapes(name, corpus.SECRET):
+        assert corpus.SECRET not in str(shown) and HIDDEN in str(shown)
+        assert name.casefold().replace("-", "_") in str(shown).casefold().replace("-", "_")
+
+
+@pytest.mark.parametrize("kind", corpus.SECRET_VALUES)
+def test_a_secret_known_by_its_form_is_hidden_wherever_it_stands(kind: str) -> None:
+    value = corpus.SECRET_VALUES[kind]
+    middle = value.split("\n")[1] if "\n" in value else value
+    shown = [
+        redact_arguments(["--name", value, f"--other={value}", value]),
+        redact_variables({"HARMLESS": value, "TEXT": f"a {value} b"}),
+        redact_command(f"python t.py --name '{value}' && echo \"{value}\""),
+        hide_in_text(f"loaded with {value} at 12:00"),
+    ]
+
+    assert [text for text in shown if middle in str(text)] == []
+
+
+@pytest.mark.parametrize(("arguments", "secret"), corpus.SECRET_ARGUMENTS, ids=lambda value: str(value)[:40])
+def test_secrets_inside_arguments_are_hidden(arguments: list[str], secret: str) -> None:
+    shown = redact_arguments(arguments)
+
+    assert secret not in str(shown) and HIDDEN in str(shown) and len(shown) == len(arguments)
+    assert secret not in redact_command(" ".join(f"'{word}'" for word in arguments))
+
+
+@pytest.mark.parametrize(("command", "secret"), corpus.SECRET_COMMANDS, ids=lambda value: str(value)[:40])
+def test_secrets_of_a_command_are_hidden(command: str, secret: str) -> None:
+    assert secret not in redact_command(command) and HIDDEN in redact_command(command)
+
+
+@pytest.mark.parametrize(("name", "value", "shown"), corpus.SECRET_VARIABLES)
+def test_of_an_address_only_the_password_is_hidden(name: str, value: str, shown: str | None) -> None:
+    found = redact_variables({name: value})[name]
+
+    assert corpus.SECRET not in found and HIDDEN in found
+    assert shown is None or found == shown
+
+
+@pytest.mark.parametrize(("name", "value"), corpus.INNOCENT)
+def test_what_is_no_secret_stays_as_it_is_in_every_shape(name: str, value: str) -> None:
+    assert shapes(name, value) == unchanged(name, value)
+    assert hide_in_text(f"{name}={value}") == f"{name}={value}"
+
+
+@pytest.mark.parametrize("command", corpus.INNOCENT_COMMANDS)
+def test_a_command_without_secrets_stays_to_the_letter(command: str) -> None:
+    assert redact_command(command) == command
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    secrets = [corpus.SECRET_NAMES, corpus.SECRET_VALUES, corpus.SECRET_ARGUMENTS, corpus.SECRET_COMMANDS]
+
+    assert sum(map(len, secrets)) >= 100 and len(corpus.INNOCENT) + len(corpus.INNOCENT_COMMANDS) >= 60

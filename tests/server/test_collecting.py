@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from runyard.artifacts.aside import Aside
 from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
@@ -32,7 +33,7 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 
 def open_collecting(store: RunStore, artifacts: FilesystemStore) -> tuple[ContentStore, Collecting]:
     content = ContentStore(artifacts, store, leases=Leases(grace_s=0.05))
-    return content, Collecting(store, content, Collector(content, artifacts, store))
+    return content, Collecting(store, content, Collector(content, artifacts, store), Aside(artifacts))
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

@@ -6,11 +6,12 @@ import hashlib
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
 
-from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotAllowed, NotFound
+from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotAllowed, NotFound, TooLarge
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.core.tree import FileEntry, encode_tree, tree_id
@@ -188,6 +189,119 @@ def test_an_old_attempts_file_is_refused(served: Served) -> None:
 
     with pytest.raises(Conflict, match="attempt 1"):
         served.client.runs.put_file("exp_1", RunFile(name="a", size=0), attempt=2)
+
+
+def named(data: bytes, name: str) -> RunFile:
+    digest = hashlib.sha256(data).hexdigest()
+    return RunFile(name=name, size=len(data), sha256=digest, chunks=[digest] if data else [])
+
+
+def test_many_files_are_named_at_once_and_each_refusal_is_its_own(served: Served) -> None:
+    served.submit()
+    own = served.as_run("exp_1")
+    data = [b"one", b"two"]
+    own.content.put([(hashlib.sha256(item).hexdigest(), item) for item in data])
+    files = [
+        named(b"one", "outputs/a"),
+        named(b"two", "../out"),
+        named(b"three", "outputs/missing"),
+        named(b"two", "outputs/b"),
+        RunFile(name="outputs/long", size=4, chunks=[hashlib.sha256(b"one").hexdigest()]),
+        RunFile(name="outputs/odd", size=1, chunks=["nothing"]),
+        RunFile(name="outputs/empty", size=0),
+    ]
+
+    refused = own.runs.put_files("exp_1", files, attempt=1)
+
+    assert [type(error) for error in refused] == [
+        type(None),
+        InvalidArgument,
+        MissingContent,
+        type(None),
+        InvalidArgument,
+        InvalidArgument,
+        type(None),
+    ]
+    assert refused[2] is not None and refused[2].details["missing"] == [hashlib.sha256(b"three").hexdigest()]
+    assert [file.name for file in served.client.runs.files("exp_1")] == ["outputs/a", "outputs/b", "outputs/empty"]
+    assert own.runs.put_files("exp_1", files, attempt=1)[0] is None  # once more changes nothing
+    assert list(own.runs.fetch_files("exp_1", [files[3], files[0], files[6]])) == [b"two", b"one", b""]
+
+
+def test_a_batch_of_files_keeps_what_it_must_not_replace(served: Served) -> None:
+    served.submit()
+    upload(served, b"one", "a")
+    upload(served, b"two", "b")
+
+    refused = served.client.runs.put_files("exp_1", [named(b"two", "a"), named(b"two", "c")], replace=False)
+
+    assert isinstance(refused[0], Conflict) and refused[1] is None
+    assert served.client.runs.read_file("exp_1", "a").data == b"one"
+    assert served.client.runs.read_file("exp_1", "c").data == b"two"
+
+
+def test_a_batch_of_files_is_bounded_and_needs_the_runs_own_token(served: Served) -> None:
+    served.submit()
+    served.submit("exp_2")
+    calls = served.client.runs
+    with pytest.raises(InvalidArgument, match="1000"):
+        calls.put_files("exp_1", [RunFile(name=str(at), size=0) for at in range(1001)])
+    with pytest.raises(Conflict, match="attempt 1"):
+        calls.put_files("exp_1", [RunFile(name="a", size=0)], attempt=2)
+    for other in (
+        lambda: served.as_run("exp_2").runs.put_files("exp_1", [RunFile(name="a", size=0)]),
+        lambda: list(served.as_run("exp_2").runs.fetch_files("exp_1", [RunFile(name="a", size=0)])),
+    ):
+        with pytest.raises((NotAllowed, NotFound)):
+            other()
+    with pytest.raises(NotFound, match="none"):
+        list(calls.fetch_files("exp_1", [RunFile(name="none", size=0)]))
+    assert calls.files("exp_1") == []
+
+
+def test_too_much_is_not_fetched_at_once(served: Served) -> None:
+    served.submit()
+    data = b"x" * (4 << 20)
+    upload(served, data, "a")
+    names = [RunFile(name=str(at), size=len(data), chunks=[hashlib.sha256(data).hexdigest()]) for at in range(5)]
+    assert served.client.runs.put_files("exp_1", names) == [None] * 5
+
+    with pytest.raises(TooLarge, match="16777216"):
+        list(served.client.runs.fetch_files("exp_1", names))
+
+
+def watch_requests(served: Served, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that grows by the path of each request that the client makes."""
+    asked: list[str] = []
+    for name in ("request", "stream"):
+        call = getattr(served.client.transport, name)
+
+        def counted(method: str, path: str, *, call: Any = call, **options: Any) -> Any:
+            asked.append(path)
+            return call(method, path, **options)
+
+        monkeypatch.setattr(served.client.transport, name, counted)
+    return asked
+
+
+def test_a_folder_of_small_files_is_downloaded_in_batches(
+    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served.submit()
+    contents = {f"outputs/{at}": b"file %d" % at for at in range(700)}
+    contents["outputs/large"] = b"x" * 2_000_000
+    served.client.content.put([(hashlib.sha256(data).hexdigest(), data) for data in contents.values()])
+    files = [named(data, name) for name, data in contents.items()]
+    for part in (files[:400], files[400:]):
+        assert served.client.runs.put_files("exp_1", part) == [None] * len(part)
+    asked = watch_requests(served, monkeypatch)
+
+    listed = served.client.runs.files("exp_1")
+    served.client.runs.download_many("exp_1", [(file, str(tmp_path / file.name)) for file in listed])
+
+    found = {str(path.relative_to(tmp_path)): path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert found == contents
+    assert len(asked) <= 4, asked  # the list, two batches, the large one
 
 
 def test_content_is_stored_once_and_checked(served: Served) -> None:

@@ -19,6 +19,7 @@ from runyard.core.specs import RunSpec
 from runyard.server.credentials import CACHED_S, Credentials
 from runyard.server.permissions import Owner, Principal, UserPrincipal
 from runyard.server.wrong_tries import MOST_TRIES, WINDOW_S, WrongTries
+from tests.server.browser_session import bare_cookie, both_halves
 from tests.server.conftest import Served
 from tests.server.guarded import TOKEN, Guarded, serving
 
@@ -107,7 +108,7 @@ def test_a_run_says_who_submitted_it_whatever_the_request_claims_and_so_do_its_c
 def test_a_browser_signed_in_by_a_users_link_is_that_user(server: Guarded) -> None:
     reader = a_user(server, role="reader")
     answer = server.tcp.ask("GET", reader.server.signin_path("/"))
-    cookie = "Cookie: " + answer.headers["set-cookie"].partition(";")[0]
+    cookie = f"Cookie: {both_halves(answer)}"
     changes = [cookie, f"Origin: http://127.0.0.1:{server.port}", "Content-Type: application/json"]
 
     assert json.loads(server.tcp.ask("GET", "/api/v1/users/me", [cookie]).body)["name"] == "ada"
@@ -118,14 +119,15 @@ def test_a_browser_signed_in_by_a_users_link_is_that_user(server: Guarded) -> No
 
 def test_a_browser_that_signed_out_is_out_for_good(server: Guarded) -> None:
     answer = server.tcp.ask("GET", server.client().server.signin_path("/"))
-    cookie = "Cookie: " + answer.headers["set-cookie"].partition(";")[0]
+    cookie = f"Cookie: {both_halves(answer)}"
     origin = f"Origin: http://127.0.0.1:{server.port}"
-    other = "Cookie: " + server.signin.make_cookie().partition(";")[0]
+    other = "Cookie: " + bare_cookie(server.tcp.ask("GET", server.client().server.signin_path("/")))
     ended = server.tcp.ask("POST", "/api/v1/signout", [cookie, origin])
     later = Credentials(token=TOKEN, store=server.services.store, signin=server.signin)
 
     def is_in(line: str) -> bool:
-        scope = {"headers": [(b"cookie", line.removeprefix("Cookie: ").encode())], "server": ("127.0.0.1", 1)}
+        value = line.removeprefix("Cookie: ").partition("\r")[0].encode()
+        scope = {"headers": [(b"cookie", value)], "path": "/", "server": ("127.0.0.1", 1)}
         return asyncio.run(later.find_principal(scope)) is not None
 
     assert ended.status == 200 and "Max-Age=0" in ended.headers["set-cookie"]
@@ -143,7 +145,7 @@ class Clocked:
         self._credentials = Credentials(token=TOKEN, store=store, signin=signin, clock=lambda: self.now)
 
     def who(self, header: str, value: str) -> Principal | None:
-        scope = {"headers": [(header.encode(), value.encode())], "server": ("127.0.0.1", 1)}
+        scope = {"headers": [(header.encode(), value.encode())], "path": "/", "server": ("127.0.0.1", 1)}
         found = asyncio.run(self._credentials.find_principal(scope))
         return None if found is None else found[0]
 

@@ -240,29 +240,97 @@ def test_journals_and_logs_that_nobody_can_read_end_the_run_with_a_warning(site:
 
 
 @pytest.mark.parametrize("held", [None, 0, 4, 10])
-def test_a_log_that_is_removed_before_all_of_it_was_shipped_holds_nothing_up(tmp_path: Path, held: int | None) -> None:
-    folder, said = RunFolder(str(tmp_path)), []
-    folder.make_subfolders()
-    (tmp_path / "user_logs" / "std_log.txt").write_bytes(b"0123456789")
-    logs = Logs(folder, warn=lambda source, message: said.append(message))
-    logs.look()
-    if held is not None:
-        logs.took({"user_logs/std_log.txt": held})
-    assert [log.name for log in logs.behind()] == (["user_logs/std_log.txt"] if held != 10 else [])
-    shutil.rmtree(tmp_path)
-    logs.look()
-    if held is None:  # the server is still asked
-        assert [log.frame() for log in logs.behind()] == [
-            ({"kind": "log", "name": "user_logs/std_log.txt", "offset": 0}, b"")
-        ]
-        logs.took({"user_logs/std_log.txt": 0})
+def test_a_log_that_is_removed_before_all_of_it_was_shipped_is_read_to_its_end(
+    tmp_path: Path, held: int | None
+) -> None:
+    logs, said = make_logs(tmp_path)
+    log = tmp_path / "user_logs" / "std_log.txt"
+    with open(log, "ab", buffering=0) as program:
+        program.write(b"0123456789")
         logs.look()
+        if held is not None:
+            logs.took({"user_logs/std_log.txt": held})
+        shutil.rmtree(tmp_path / "user_logs")
+        program.write(b"after")
+    stored = bytearray(b"0123456789after"[: held or 0])
+    ship_logs(logs, stored)
+
+    assert stored == b"0123456789after"
+    assert logs.sizes() == {"user_logs/std_log.txt": 15}
+    assert said == ["The program removed user_logs/std_log.txt. It is still open here: what it holds is stored."]
+
+
+def test_a_log_that_another_file_replaces_is_followed_by_that(tmp_path: Path) -> None:
+    logs, said = make_logs(tmp_path)
+    log = tmp_path / "user_logs" / "std_log.txt"
+    log.write_bytes(b"first ")
+    stored = bytearray()
+    ship_logs(logs, stored)
+    os.rename(log, tmp_path / "elsewhere")
+    log.write_bytes(b"second ")
+    ship_logs(logs, stored)
+    with open(log, "ab") as file:
+        file.write(b"third")
+    ship_logs(logs, stored)
+
+    assert stored == b"first second third"
+    assert any("one after the other" in text for text in said)
+
+
+def test_a_log_that_was_shortened_goes_on(tmp_path: Path) -> None:
+    logs, said = make_logs(tmp_path)
+    log = tmp_path / "user_logs" / "std_log.txt"
+    log.write_bytes(b"0123456789")
+    stored = bytearray()
+    ship_logs(logs, stored)
+    os.truncate(log, 0)
+    ship_logs(logs, stored)
+    with open(log, "ab") as file:
+        file.write(b"after")
+    ship_logs(logs, stored)
+
+    assert stored == b"0123456789after"
+    assert said == ["The program removed or shortened user_logs/std_log.txt; what was shipped before is kept."]
+
+
+def test_a_removed_log_that_was_not_open_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("runyard.supervisor.logs.MOST_HELD", 0)
+    logs, said = make_logs(tmp_path)
+    log = tmp_path / "user_logs" / "std_log.txt"
+    log.write_bytes(b"0123456789")
+    logs.look()
+    logs.took({"user_logs/std_log.txt": 4})
+    log.unlink()
+    logs.look()
 
     assert logs.behind() == []
-    assert logs.sizes() == ({"user_logs/std_log.txt": held} if held else {})
-    assert [message.partition(";")[0] for message in said] == (
-        ["The program removed or shortened user_logs/std_log.txt"] if held != 10 else []
-    )
+    assert said == [
+        "The program removed user_logs/std_log.txt: 6 bytes of it are lost, what was shipped before is kept."
+    ]
+
+
+def make_logs(root: Path) -> tuple[Logs, list[str]]:
+    folder, said = RunFolder(str(root)), []
+    folder.make_subfolders()
+
+    def warn(_source: str, message: str) -> None:
+        if message not in said:
+            said.append(message)
+
+    return Logs(folder, warn=warn), said
+
+
+def ship_logs(logs: Logs, stored: bytearray) -> None:
+    """Ship all that is there now; `stored` is what the server holds of the one log."""
+    logs.look()
+    while logs.behind():
+        for log in logs.behind():
+            frame = log.frame()
+            if frame is not None:
+                assert frame[0]["offset"] <= len(stored)
+                stored += frame[1]
+            logs.took({log.name: len(stored)})
+        logs.look()
 
 
 def test_a_log_that_nobody_can_read_holds_nothing_up(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 import type { ComponentType } from 'preact';
 import { useErrorBoundary, useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, sendJson } from './api/http';
+import { forgetSession } from './api/session';
 import type { Me, ServerFacts, Workspace } from './api/types';
 import { useKeys } from './keys';
 import { Empty, Fault, Loading } from './parts/basics';
@@ -107,6 +108,7 @@ function Settings() {
   const leave = (): Promise<boolean> =>
     attempt(async () => {
       await sendJson('POST', '/signout');
+      forgetSession();
       location.assign('/');
     });
   return (

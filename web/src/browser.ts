@@ -34,3 +34,11 @@ export function keep(key: string, value: string): void {
     // A browser that keeps nothing still shows the page.
   }
 }
+
+export function forget(key: string): void {
+  try {
+    localStorage.removeItem(key);
+  } catch {
+    // As above.
+  }
+}

@@ -28,6 +28,11 @@ class ArtifactStore(ABC):
     def delete(self, key: str) -> None:
         """Remove; a missing key is not an error."""
 
+    def move(self, key: str, to: str) -> None:
+        """Give an object another key, which is new. Stores that can rename do so: the disk may be full."""
+        self.put(to, self.get(key))
+        self.delete(key)
+
     @abstractmethod
     def iter_keys(self, prefix: str) -> Iterator[str]: ...
 

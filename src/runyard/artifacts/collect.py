@@ -3,17 +3,21 @@
 What counts as used: snapshots and files of the runs that are there, recorded snapshots, and whatever an upload was told
 is there within the grace time (`Leases`). All else leaves the index in one transaction; then packs that hold much more
 than the index knows of are written anew, whoever left it there: a crash anywhere is made good by the next round, or by
-`ContentStore.clean` for packs that the index does not know.
+`ContentStore.tidy` for packs that the index does not know. A round that nobody asked for sets the old packs aside
+(`Aside`); one that a person asked for deletes them.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
+from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.content import ContentStore, tree_key
 from runyard.artifacts.packs import Found, Place, new_pack_key
@@ -23,6 +27,7 @@ from runyard.core.tree import FileEntry, FolderEntry, decode_tree, snapshot_id
 logger = logging.getLogger(__name__)
 _WORTH_BYTES = 1 << 20
 _WORTH_PART = 4  # a quarter of a pack
+_SETTLE_S = 0.5
 
 
 class References(Protocol):
@@ -52,7 +57,7 @@ class ContentIndex(ChunkIndex, Protocol):
 @dataclass(frozen=True)
 class Collected:
     removed: int  # chunks and trees
-    freed_bytes: int
+    freed_bytes: int  # or set aside
 
 
 class Collector:
@@ -63,17 +68,28 @@ class Collector:
         self._artifacts = artifacts
         self._index = index
         self._leases = content.leases
+        self._aside = Aside(artifacts)
+        self._aside_since: datetime | None = None
 
-    def collect(self) -> Collected | None:
+    def collect(self, *, aside: datetime | None = None, at_once: bool = False) -> Collected | None:
         """Remove what nothing refers to; None when the server has not listened for long enough to know.
+
+        Args:
+            aside: set packs aside at this time rather than delete them.
+            at_once: do not spare what uploads that are under way count on. They are told, and send it again.
 
         Raises:
             StoreUnavailable: a tree that is in use cannot be read; nothing was removed.
         """
-        if not self._leases.is_warm():
+        if not self._leases.is_warm() and not at_once:
             return None
+        self._aside_since = aside
         self._leases.watch()
-        self._drop_snapshots()
+        if at_once:
+            # A request that looked its content up before has named it by then; what comes after is noted.
+            time.sleep(_SETTLE_S)
+            self._leases.forget()
+        self._drop_snapshots(hold=not at_once)
         live = self._mark()
         # Before the places: a pack comes with its chunks, so all that these packs hold for somebody is in `found`.
         packs = list(self._index.iter_packs())
@@ -82,7 +98,7 @@ class Collector:
         kept = {name: place for name, place in found.items() if name not in dead}
         return Collected(len(dead), self._shrink(packs, kept))
 
-    def _drop_snapshots(self) -> None:
+    def _drop_snapshots(self, *, hold: bool) -> None:
         """Forget recorded snapshots that no run has. Their content stays for one more grace time."""
         used = self._index.read_references().roots
         known = self._index.list_snapshots()
@@ -90,7 +106,8 @@ class Collector:
             held = self._leases.held()
             gone = {id: root for id, root in known.items() if root not in used and not _is_held(id, root, held)}
             self._index.delete_snapshots(gone)
-            self._content.hold_trees(gone.values())
+            if hold:
+                self._content.hold_trees(gone.values())
 
     def _mark(self) -> set[str]:
         """Return the index's keys of all that is in use."""
@@ -135,7 +152,8 @@ class Collector:
         content: dict[str, dict[str, Found]] = defaultdict(dict)
         for name, place in found.items():
             content[place.pack][name] = place
-        return sum(self._shrink_pack(pack, content[pack]) for pack in packs)
+        # Those without content first: on a full disk they make the room that writing others anew needs.
+        return sum(self._shrink_pack(pack, content[pack]) for pack in sorted(packs, key=lambda pack: pack in content))
 
     def _shrink_pack(self, pack: str, live: Mapping[str, Found]) -> int:
         try:
@@ -162,7 +180,10 @@ class Collector:
             new = new_pack_key()
             self._artifacts.put(new, pieces)
             self._index.replace_pack(pack, new, places)
-        self._artifacts.delete(pack)
+        if self._aside_since is None:
+            self._artifacts.delete(pack)
+        else:
+            self._aside.put([pack], self._aside_since)
 
 
 def _is_held(snapshot: str, root: str, held: Collection[str]) -> bool:

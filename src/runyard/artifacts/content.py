@@ -4,18 +4,31 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
 
+from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.leases import Leases
 from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, new_pack_key, plan_reads, unpack
 from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
-from runyard.core.errors import InvalidArgument, MissingContent, NotFound, TooLarge
+from runyard.core.errors import InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
 from runyard.core.names import check_content_id
 from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000
 LookUp = Callable[[Sequence[str]], Mapping[str, Found]]
+
+
+@dataclass(frozen=True)
+class Tidied:
+    """How many packs a start has put back, set aside, and not found."""
+
+    restored: int
+    set_aside: int
+    missing: int
 
 
 class ContentStore:
@@ -31,13 +44,18 @@ class ContentStore:
         self._index = index
         self.leases = leases if leases is not None else Leases()
 
-    def clean(self) -> int:
-        """Delete packs that the index does not know, left by a crash; return how many. Only before the first write."""
-        known = set(self._index.iter_packs())
-        unknown = [key for key in self._artifacts.iter_keys(PREFIX) if key not in known]
-        for key in unknown:
-            self._artifacts.delete(key)
-        return len(unknown)
+    def tidy(self, now: datetime) -> Tidied:
+        """Bring packs and index together: only before the first write, and nothing is deleted.
+
+        Packs that the index knows and that lie aside are put back. Packs that it does not know, which a crash leaves,
+        are set aside; but an index that knows none at all has lost its own, and its word counts for nothing.
+        """
+        aside = Aside(self._artifacts)
+        known, present = set(self._index.iter_packs()), set(self._artifacts.iter_keys(PREFIX))
+        back = aside.put_back(known - present)
+        unknown = sorted(present - known) if known else []
+        aside.put(unknown, now)
+        return Tidied(len(back), len(unknown), len(known - present) - len(back))
 
     def missing(self, ids: Sequence[str]) -> list[str]:
         """Return those of `ids` that are not stored, in their order, each once."""
@@ -98,10 +116,13 @@ class ContentStore:
         Raises:
             MissingContent: chunks are not stored; `details["missing"]` lists them.
         """
-        self.leases.hold(chunks)
-        places = self._index.find_chunks(list(dict.fromkeys(chunks)))
-        _need([name for name in chunks if name not in places])
-        return sum(places[name][3] for name in chunks)
+        return size_of(chunks, self.chunk_sizes(chunks))
+
+    def chunk_sizes(self, ids: Iterable[str]) -> dict[str, int]:
+        """Return the sizes of those chunks that are stored, and keep all of `ids` from being collected for a while."""
+        wanted = list(dict.fromkeys(ids))
+        self.leases.hold(wanted)
+        return {name: row[3] for name, row in self._index.find_chunks(wanted).items()}
 
     def put_trees(self, trees: Sequence[tuple[str, bytes]]) -> int:
         """Store tree objects, children first; all or none of them. Returns how many were new.
@@ -206,8 +227,18 @@ class ContentStore:
             pieces, places = build_pack(new)
             key = new_pack_key()
             self._artifacts.put(key, pieces)
-            self._index.add_chunks(key, places)
+            try:
+                self._index.add_chunks(key, places)
+            except BaseException:
+                self._drop_unknown(key, list(new))
+                raise
         return len(new)
+
+    def _drop_unknown(self, pack: str, ids: Sequence[str]) -> None:
+        """Delete a pack whose rows were refused, unless the index turns out to have them or cannot tell."""
+        with suppress(RunyardError):
+            if all(row[0] != pack for row in self._index.find_chunks(ids).values()):
+                self._artifacts.delete(pack)
 
     def _places(self, ids: Sequence[str]) -> dict[str, Found]:
         rows = self._index.find_chunks(list(dict.fromkeys(check_content_id(name) for name in ids)))
@@ -266,6 +297,16 @@ class ContentStore:
                     hint="Take the snapshot again.",
                 )
         return known
+
+
+def size_of(chunks: Sequence[str], sizes: Mapping[str, int]) -> int:
+    """Return the size of the file that `chunks` make up, from what `chunk_sizes` found.
+
+    Raises:
+        MissingContent: chunks are not stored; `details["missing"]` lists them.
+    """
+    _need([name for name in chunks if name not in sizes])
+    return sum(sizes[name] for name in chunks)
 
 
 def tree_key(name: str) -> str:

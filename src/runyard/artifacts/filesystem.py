@@ -71,6 +71,27 @@ class FilesystemStore(ArtifactStore):
             finally:
                 os.close(folder)
 
+    def move(self, key: str, to: str) -> None:
+        *folders, name = split_key(key)
+        *new_folders, new_name = split_key(to)
+        with self._faults("move", key), self._lock(key):
+            try:
+                source = self._open_folder(folders)
+            except FileNotFoundError:
+                raise unknown_key(key) from None
+            try:
+                target = self._open_folder(new_folders, make=True)
+                try:
+                    os.rename(name, new_name, src_dir_fd=source, dst_dir_fd=target)
+                    os.fsync(target)
+                    os.fsync(source)
+                finally:
+                    os.close(target)
+            except FileNotFoundError:
+                raise unknown_key(key) from None
+            finally:
+                os.close(source)
+
     def iter_keys(self, prefix: str) -> Iterator[str]:
         folders, start = split_prefix(prefix)
         with self._faults("list", prefix):

@@ -48,6 +48,11 @@ class Leases:
             self._turn()
             return self._now | self._before
 
+    def forget(self) -> None:
+        """Hold nothing of what was held so far."""
+        with self.gate:
+            self._now, self._before = set(), set()
+
     def is_warm(self) -> bool:
         """Whether we have listened for so long that no upload from before can still count on anything."""
         return self._clock() - self.began >= self.grace_s

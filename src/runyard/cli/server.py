@@ -81,14 +81,22 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 
 @server.command()
+@click.option("--now", "everything", is_flag=True, help="Free what lies aside and unfinished uploads, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def collect(as_json: bool) -> None:
-    """Free the disk space of deleted runs now. The server does it by itself within an hour of a delete."""
-    freed = connect().server.collect()
+def collect(everything: bool, as_json: bool) -> None:
+    """Free the disk space of deleted runs now.
+
+    By itself the server sets it aside within an hour and frees it a week later.
+    """
+    freed = connect().server.collect(everything=everything)
     if as_json:
         print_json(freed._asdict())
         return
     click.echo(f"Freed {size(freed.freed_bytes)} ({freed.removed} pieces of content).")
+    if freed.aside_bytes:
+        click.echo(
+            f"{size(freed.aside_bytes)} lie aside for a week; `runyard server collect --now` frees them.", err=True
+        )
     click.echo(
         f"What uploads of the last minutes may count on stays; the rest of what was deleted is freed within "
         f"{seconds(freed.rest_within_s)}.",

@@ -11,6 +11,7 @@ from runyard.core.errors import RunyardError, SystemFailure, UserError
 from runyard.core.server_settings import ServerSettings, read_server_settings, write_server_settings
 from runyard.core.settings import read_settings
 from runyard.sdk.server import choice, connect, find_own
+from runyard.server.belonging import allow_new_database, forbid_new_database
 from runyard.server.history import refuse_hidden_runs
 
 STOP_PATIENCE_S = 20.0
@@ -27,6 +28,8 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
     old = read_server_settings(home)
     if not force:
         refuse_hidden_runs(home, old, new)
+    if force and old.database != new.database:
+        allow_new_database(home)
     write_server_settings(home, new)
     was_running = stop_own()
     if not (was_running or start):
@@ -34,6 +37,7 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
     try:
         connect().server.info()
     except RunyardError:
+        forbid_new_database(home)
         write_server_settings(home, old)
         if was_running:
             click.echo("The server goes on with its old settings.", err=True)

@@ -27,7 +27,7 @@ def show(as_json: bool) -> None:
 @click.command("set")
 @click.argument("key")
 @click.argument("value")
-@click.option("--force", is_flag=True, help="Change the database although runs get out of sight.")
+@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
 def set_setting(key: str, value: str, force: bool) -> None:
     """Change a setting of this home's server; '' takes it back. A running server starts again with it.
 

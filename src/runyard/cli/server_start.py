@@ -13,6 +13,7 @@ from runyard.cli.text import plain
 from runyard.core.server_settings import TEAM_PORT, ServerSettings, checked, read_server_settings
 from runyard.core.settings import read_settings
 from runyard.sdk.server import Client, become_server, connect, find
+from runyard.server.belonging import allow_new_database
 
 
 @click.command()
@@ -23,7 +24,7 @@ from runyard.sdk.server import Client, become_server, connect, find
 @click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Certificate, PEM.")
 @click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Its key, PEM.")
 @click.option("--behind-proxy/--no-proxy", default=None, help="Plain HTTP, since a proxy in front speaks TLS.")
-@click.option("--force", is_flag=True, help="Change the database although runs get out of sight.")
+@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
 @click.option("--foreground", is_flag=True, help="Stay in this process, for systemd and the like.")
 def start(force: bool, foreground: bool, **options: Any) -> None:
     """Start the server unless it is running. With options it becomes a team's server, and stays one.
@@ -38,6 +39,9 @@ def start(force: bool, foreground: bool, **options: Any) -> None:
     if wanted:
         new = _with(read_server_settings(read_settings().home), wanted)
         change(new, force=force, start=not foreground)
+    elif force:
+        refuse_a_teams_server("start")
+        allow_new_database(read_settings().home)
     if foreground:
         _become_the_server()
     running = None if wanted else find()

@@ -42,6 +42,7 @@ class Collection(NamedTuple):
     removed: int  # chunks and trees
     freed_bytes: int
     rest_within_s: float
+    aside_bytes: int = 0  # set aside, and freed some days later
 
 
 class Deletion(NamedTuple):
@@ -163,7 +164,12 @@ def added_writer(plain: Any) -> AddedWriter:
 
 
 def collection(plain: Any) -> Collection:
-    return Collection(int(plain["removed"]), int(plain["freed_bytes"]), float(plain["rest_within_s"]))
+    return Collection(
+        int(plain["removed"]),
+        int(plain["freed_bytes"]),
+        float(plain["rest_within_s"]),
+        int(plain.get("aside_bytes", 0)),
+    )
 
 
 def repeatable_delete(look: Callable[[], object], delete: Callable[[], Response], *, now: bool) -> Deletion:
@@ -229,7 +235,7 @@ def ship_answer(plain: Any) -> ShipAnswer:
 def run_wish(plain: Any) -> RunWish:
     status = plain.get("status")
     return RunWish(
-        desired=plain.get("desired"),
+        desired=plain["desired"],  # always there: an answer without it is not our server's, and nothing was reported
         desired_error=plain.get("desired_error"),
         attempt=int(plain.get("attempt") or 0),
         status=RunStatus(status) if status is not None else None,

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar, Union
 
+from runyard.client.answers import read_answer
 from runyard.client.transport import Transport
 from runyard.core.chunks import BATCH_BYTES, Batcher, Chunk, chunk_id, read_chunks
 from runyard.core.errors import InvalidArgument, ProtocolError
 from runyard.core.frames import iter_frames, pack_frame
 from runyard.core.records import RunFile
 from runyard.core.tree import tree_id
+
+T = TypeVar("T")
 
 ASK_AT_ONCE = 20_000  # ids in one question: 1.3 MB
 TIMEOUT_S = 120.0  # a body of 8 MiB on a slow line, and the server's disk
@@ -24,7 +27,7 @@ class ContentCalls:
     def server_id(self) -> str:
         """Return the id of the server that holds the content; asked once."""
         if self._server_id is None:
-            self._server_id = str(self._transport.request("GET", "/server").json()["id"])
+            self._server_id = read_answer(self._transport.request("GET", "/server"), lambda plain: str(plain["id"]))
         return self._server_id
 
     def close(self) -> None:
@@ -36,7 +39,7 @@ class ContentCalls:
         found: List[str] = []
         for start in range(0, len(ids), ASK_AT_ONCE):
             part = list(ids[start : start + ASK_AT_ONCE])
-            found += self._ask("/chunks/missing", {"ids": part})["missing"]
+            found += self._ask("/chunks/missing", {"ids": part}, lambda plain: list(plain["missing"]))
         return found
 
     def put(self, chunks: Iterable[Chunk]) -> None:
@@ -79,11 +82,12 @@ class ContentCalls:
     def put_snapshot(self, root: str, files: int, size_bytes: int) -> str:
         """Record a snapshot whose trees are all there; return its id."""
         body = {"root": root, "files": files, "size_bytes": size_bytes}
-        return str(self._ask("/snapshots", body)["id"])
+        return self._ask("/snapshots", body, lambda plain: str(plain["id"]))
 
     def find_root(self, snapshot_id: str) -> str:
         """Return the root tree of a snapshot."""
-        return str(self._transport.request("GET", f"/snapshots/{snapshot_id}").json()["root"])
+        answer = self._transport.request("GET", f"/snapshots/{snapshot_id}")
+        return read_answer(answer, lambda plain: str(plain["root"]))
 
     def upload_file(self, path: Union[str, int, os.PathLike[str]], *, name: str = "") -> RunFile:
         """Send a file's content, as far as the server lacks it, and return how a run names it.
@@ -136,13 +140,11 @@ class ContentCalls:
 
     def _send(self, path: str, items: Iterable[Tuple[str, bytes]]) -> None:
         body = [piece for name, data in items for piece in pack_frame({"id": name}, data)]
-        self._transport.request("POST", path, body=body, timeout_s=TIMEOUT_S)
+        answer = self._transport.request("POST", path, body=body, timeout_s=TIMEOUT_S)
+        read_answer(answer, lambda plain: plain["stored"])  # else nobody stored anything
 
-    def _ask(self, path: str, body: Dict[str, Any]) -> Dict[str, Any]:
-        answer = self._transport.request("POST", path, json=body, timeout_s=TIMEOUT_S).json()
-        if not isinstance(answer, dict):
-            raise ProtocolError("The server's answer cannot be read.", why=f"{path} was answered with {answer!r:.80}.")
-        return answer
+    def _ask(self, path: str, body: Dict[str, Any], build: Callable[[Any], T]) -> T:
+        return read_answer(self._transport.request("POST", path, json=body, timeout_s=TIMEOUT_S), build)
 
 
 def _wrong_bytes(name: str) -> ProtocolError:

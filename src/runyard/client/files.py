@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from contextlib import contextmanager
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from runyard.client.answers import FilePart, read_record, read_records
+from runyard.client.answers import FilePart, read_answer, read_record, read_records
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
-from runyard.core.errors import ProtocolError, SystemFailure
+from runyard.core.errors import ProtocolError, RunyardError, SystemFailure, error_from_plain
+from runyard.core.frames import iter_frames
 from runyard.core.names import clean_file_name
 from runyard.core.plain import to_plain
 from runyard.core.records import RunFile
 from runyard.core.whole_files import written_beside
+
+_SMALL_BYTES = 1 << 20
+_BATCH_BYTES = 8 << 20
+_BATCH_FILES = 500
+_BATCH_TIMEOUT_S = 120.0  # many files at once, and the server's disk
 
 
 class FileCalls:
@@ -47,6 +54,61 @@ class FileCalls:
             body["replace"] = replace
         return read_record(RunFile, self._transport.request("POST", f"/runs/{quote(run_id)}/files", json=body))
 
+    def put_files(
+        self, run_id: str, files: Sequence[RunFile], attempt: Optional[int] = None, replace: Optional[bool] = None
+    ) -> List[Optional[RunyardError]]:
+        """Name content that the server already holds as files of the run, 1000 at most.
+
+        Returns for each file, in its place, the error that refused it, or None. A file that is refused (its name, or
+        chunks that are missing) does not keep the others out.
+        """
+        named = [{"name": file.name, "size": file.size, "sha256": file.sha256, "chunks": file.chunks} for file in files]
+        body: Dict[str, Any] = {"files": named}
+        if attempt is not None:
+            body["attempt"] = attempt
+        if replace is not None:
+            body["replace"] = replace
+        path = f"/runs/{quote(run_id)}/files/batch"
+        answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
+        return read_answer(answer, lambda plain: _refusals(plain, len(files)))
+
+    def fetch_files(self, run_id: str, files: Sequence[RunFile]) -> Iterator[bytes]:
+        """Yield the bytes of some small files in their order, each checked. Ask for 1000 and about 8 MiB at most.
+
+        Raises:
+            ProtocolError: the server sent other bytes.
+        """
+        from runyard.core.chunks import chunk_id  # only downloads need it
+
+        body = {"names": [file.name for file in files]}
+        path = f"/runs/{quote(run_id)}/files/fetch"
+        answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
+        frames = iter_frames(answer.read())
+        for file in files:
+            data = bytes(next(frames, ({}, memoryview(b"")))[1])
+            if file.sha256:
+                _check_digest(run_id, file.name, file, chunk_id(data), len(data))
+            yield data
+
+    def download_many(
+        self, run_id: str, places: Sequence[Tuple[RunFile, str]], *, done: Optional[Callable[[str], None]] = None
+    ) -> None:
+        """Write files, as `files()` lists them, each to its path as `download` does; small ones come together.
+
+        Args:
+            done: called with each path once its file is there.
+        """
+        told = done or _ignore_path
+        for batch in _batches(places):
+            if len(batch) == 1:
+                self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
+                told(batch[0][1])
+                continue
+            for (file, path), data in zip(batch, self.fetch_files(run_id, [file for file, _ in batch])):
+                with _writing(file.name, path) as out:
+                    _write_all(out, data)
+                told(path)
+
     def download(
         self,
         run_id: str,
@@ -67,17 +129,8 @@ class FileCalls:
         """
         target = os.fspath(path)
         known = expected or self._find_file(run_id, name)
-        try:
-            with written_beside(target) as beside, open(beside, "xb", buffering=0) as out:
-                self._copy(run_id, name, known, out, progress or _ignore)
-        except OSError as error:
-            if isinstance(error, SystemFailure):
-                raise
-            raise SystemFailure(
-                f"The file `{name}` could not be written to `{target}`.",
-                why=str(error),
-                hint="Choose another place with output_file_path.",
-            ) from error
+        with _writing(name, target) as out:
+            self._copy(run_id, name, known, out, progress or _ignore)
 
     def _copy(
         self, run_id: str, name: str, known: Optional[RunFile], out: Any, progress: Callable[[int], None]
@@ -85,23 +138,66 @@ class FileCalls:
         # Only downloads need it.
         from hashlib import sha256
 
-        digest, size = sha256(), 0
+        digest = sha256()
+        size = 0
         with self._transport.stream("GET", _file_path(run_id, name), timeout_s=120.0) as response:
             for piece in response.iter_bytes():
                 digest.update(piece)
                 size += len(piece)
                 _write_all(out, piece)
                 progress(size)
-        if known is not None and known.sha256 and digest.hexdigest() != known.sha256:
-            raise ProtocolError(
-                f"The file `{name}` of run `{run_id}` came damaged.",
-                why=f"{size} bytes with SHA-256 {digest.hexdigest()} came; {known.size} with {known.sha256} were due.",
-                hint="Download it again. If it happens again, the server's disk may be damaged.",
-            )
+        _check_digest(run_id, name, known, digest.hexdigest(), size)
 
     def _find_file(self, run_id: str, name: str) -> Optional[RunFile]:
         wanted = clean_file_name(name)
         return next((file for file in self.files(run_id) if file.name == wanted), None)
+
+
+@contextmanager
+def _writing(name: str, target: str) -> Iterator[Any]:
+    """Give a file to write to, which takes the place of `target` when the block ends well."""
+    try:
+        with written_beside(target) as beside, open(beside, "xb", buffering=0) as out:
+            yield out
+    except OSError as error:
+        if isinstance(error, SystemFailure):
+            raise
+        raise SystemFailure(
+            f"The file `{name}` could not be written to `{target}`.",
+            why=str(error),
+            hint="Choose another place with output_file_path.",
+        ) from error
+
+
+def _batches(places: Sequence[Tuple[RunFile, str]]) -> Iterator[List[Tuple[RunFile, str]]]:
+    """Yield files that one request fetches, in their order; large ones and logs alone."""
+    batch: List[Tuple[RunFile, str]] = []
+    size = 0
+    for file, path in places:
+        if file.kind != "blob" or not file.sha256 or file.size > _SMALL_BYTES:
+            yield [(file, path)]
+            continue
+        if batch and (len(batch) >= _BATCH_FILES or size + file.size > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append((file, path))
+        size += file.size
+    if batch:
+        yield batch
+
+
+def _check_digest(run_id: str, name: str, known: Optional[RunFile], digest: str, size: int) -> None:
+    if known is not None and known.sha256 and digest != known.sha256:
+        raise ProtocolError(
+            f"The file `{name}` of run `{run_id}` came damaged.",
+            why=f"{size} bytes with SHA-256 {digest} came; {known.size} with {known.sha256} were due.",
+            hint="Download it again. If it happens again, the server's disk may be damaged.",
+        )
+
+
+def _refusals(plain: Dict[str, Any], count: int) -> List[Optional[RunyardError]]:
+    errors = {int(refused["index"]): error_from_plain(refused["error"]) for refused in plain["refused"]}
+    return [errors.get(index) for index in range(count)]
 
 
 def _file_path(run_id: str, name: str) -> str:
@@ -116,6 +212,10 @@ def _size(headers: Mapping[str, str]) -> int:
 
 
 def _ignore(_done: int) -> None:
+    pass
+
+
+def _ignore_path(_path: str) -> None:
     pass
 
 

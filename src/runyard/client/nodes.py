@@ -40,7 +40,10 @@ class NodeCalls:
             Conflict: another process has it, or the attempt is over.
         """
         body = {"attempt": attempt, "incarnation": incarnation, "host": host, "address": address}
-        return self._transport.request("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body).read()
+        answer = self._transport.request("POST", f"/runs/{quote(run_id)}/nodes/{rank}/join", json=body).read()
+        if b'"run_id"' not in answer:  # parsed by the supervisor, which could not ask again
+            raise ProtocolError("The server's answer is not a node's job.", why=f"It starts with {answer[:80]!r}.")
+        return answer
 
     def iter_uv(self, system: str, machine: str) -> Iterator[bytes]:
         """Yield the bytes of the server's own `uv`.

@@ -59,8 +59,10 @@ def find(settings: Settings) -> Optional[Client]:
 
 
 def client_for(address: Address) -> Client:
-    """Return a client for an address out of job.json; a private server that does not answer is started again."""
-    return _client(address) if address.home else Client(Transport(address))
+    """Return a client for an address out of job.json. A private server that does not answer is started again, a
+    team's is waited for.
+    """
+    return Client(Transport(address, revive=_revive if address.home else _Await()))
 
 
 def runtime_folder(settings: Settings) -> Path:

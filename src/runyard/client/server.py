@@ -22,7 +22,7 @@ class ServerCalls:
         found = []
         for _ in range(tries):
             before = time.time_ns()
-            there = int(self._transport.request("GET", "/server").json()["time_ns"])
+            there = read_answer(self._transport.request("GET", "/server"), lambda plain: int(plain["time_ns"]))
             after = time.time_ns()
             found.append(((after - before) / 1e9, (there - (before + after) / 2) / 1e9))
         answer_s, offset_s = min(found)
@@ -32,10 +32,15 @@ class ServerCalls:
         """Ask the private server to leave. Live runs go on; a later call starts it again."""
         self._transport.request("POST", "/server/stop", retry=False)
 
-    def collect(self) -> Collection:
-        """Free the bytes that nothing refers to any more, as far as no upload can count on them."""
-        return read_answer(self._transport.request("POST", "/server/collect", timeout_s=600.0), collection)
+    def collect(self, *, everything: bool = False) -> Collection:
+        """Free the bytes that nothing refers to any more, as far as no upload can count on them.
+
+        With `everything` also what lies aside, and what unfinished uploads have sent: they send it again.
+        """
+        path = "/server/collect?everything=true" if everything else "/server/collect"
+        return read_answer(self._transport.request("POST", path, timeout_s=600.0), collection)
 
     def signin_path(self, next: str = "/") -> str:
         """Return a one-time path that signs a browser in and then shows `next`."""
-        return str(self._transport.request("POST", "/signin-codes", json={"next": next}).json()["path"])
+        answer = self._transport.request("POST", "/signin-codes", json={"next": next})
+        return read_answer(answer, lambda plain: str(plain["path"]))

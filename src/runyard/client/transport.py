@@ -14,14 +14,11 @@ from runyard.client.address import Address
 from runyard.client.http1 import Dropped, Head, Wire, set_timeouts
 from runyard.client.request import Body, Query, Request
 from runyard.core.errors import (
-    NotAllowed,
+    BadGateway,
     NotAuthenticated,
-    NotFound,
     ProtocolError,
     RunyardError,
     ServerUnreachable,
-    SystemFailure,
-    TooLarge,
     error_from_plain,
 )
 
@@ -29,7 +26,6 @@ Revive = Callable[[Address], Address]
 
 _MOST_TRIES = 3
 _REVIVE_FOR_S = 30.0
-_BY_STATUS = {401: NotAuthenticated, 403: NotAllowed, 404: NotFound, 413: TooLarge}
 
 
 class Response:
@@ -69,6 +65,7 @@ class Transport:
 
     Every route of ours may be repeated, so a request whose answer got lost is sent again: at once on a new connection,
     and again after `revive` (which starts a private server again) gave the address to go on with, for half a minute.
+    An answer that is not our server's, such as a proxy's error page, counts as none.
     """
 
     def __init__(self, address: Address, *, timeout_s: float = 30.0, revive: Optional[Revive] = None) -> None:
@@ -94,13 +91,14 @@ class Transport:
 
         Raises:
             ServerUnreachable: nobody answers, or not in time.
-            RunyardError: what the server answered, as the same class.
+            BadGateway: the answer is not our server's.
+            RunyardError: what the server answered, as the same class. `core.errors.is_later` tells outages apart.
         """
         request = Request(method, path, query, json, body, headers)
         wire, head, data = self._repeat(lambda wire: _read_whole(wire, request, self.address), timeout_s, retry)
         self._keep(wire, head)
         response = Response(head, data)
-        _raise_for_status(response)
+        _raise_for_status(head, data)
         return response
 
     @contextmanager
@@ -122,7 +120,7 @@ class Transport:
         done: List[bool] = []
         try:
             response = Response(head, data if data is not None else _guarded(wire, head, done, self.address))
-            _raise_for_status(response)
+            _raise_for_status(head, data)
             yield response
         finally:
             if data is not None or done:
@@ -158,7 +156,10 @@ class Transport:
             try:
                 wire.set_timeout(limit_s)
                 head, data = exchange(wire)
-                return wire, head, data
+                if revive is None or is_last or _find_stranger(head, data) is None:
+                    return wire, head, data
+                wire.close()
+                self.address = revive(self.address)
             except Dropped as error:
                 wire.close()
                 if is_last or not retry:
@@ -261,26 +262,45 @@ def _guarded(wire: Wire, head: Head, done: List[bool], address: Address) -> Iter
     done.append(True)
 
 
-def _raise_for_status(response: Response) -> None:
-    if response.status < 300:
-        return
-    if response.status < 400:
-        raise ProtocolError(
+def _raise_for_status(head: Head, data: Optional[bytes]) -> None:
+    stranger = _find_stranger(head, data)
+    if stranger is not None:
+        raise stranger
+    if head.status >= 400:
+        raise error_from_plain(jsonlib.loads(data or b"")["error"], status=head.status)
+
+
+def _find_stranger(head: Head, data: Optional[bytes]) -> Optional[RunyardError]:
+    """Return the error to raise for an answer that did not come from a server of ours; None: it is ours."""
+    if head.status < 300:
+        return _not_ours(head, b"") if _is_page(head) else None
+    if head.status < 400:
+        return ProtocolError(
             "The server wants to send this request elsewhere.",
-            why=f"It answered {response.status}; a redirect is never followed, since the token would go along.",
+            why=f"It answered {head.status}; a redirect is never followed, since the token would go along.",
             hint="Set RUNYARD_URL to the server's own address.",
         )
-    raise _error_of(response)
-
-
-def _error_of(response: Response) -> RunyardError:
     try:
-        plain = response.json()["error"]
-        return error_from_plain(plain)
-    except (ProtocolError, KeyError, TypeError, AttributeError, ValueError):
-        cls = _BY_STATUS.get(response.status, SystemFailure)
-        text = response.read()[:200].decode("utf-8", "replace").strip()
-        return cls(f"The server answered with status {response.status}.", why=text)
+        is_ours = isinstance(jsonlib.loads(data or b"")["error"]["code"], str)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        is_ours = False
+    return None if is_ours else _not_ours(head, data or b"")
+
+
+def _is_page(head: Head) -> bool:
+    """No route below /api answers with a page; a proxy or a login page in front of the server does."""
+    return head.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/html"
+
+
+def _not_ours(head: Head, data: bytes) -> BadGateway:
+    text = "" if _is_page(head) else data[:200].decode("utf-8", "replace").strip()
+    shown = "a web page" if _is_page(head) else f"`{text}`" if text else "nothing"
+    return BadGateway(
+        f"The answer did not come from a Runyard server (status {head.status}).",
+        why=f"It holds {shown}. A proxy in front of the server answers so while the server is away or "
+        "when it does not let the request through.",
+        hint="Is the server behind the proxy up, and is RUNYARD_URL its address? Ask again in a moment.",
+    )
 
 
 def _check_token(token: str) -> None:

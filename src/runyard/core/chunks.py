@@ -61,7 +61,7 @@ def _read_once(fd: int, take: TakeChunk, whole: bool, careful: bool, now: int) -
     if careful and writer is False and _wait_for_tick(before):
         before = os.fstat(fd)
         writer = _has_writer(fd)
-    sums = hashlib.sha256() if whole else None
+    sums = hashlib.sha256() if whole and before.st_size > CHUNK_SIZE else None
     chunks: List[str] = []
     size = 0
     while size < before.st_size:
@@ -77,7 +77,13 @@ def _read_once(fd: int, take: TakeChunk, whole: bool, careful: bool, now: int) -
     changed = size != before.st_size or _differs(before, os.fstat(fd))
     if not changed and writer is not False:
         changed = _may_be_torn(fd, chunks, before, writer, now)
-    return ReadFile(chunks, size, sums.hexdigest() if sums is not None else "", changed, before)
+    digest = sums.hexdigest() if sums is not None else _digest_of_one(chunks) if whole else ""
+    return ReadFile(chunks, size, digest, changed, before)
+
+
+def _digest_of_one(chunks: List[str]) -> str:
+    """Return the SHA-256 of a file of at most one chunk, which is that chunk's id: small files are hashed once."""
+    return chunks[0] if chunks else chunk_id(b"")
 
 
 def _may_be_torn(fd: int, chunks: List[str], before: os.stat_result, writer: Optional[bool], now: int) -> bool:

@@ -18,8 +18,13 @@ RunyardError
 └── SystemFailure             we, the disk or the network
     ├── ServerUnreachable     (also ConnectionError)
     ├── ServerNotStarted
-    ├── StoreUnavailable      disk full, database locked or damaged
+    ├── BadGateway            somebody between us and the server answered in its place
+    ├── StoreUnavailable      disk full, database locked or away
+    │   └── DamagedContent    stored bytes are damaged or missing; trying again does not help
     └── ProtocolError         a peer sent what we cannot read
+
+Every failed call is one of two kinds, and `is_later` decides which: the server's verdict on what was asked or sent,
+which stays the same however often it is repeated; or an outage, which passes.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ class RunyardError(Exception):
     """Base of all errors; `code` is stable and travels over HTTP."""
 
     code = "RunyardError"
+    status = 0  # of the server's own answer that it came with; 0: it was raised on this side
 
     def __init__(self, what: str, *, why: str = "", hint: str = "", details: Mapping[str, Any] | None = None) -> None:
         super().__init__(what)
@@ -124,23 +130,51 @@ class ServerNotStarted(SystemFailure):
     code = "ServerNotStarted"
 
 
+class BadGateway(SystemFailure):
+    code = "BadGateway"
+
+
 class StoreUnavailable(SystemFailure):
     code = "StoreUnavailable"
+
+
+class DamagedContent(StoreUnavailable):
+    code = "DamagedContent"
 
 
 class ProtocolError(SystemFailure):
     code = "ProtocolError"
 
 
-def error_from_plain(plain: Mapping[str, Any]) -> RunyardError:
-    """Return the exception that a server's error answer describes; unknown codes keep their family's base."""
-    cls = _by_code().get(str(plain.get("code")), SystemFailure)
-    return cls(
+_PASSING_STATUSES = (408, 425, 429)
+
+
+def is_later(error: RunyardError) -> bool:
+    """Whether the same request may succeed later. False: the server has judged it, and would judge it the same again.
+
+    A verdict is a 4xx answer of our own server (501 names what it cannot do). All else is an outage: any other 5xx,
+    429 and 408, answers that are not ours, and every fault of the connection, a certificate that is not trusted
+    included. An outage lasts as long as it lasts: whoever holds data that must not be lost never counts its tries.
+    """
+    if isinstance(error, DamagedContent):
+        return False
+    if error.status:
+        return error.status in _PASSING_STATUSES or (error.status >= 500 and error.status != 501)
+    return isinstance(error, (SystemFailure, NotTrusted))
+
+
+def error_from_plain(plain: Mapping[str, Any], *, status: int = 0) -> RunyardError:
+    """Return the exception that a server's error answer describes; an unknown code becomes its family's base."""
+    unknown = UserError if 400 <= status < 500 else SystemFailure
+    cls = _by_code().get(str(plain.get("code")), unknown)
+    error = cls(
         str(plain.get("what", "The server answered with an error.")),
         why=str(plain.get("why", "")),
         hint=str(plain.get("hint", "")),
         details=plain.get("details"),
     )
+    error.status = status
+    return error
 
 
 def _by_code() -> Dict[str, Type[RunyardError]]:

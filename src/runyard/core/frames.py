@@ -47,7 +47,7 @@ def iter_frames(data: bytes | memoryview) -> Iterator[Frame]:
             )
         try:
             head = json.loads(bytes(view[start : start + head_size]))
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ProtocolError("A frame's head is not JSON.") from error
         if not isinstance(head, dict):
             raise ProtocolError("A frame's head is not a JSON object.")

@@ -33,6 +33,8 @@ class ServerSettings:
     tls_key: str = field(default="", metadata={"key": "server.tls_key"})
     behind_proxy: bool = field(default=False, metadata={"key": "server.behind_proxy"})  # plain HTTP; a proxy has TLS
     amlcompute_engine: str = field(default="", metadata={"key": "compute.amlcompute.engine"})
+    quota_run_bytes: int = field(default=0, metadata={"key": "server.quota_run_bytes"})  # of one run's files; 0: none
+    quota_user_bytes: int = field(default=0, metadata={"key": "server.quota_user_bytes"})  # of all runs of a user
 
     @property
     def is_team(self) -> bool:
@@ -121,6 +123,18 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
     odd = [name for name in [settings.host.strip("[]"), *settings.names] if _is_odd(name)]
     return [
         ("server.port", not 0 <= settings.port < 65536, f"{settings.port} is not a port.", f"Take {TEAM_PORT}."),
+        (
+            "server.quota_run_bytes",
+            settings.quota_run_bytes < 0,
+            f"{settings.quota_run_bytes} is not a number of bytes.",
+            "Take 0 for no quota.",
+        ),
+        (
+            "server.quota_user_bytes",
+            settings.quota_user_bytes < 0,
+            f"{settings.quota_user_bytes} is not a number of bytes.",
+            "Take 0 for no quota.",
+        ),
         (
             "server.host",
             bool(odd),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from io import FileIO
+from typing import Iterable, Iterator, Union
 
 from runyard.core.errors import SystemFailure
 
@@ -15,21 +17,27 @@ def copy_checked(source: str, target: str) -> str:
     Raises:
         SystemFailure: what can be read at the target is not what was written there.
     """
+    with open(source, "rb", buffering=0) as read:
+        return write_checked(_iter_blocks(read), target)
+
+
+def write_checked(pieces: Iterable[Union[bytes, memoryview]], target: str) -> str:
+    """Write the pieces to the path `target`, read them back and return their SHA-256.
+
+    Raises:
+        SystemFailure: what can be read at the target is not what was written there.
+    """
     digest = hashlib.sha256()
-    block = memoryview(bytearray(BLOCK))
-    with open(source, "rb", buffering=0) as read, open(target, "wb", buffering=0) as out:
-        while True:
-            count = read.readinto(block) or 0
-            if not count:
-                break
-            piece = block[:count]
-            digest.update(piece)
-            while piece:
-                piece = piece[out.write(piece) or 0 :]
+    with open(target, "wb", buffering=0) as out:
+        for piece in pieces:
+            left = memoryview(piece)
+            digest.update(left)
+            while left:
+                left = left[out.write(left) or 0 :]
     wanted, found = digest.hexdigest(), file_digest(target)
     if found != wanted:
         raise SystemFailure(
-            f"The copy of {source} is not what was read from it: SHA-256 {found[:16]}… instead of {wanted[:16]}….",
+            f"What was written to {target} is not there: SHA-256 {found[:16]}… instead of {wanted[:16]}….",
             why=f"The file system below {target} did not keep what was written, or somebody else wrote there.",
             hint="Look at its disk (`dmesg`) and the space left on it (`df`), then repeat the transfer.",
         )
@@ -38,10 +46,17 @@ def copy_checked(source: str, target: str) -> str:
 
 def file_digest(path: str) -> str:
     digest = hashlib.sha256()
-    block = memoryview(bytearray(BLOCK))
     with open(path, "rb", buffering=0) as read:
-        while True:
-            count = read.readinto(block) or 0
-            if not count:
-                return digest.hexdigest()
-            digest.update(block[:count])
+        for block in _iter_blocks(read):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _iter_blocks(read: FileIO) -> Iterator[memoryview]:
+    """Yield a file's blocks; each is good until the next."""
+    block = memoryview(bytearray(BLOCK))
+    while True:
+        count = read.readinto(block) or 0
+        if not count:
+            return
+        yield block[:count]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Iterator, Mapping, Optional
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
-from runyard.core.errors import Conflict, NotFound, SystemFailure
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SystemFailure
 from runyard.core.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
-from runyard.data.checked_copy import copy_checked
+from runyard.data.checked_copy import copy_checked, write_checked
 from runyard.data.paths import below
 from runyard.data.walk import iter_files
 
@@ -43,12 +43,19 @@ class FolderStorage(Storage):
         return StoredFile(name, os.path.getsize(place)) if os.path.isfile(place) else None
 
     def put_file(self, source: str, name: str) -> None:
+        self._put(name, lambda part: copy_checked(source, part))
+
+    def put_pieces(self, pieces: Iterable[bytes], name: str) -> None:
+        """Store what the pieces make up under that name, whole or not at all."""
+        self._put(name, lambda part: write_checked(pieces, part))
+
+    def _put(self, name: str, write: Callable[[str], object]) -> None:
         self._check_root()
         target = below(self._root, name)
         part = os.path.join(self._root, STAGING, f"{os.urandom(8).hex()}.part")
         try:
             _begin(part)
-            copy_checked(source, part)
+            write(part)
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.replace(part, target)
         except OSError as error:
@@ -99,6 +106,18 @@ class FolderStorage(Storage):
                 f"The datastore cannot hold a file `{name}`.",
                 why=f"What is there already is in its way: {error.strerror}.",
                 hint="Choose another target_path.",
+            )
+        if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EILSEQ):
+            return InvalidArgument(
+                f"The datastore cannot hold a file `{name[:200]}`.",
+                why=f"Its file system refuses the name: {error.strerror}.",
+                hint="Each part of a name may have 255 bytes on most file systems.",
+            )
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return StoreUnavailable(
+                f"The file `{name}` does not fit into the datastore's folder {self._root}.",
+                why=f"{error.strerror}. What was written of it is deleted again.",
+                hint="Free space there, and try again.",
             )
         return SystemFailure(
             f"The file `{name}` could not be written to the datastore's folder {self._root}.", why=str(error)

@@ -114,7 +114,7 @@ def put_in_queue(yard: Yard, run: Run) -> None:
 
 def keep_logs(yard: Yard, run: Run) -> None:
     """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
-    logs = [file for file in yard.store.list_files(run.id) if file.kind == "stream" and not file.complete]
+    logs = [file for file in yard.store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete]
     for file in logs:
         key = stream_key(run.id, run.attempt + 1, file.name)
         if not file.name.startswith("attempt_") and file.chunks != [key]:

@@ -86,9 +86,9 @@ def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
     return deleted
 
 
-def purge(yard: Yard, shipping: Shipping) -> list[str]:
-    """Delete for good what was deleted long enough ago; return the runs' ids."""
-    now, gone = yard.clock.now(), []
+def purge(yard: Yard, shipping: Shipping, now: datetime) -> list[str]:
+    """Delete for good what was deleted long enough ago at `now`; return the runs' ids."""
+    gone: list[str] = []
     for run_id in yard.store.list_purges(now):
         if yard.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
             gone += _erase(yard, shipping, run_id, lambda id: yard.store.purge_run(id, now))

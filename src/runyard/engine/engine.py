@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runyard.artifacts.aside import ASIDE
 from runyard.artifacts.base import ArtifactStore
 from runyard.core.attempts import is_writer
-from runyard.core.errors import Conflict
+from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.folders import server_folder
 from runyard.core.frames import Frame
 from runyard.core.gpus import Gpu, list_gpus
@@ -28,6 +29,7 @@ from runyard.engine.ends import StateReport
 from runyard.engine.engine_nodes import EngineNodes
 from runyard.engine.gang_board import GangBoard
 from runyard.engine.gpus import Gpus
+from runyard.engine.horizon import Horizon
 from runyard.engine.loop import Loop
 from runyard.engine.nodes import Join, join
 from runyard.engine.places import Room
@@ -48,6 +50,7 @@ from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
+_MOST_CONFIRM_S = 86400.0
 _STOP_S = 2.0  # what hangs longer is taken up by the next server
 
 
@@ -103,10 +106,17 @@ class Engine:
         )
         self.loop = Loop(self.yard)
         self._shipping = Shipping(self.yard)
-        self._purging = Purging(self.purge, store.find_next_purge, self.yard.clock.now)
+        self.horizon = Horizon(
+            store,
+            self.yard.clock,
+            confirm_s=min(settings.undo_s, _MOST_CONFIRM_S),
+            is_awaited=lambda: store.find_next_purge() is not None or any(artifacts.iter_keys(ASIDE)),
+        )
+        self._purging = Purging(self.purge, store.find_next_purge, self.horizon.observe)
 
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
+        self.horizon.observe()
         self.yard.targets.load(self.yard.store)
         self.yard.secrets.sweep(target.options for target in self.yard.targets.list_all())
         sweeps.recover_sweeps(self.yard)
@@ -120,6 +130,10 @@ class Engine:
         """Stop deciding. Started runs go on; spare processes of the targets are let go."""
         self.loop.stop()
         self._purging.stop()
+        try:
+            self.horizon.save()
+        except StoreUnavailable as error:
+            logger.warning("where the horizon is was not stored: %s", error)
         self.yard.pool.close(wait_s=_STOP_S)
         self.yard.backends.close()
 
@@ -169,7 +183,7 @@ class Engine:
 
     def purge(self) -> list[str]:
         """Let go for good what was deleted long enough ago; return the runs' ids."""
-        return deletes.purge(self.yard, self._shipping)
+        return deletes.purge(self.yard, self._shipping, self.horizon.observe())
 
     def delete_workspace(self, name: str) -> list[str]:
         return deletes.delete_workspace(self.yard, self._shipping, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 import json
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from runyard.core import journal
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_metric_name, clean_file_name
+from runyard.core.statuses import RunStatus
 from runyard.engine import numbers
 from runyard.engine.origins import INT64, ORIGIN, dump_origin, load_origin, origin_of
 from runyard.engine.quarantine import Quarantine
@@ -26,6 +27,7 @@ from runyard.engine.scalars import RowBatch, Unusable, row_columns, scalar_list,
 from runyard.engine.texts import storable
 from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
 
+_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 Content = Points | Rows | ArtifactMetric
 
 
@@ -55,18 +57,18 @@ def decode(
     base: int,
     names: Mapping[int, str],
     sides: Mapping[str, memoryview] | None = None,
-    acted_ends: Collection[int] = (),
+    stops_at_end: bool = True,
 ) -> Decoded:
     """Return what `data`, which starts on a record at offset `base`, means.
 
     Args:
         names: name ids defined earlier in this segment.
         sides: bodies of side files by file name; the part ends before a SIDE record whose file is not there.
-        acted_ends: offsets of END records that were acted on already and are passed over.
+        stops_at_end: the part ends before an END record; otherwise those records are passed over.
     """
     reader = _Reader(memoryview(data), base, dict(names), writer)
     reader.sides = sides or {}
-    reader.acted_ends = acted_ends
+    reader.stops_at_end = stops_at_end
     reader.read()
     return reader.decoded(segment)
 
@@ -94,7 +96,7 @@ class _Reader:
     def __init__(self, data: memoryview, base: int, names: dict[int, str], writer: str) -> None:
         self.data, self.base, self.writer = data, base, writer
         self.sides: Mapping[str, memoryview] = {}
-        self.acted_ends: Collection[int] = ()
+        self.stops_at_end = True
         self.names = names
         self.end = base
         self.origin = load_origin(names.pop(ORIGIN, None))
@@ -151,7 +153,7 @@ class _Reader:
                 if found is None:
                     return False
                 kind, payload = found
-            if kind == journal.END and record.offset not in self.acted_ends:
+            if kind == journal.END and self.stops_at_end and _ends(payload):
                 self.end_event = Event(kind, record.offset, payload)
                 return False
             handler = _HANDLERS.get(kind)
@@ -292,7 +294,7 @@ _HANDLERS: dict[int, Callable[[_Reader, int, dict[str, Any]], None]] = {
     journal.FILE: lambda reader, offset, payload: None,  # the supervisor acted on it
     journal.CHILD: lambda reader, offset, payload: reader._on_event(offset, payload, journal.CHILD),
     journal.FAIL: lambda reader, offset, payload: reader._on_event(offset, payload, journal.FAIL),
-    journal.END: lambda reader, offset, payload: None,  # acted on already
+    journal.END: lambda reader, offset, payload: None,  # acted on already, or it ends nothing
 }
 
 
@@ -328,6 +330,12 @@ def _packed(kind: str, values: list[Any]) -> NDArray[np.float64] | NDArray[np.in
     if kind == "json":
         return values
     return np.array(values, dtype=np.float64) if kind == "f8" else np.array(values, dtype=np.int64)
+
+
+def _ends(payload: Mapping[str, Any]) -> bool:
+    """Whether an END record names a status that a run can end in."""
+    status = payload.get("status")
+    return isinstance(status, str) and status in _ENDS
 
 
 def _time(payload: Mapping[str, Any]) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from runyard.core import journal
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.names import check_run_id
-from runyard.core.records import NewRun
+from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.ends import end_unsupervised
-from runyard.engine.texts import storable, storable_value
+from runyard.engine.texts import storable
 from runyard.engine.yard import Yard
+from runyard.store.record_limits import not_yet_said
 
 if TYPE_CHECKING:
     from runyard.engine.ingest import Event
@@ -20,21 +22,25 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def act(yard: Yard, run_id: str, event: Event) -> None:
-    """Act on a CHILD or FAIL record before its bytes are stored: a crash between repeats it, which changes nothing."""
-    try:
+def act(yard: Yard, run_id: str, events: Sequence[Event]) -> None:
+    """Act on CHILD and FAIL records before their bytes are stored: a crash between repeats it, which changes nothing.
+
+    The cost grows with the number of records, never faster: the run is read once, and all failures are one change.
+    """
+    if not events:
+        return
+    run = yard.store.get_run(run_id)
+    for event in events:
         if event.kind == journal.CHILD:
-            _make_child(yard, run_id, event.payload)
-        elif event.kind == journal.FAIL:
-            _note_failure(yard, run_id, event.payload)
-    except StoreUnavailable:
-        raise
-    except (RunyardError, ValueError, TypeError) as error:
-        logger.warning("run %s: record at %d not applied: %s", run_id, event.offset, error)
+            _try_to_make_child(yard, run, event)
+    failures = [_failure(event.payload) for event in events if event.kind == journal.FAIL]
+    new = not_yet_said(run.warnings, failures)
+    if new:
+        yard.store.update_run(run_id, warnings_add=new)
 
 
 def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
-    """Act on an END record: everything before it is stored."""
+    """Act on an END record: everything before it is stored. `may_end` says whether it can change anything."""
     try:
         status = RunStatus(event.payload.get("status"))
     except ValueError:
@@ -44,8 +50,22 @@ def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
     end_unsupervised(yard, run_id, status, error if isinstance(error, dict) else None)
 
 
-def _make_child(yard: Yard, run_id: str, payload: dict[str, Any]) -> None:
-    parent = yard.store.get_run(run_id)
+def may_end(yard: Yard, run_id: str) -> bool:
+    """Whether an END record of the run's journal can end it: supervised and ended runs pass over those records."""
+    run = yard.store.get_run(run_id)
+    return not run.attempt and not run.status.is_terminal
+
+
+def _try_to_make_child(yard: Yard, parent: Run, event: Event) -> None:
+    try:
+        _make_child(yard, parent, event.payload)
+    except StoreUnavailable:
+        raise
+    except (RunyardError, ValueError, TypeError) as error:
+        logger.warning("run %s: record at %d not applied: %s", parent.id, event.offset, error)
+
+
+def _make_child(yard: Yard, parent: Run, payload: dict[str, Any]) -> None:
     child_id = check_run_id(payload.get("run_id", ""))
     tags = payload.get("tags")
     yard.store.create_run(
@@ -57,7 +77,7 @@ def _make_child(yard: Yard, run_id: str, payload: dict[str, Any]) -> None:
             type=None,
             status=RunStatus.RUNNING,
             display_name=_chained(parent.display_name, storable(str(payload.get("name") or ""))),
-            parent_id=run_id,
+            parent_id=parent.id,
             tags=_text_tags(tags) if isinstance(tags, dict) else {},
             submitted_by=parent.submitted_by,
         )
@@ -69,12 +89,10 @@ def _chained(parent: str, name: str) -> str:
     return (f"{parent}>{name}" if parent and name else name)[:255]
 
 
-def _note_failure(yard: Yard, run_id: str, payload: dict[str, Any]) -> None:
-    """Keep what a script said with `run.fail()`; inside a submitted run it does not set the status, the exit does."""
+def _failure(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return what a script said with `run.fail()`; inside a submitted run it does not set the status, the exit does."""
     message = storable(str(payload.get("error_details") or "The script called run.fail()."))[:10_000]
-    warning = {"source": "run.fail", "message": message, "code": storable(str(payload.get("error_code") or ""))[:200]}
-    if warning not in yard.store.get_run(run_id).warnings:
-        yard.store.update_run(run_id, warnings_add=[storable_value(warning)])
+    return {"source": "run.fail", "message": message, "code": storable(str(payload.get("error_code") or ""))[:200]}
 
 
 def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:

@@ -1,4 +1,4 @@
-"""Secrets in a run's arguments and variables: the process gets them, the record does not."""
+"""Secrets in a run's arguments, variables and command: the process gets them, the record does not."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ from typing import Any
 
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.urls import hide_passwords
+from runyard.engine.secret_names import is_plural, is_secret
+from runyard.engine.secret_values import HIDDEN, hide_values
 
-HIDDEN = "********"
+__all__ = ["HIDDEN", "hide_in_text", "redact", "redact_arguments", "redact_command", "redact_variables"]
 
-# `--max_tokens` and `--pad_token` are hyper-parameters, so a token needs a word that says what it opens.
-_OPENS = r"(?:access|api|auth|bearer|gh|github|gitlab|hf|hub|login|refresh|secret|session|wandb)"
-_SECRET_NAME = re.compile(
-    rf"(?:^|[_\-.])(?:pass(?:word|wd|phrase)|secret|credentials?|connection[_-]?string|sas"
-    rf"|(?:{_OPENS}|private|account|storage|encryption|signing)[_-]?key|{_OPENS}[_-]?token)$|^(?:token|pwd)$",
-    re.IGNORECASE,
-)
-_SECRET_VARIABLE = re.compile(r"(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$", re.IGNORECASE)
-_SECRET_VALUE = re.compile(
-    r"^(?:gh[pousr]_|github_pat_|glpat-|hf_|sk-|xox[abp]-|AKIA|ry[tr]_)[\w\-]{16,}$|^eyJ[\w\-]+\.eyJ[\w\-]+\."
-)
-_IN_COMMAND = re.compile(r"(--?([\w\-.]+)(?:=|\s+))(\"[^\"]*\"|'[^']*'|\S+)")
+# A word of a shell's command: what is between spaces, with its quotes.
+_WORD = re.compile(r"(?:[^\s'\"\\;|&()]|\\.|'[^']*'|\"(?:\\.|[^\"\\])*\")+|['\"]")
+_ASSIGNMENT = re.compile(r"([-+]{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_FLAG = re.compile(r"-{1,2}[A-Za-z]")
+# Options of other programs that say nothing by their names: `curl -u name:password`, `sshpass -p password`.
+_LOGIN = frozenset({"-u", "--user", "--proxy-user", "-U", "--login", "--auth"})
+_LOGIN_VALUE = re.compile(r"([^:/\s]+):(?!//)(.*[^\d].*)")
+_PASSWORD_OPTIONS = {"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "redis-cli": "-a", "login": "-p"}
+_ENDS_COMMAND = frozenset(";|&()\n")
 
 
 def redact(spec: RunSpec) -> RunSpec:
@@ -57,42 +56,126 @@ def _redact_environment(spec: EnvironmentSpec) -> EnvironmentSpec:
 
 
 def redact_arguments(arguments: Sequence[str]) -> list[str]:
-    """Hide what follows `--password` and its like, `--password=…` included, and what looks like a known token."""
-    shown: list[str] = []
-    hides_next = False
-    for word in arguments:
-        name, equals, value = word.partition("=")
-        is_flag = word.startswith("-")
-        if hides_next and not is_flag:
-            shown.append(HIDDEN)
-        elif is_flag and equals and (_SECRET_NAME.search(name.lstrip("-")) or _SECRET_VALUE.match(value)):
-            shown.append(f"{name}={HIDDEN}")
-        else:
-            shown.append(HIDDEN if _SECRET_VALUE.match(word) else word)
-        hides_next = is_flag and not equals and bool(_SECRET_NAME.search(word.lstrip("-")))
-    return shown
+    """Hide what follows `--password` and its like, `--password=…` too, and secrets that are known by their form."""
+    return _Words().redact(arguments)
 
 
 def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
-    return {name: HIDDEN if _is_secret(name, value) else value for name, value in variables.items()}
+    return {name: _redact_variable(name, value) for name, value in variables.items()}
 
 
 def redact_command(command: str) -> str:
-    def hide(match: re.Match[str]) -> str:
-        return match[1] + HIDDEN if _SECRET_NAME.search(match[2]) or _SECRET_VALUE.match(match[3]) else match[0]
+    """Hide the secrets of a shell's command, also in `NAME=value program`, and leave the rest as it was written."""
+    words = _Words()
+    pieces: list[str] = []
+    end = 0
+    for match in _WORD.finditer(command):
+        gap = command[end : match.start()]
+        if not _ENDS_COMMAND.isdisjoint(gap):
+            words.start_over()
+        pieces += [gap, words.redact_quoted(match[0])]
+        end = match.end()
+    return hide_values("".join(pieces) + command[end:])
 
-    return _IN_COMMAND.sub(hide, command)
+
+def hide_in_text(text: str) -> str:
+    """Return some lines of a log with what looks like a secret hidden: by its form, or by the name before it."""
+    return hide_values(_NAMED.sub(_hide_named, text))
 
 
-def _is_secret(name: str, value: str) -> bool:
-    return bool(_SECRET_NAME.search(name) or _SECRET_VARIABLE.search(name) or _SECRET_VALUE.match(value))
+_NAMED = re.compile(r"(?<![\w.-])((?:--?)?[A-Za-z][\w.-]{1,63})(\s*[=:]\s*)([^\s'\",;&]+)")
+
+
+def _hide_named(found: re.Match[str]) -> str:
+    if found[2].startswith(":") and found[3].startswith("//"):
+        return found[0]
+    return f"{found[1]}{found[2]}{HIDDEN}" if is_secret(found[1], found[3]) else found[0]
+
+
+class _Words:
+    """Goes over the words of one command: whether a word is a secret depends on those before it."""
+
+    def __init__(self) -> None:
+        self.start_over()
+
+    def start_over(self) -> None:
+        self._program = ""
+        self._option = ""  # whose value comes next
+
+    def redact(self, words: Sequence[str]) -> list[str]:
+        return [self._redact(word) for word in words]
+
+    def redact_quoted(self, raw: str) -> str:
+        """Return a word of a shell as it was written; where something is hidden, without its quotes."""
+        word = _unquoted(raw)
+        shown = self._redact(word)
+        return raw if shown == word else shown if not re.search(r"\s", shown) else f'"{shown}"'
+
+    def _redact(self, word: str) -> str:
+        option, self._option = self._option, ""
+        if not option and not self._program and not word.startswith("-") and "=" not in word:
+            self._program = word.rpartition("/")[2]
+        elif word == "login" and self._program in ("docker", "podman"):
+            self._program = word
+        if _FLAG.match(word) and "=" not in word:
+            self._option = word
+            return self._redact_glued(word)
+        if option and not word.startswith("--"):
+            shown = self._redact_value(option, word)
+            if shown != word:
+                if is_plural(option):
+                    self._option = option
+                return shown
+        assignment = _ASSIGNMENT.fullmatch(word)
+        if assignment is not None:
+            return self._redact_assignment(assignment[1], assignment[2])
+        return _redact_text(word)
+
+    def _redact_value(self, option: str, value: str) -> str:
+        if is_secret(option.lstrip("-"), value) or _PASSWORD_OPTIONS.get(self._program) == option:
+            return HIDDEN
+        login = _LOGIN_VALUE.fullmatch(value) if option in _LOGIN else None
+        return f"{login[1]}:{HIDDEN}" if login is not None else value
+
+    def _redact_assignment(self, name: str, value: str) -> str:
+        if is_secret(name.lstrip("-+"), value, is_variable=not name.startswith("-")):
+            return f"{name}={HIDDEN}"
+        login = _LOGIN_VALUE.fullmatch(value) if name in _LOGIN else None
+        return f"{name}={login[1]}:{HIDDEN}" if login is not None else hide_values(f"{name}={_redact_text(value)}")
+
+    def _redact_glued(self, word: str) -> str:
+        """`mysql -psecret`: the value stands behind the option's letter."""
+        is_glued = self._program.startswith("mysql") and word.startswith("-p") and len(word) > 2
+        return f"-p{HIDDEN}" if is_glued else hide_values(word)
+
+
+def _redact_variable(name: str, value: str) -> str:
+    return HIDDEN if is_secret(name, value, is_variable=True) else _redact_text(value)
+
+
+def _redact_text(value: str) -> str:
+    """A value with spaces may be a command of its own: `bash -c "PASSWORD=x python t.py"`."""
+    return redact_command(value) if " " in value or "\n" in value else hide_values(value)
+
+
+def _unquoted(raw: str) -> str:
+    pieces = re.findall(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|[^'\"\\]+|.", raw, re.DOTALL)
+    return "".join(_unquoted_piece(piece) for piece in pieces)
+
+
+def _unquoted_piece(piece: str) -> str:
+    if len(piece) >= 2 and piece[0] == piece[-1] == "'":
+        return piece[1:-1]
+    if len(piece) >= 2 and piece[0] == piece[-1] == '"':
+        return re.sub(r'\\(["\\$`])', r"\1", piece[1:-1])
+    return piece[1:] if piece.startswith("\\") else piece
 
 
 def _redact_definition(value: Any, key: str = "") -> Any:
     """Walk Azure's `runDefinition`: its arguments, command and variables are those of the spec once more."""
     if isinstance(value, Mapping):
         if key == "environmentVariables":
-            return {name: HIDDEN if _is_secret(str(name), str(item)) else item for name, item in value.items()}
+            return {name: _redact_item(str(name), item) for name, item in value.items()}
         return {name: _redact_definition(item, str(name)) for name, item in value.items()}
     if isinstance(value, list) and key == "arguments":
         words = [str(item) for item in value]
@@ -101,5 +184,12 @@ def _redact_definition(value: Any, key: str = "") -> Any:
     if isinstance(value, str) and key == "command":
         return redact_command(value)
     if isinstance(value, str) and key in ("pip", "channels"):
-        return hide_passwords(value)
+        return hide_values(hide_passwords(value))
+    if isinstance(value, str):
+        return hide_values(value)
     return [_redact_definition(item, key) for item in value] if isinstance(value, list) else value
+
+
+def _redact_item(name: str, item: Any) -> Any:
+    shown = _redact_variable(name, str(item))
+    return item if shown == str(item) else shown

@@ -62,7 +62,5 @@ class SegmentMemory:
                 del self._known[key]
 
     def _load(self, key: SegmentKey) -> SegmentState:
-        for mark in self._store.list_marks(key.run_id, key.attempt):
-            if (mark.writer, mark.segment) == (key.writer, key.segment):
-                return SegmentState(mark.offset, self._store.list_names(*key))
-        return SegmentState(0, {})
+        mark = self._store.find_mark(*key)
+        return SegmentState(0, {}) if mark is None else SegmentState(mark, self._store.list_names(*key))

@@ -12,7 +12,7 @@ from runyard.core.attempts import is_writer
 from runyard.core.errors import NotFound
 from runyard.core.frames import Frame
 from runyard.core.records import Mark, Run
-from runyard.engine.journal_events import act, act_on_end
+from runyard.engine.journal_events import act, act_on_end, may_end
 from runyard.engine.segments import MOST_KNOWN, SegmentKey, SegmentMemory, SegmentState
 from runyard.engine.shipments import Piece, Shipment, Sides, sort_frames
 from runyard.engine.streams import register_stream, stream_folder, stream_key
@@ -38,8 +38,9 @@ class _Round:
 
     parts: list[SegmentPart] = field(default_factory=list)
     states: dict[SegmentKey, SegmentState] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
     left: list[Piece] = field(default_factory=list)
-    end: tuple[SegmentKey, Event] | None = None
+    end: Event | None = None
 
 
 class Shipping:
@@ -106,16 +107,16 @@ class Shipping:
         if named != run.id and not is_parent and not self._is_below(named, run.id):
             raise NotFound(f"There is no run `{named}` below `{run.id}`.")
         marks: dict[tuple[str, int], Mark] = {}
-        acted: set[tuple[SegmentKey, int]] = set()
+        may_still_end = not is_parent and may_end(self._yard, named)
         while pieces:
-            now = self._decode(named, attempt, pieces, sides, acted, adds_only=is_parent)
+            now = self._decode(named, attempt, pieces, sides, stops_at_end=may_still_end)
+            if not is_parent:
+                act(self._yard, named, now.events)
             for mark in self._commit(named, attempt, now):
                 marks[mark.writer, mark.segment] = mark
             if now.end is not None:
-                key, event = now.end
-                if not is_parent:
-                    act_on_end(self._yard, named, event)
-                acted.add((key, event.offset))
+                act_on_end(self._yard, named, now.end)
+                may_still_end = False
             pieces = now.left
         return list(marks.values())
 
@@ -128,11 +129,10 @@ class Shipping:
         attempt: int,
         pieces: list[Piece],
         sides: Sides,
-        acted: set[tuple[SegmentKey, int]],
         *,
-        adds_only: bool,
+        stops_at_end: bool,
     ) -> _Round:
-        """Decode pieces up to the first END record that was not acted on yet. A child only adds to its parent."""
+        """Decode pieces, up to the first END record where one can end the run."""
         # numpy loads here, with the first shipment, so that an idle server stays small.
         from runyard.engine.ingest import decode
 
@@ -151,15 +151,14 @@ class Shipping:
                 base=state.mark,
                 names=state.names,
                 sides=sides.get((piece.writer, piece.segment)),
-                acted_ends={offset for of, offset in acted if of == key},
+                stops_at_end=stops_at_end,
             )
-            for event in () if adds_only else decoded.events:
-                act(self._yard, named, event)
+            found.events += decoded.events
             if decoded.part.end > decoded.part.start:
                 found.parts.append(decoded.part)
                 found.states[key] = SegmentState(decoded.part.end, {**state.names, **decoded.part.names})
             if decoded.end is not None:
-                found.end, found.left = (key, decoded.end), pieces[at:]
+                found.end, found.left = decoded.end, pieces[at:]
                 break
         return found
 

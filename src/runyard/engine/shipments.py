@@ -12,6 +12,7 @@ from runyard.core.names import check_run_id, check_writer_id, clean_file_name
 
 MAX_SEGMENT = 1 << 31
 MAX_OFFSET = 1 << 62
+MOST_PIECES = 64  # of one journal segment in one request, those that continue each other counted once
 Sides = Mapping[tuple[str, int], Mapping[str, memoryview]]  # (writer, segment) → file → body
 
 
@@ -59,7 +60,38 @@ def sort_frames(run_id: str, frames: Iterable[Frame]) -> Shipment:
             continue
         named = check_run_id(head.get("run") or run_id)
         shipment.journals.setdefault(named, []).append(Piece(writer, segment, _count(head, "offset"), body))
+    for named, pieces in shipment.journals.items():
+        shipment.journals[named] = _joined(pieces)
     return shipment
+
+
+def _joined(pieces: list[Piece]) -> list[Piece]:
+    """Return the pieces with those of a segment that continue each other as one: each piece has a price of its own.
+
+    Raises:
+        ProtocolError: too many pieces of one segment are left.
+    """
+    by_segment: dict[tuple[str, int], list[list[Piece]]] = {}
+    for piece in pieces:
+        chains = by_segment.setdefault((piece.writer, piece.segment), [])
+        if chains and chains[-1][-1].offset + len(chains[-1][-1].body) == piece.offset:
+            chains[-1].append(piece)
+        else:
+            chains.append([piece])
+    for (writer, segment), chains in by_segment.items():
+        if len(chains) > MOST_PIECES:
+            raise ProtocolError(
+                f"A request holds {len(chains)} separate pieces of segment {segment} of the journal `{writer}`.",
+                why=f"{MOST_PIECES} are the most, unless they continue each other.",
+            )
+    return [_join(chain) for chains in by_segment.values() for chain in chains]
+
+
+def _join(chain: list[Piece]) -> Piece:
+    if len(chain) == 1:
+        return chain[0]
+    first = chain[0]
+    return Piece(first.writer, first.segment, first.offset, memoryview(b"".join(piece.body for piece in chain)))
 
 
 def _count(head: Mapping[str, Any], key: str, most: int = MAX_OFFSET) -> int:

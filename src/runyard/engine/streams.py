@@ -47,7 +47,7 @@ def register_stream(yard: Yard, run: Run, attempt: int, name: str) -> None:
 
 def close_streams(yard: Yard, run: Run) -> None:
     """Write the final sizes of a run's logs down; they grow no more."""
-    for file in yard.store.list_files(run.id):
+    for file in yard.store.list_files(run.id, with_chunks=False):
         if file.kind == "stream" and not file.complete:
             key = key_of(run, file)
             yard.store.put_file(run.id, replace(file, chunks=[key], size=_final_size(yard, run, file), complete=True))

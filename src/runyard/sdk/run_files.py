@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import os
-from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Union
+from itertools import takewhile
+from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, Union
 
 from runyard.core.errors import NotFound
 from runyard.core.names import clean_file_name
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_wait import RunWaiting
-from runyard.sdk.uploading import put_bytes, put_path
+from runyard.sdk.uploading import put_bytes, put_path, put_paths
 
 if TYPE_CHECKING:
     from runyard.core.records import RunFile
@@ -45,8 +46,7 @@ class RunFiles(RunWaiting):
         """
         if len(names) != len(paths):
             raise TypeError(f"names and paths must have the same length, found {len(names)} and {len(paths)}.")
-        for name, path in zip(names, paths):
-            self.upload_file(name, path)
+        self._upload_many([(clean_file_name(name), path) for name, path in zip(names, paths)])
         return {name: self._file_url(clean_file_name(name)) for name in names} if return_artifacts else None
 
     def upload_folder(self, name: str, path: str, datastore_name: Optional[str] = None) -> None:
@@ -54,11 +54,13 @@ class RunFiles(RunWaiting):
         if not os.path.isdir(path):
             raise UserErrorException(f"The folder {path!r} does not exist (looked in {os.getcwd()}).")
         prefix = clean_file_name(name.rstrip("/"))
+        found = []
         for folder, folders, files in os.walk(path):
             folders.sort()
             for file in sorted(files):
                 source = os.path.join(folder, file)
-                self.upload_file(f"{prefix}/{os.path.relpath(source, path)}", source)
+                found.append((clean_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
+        self._upload_many(found)
 
     def get_file_names(self) -> List[str]:
         """Return the names of all files of the run."""
@@ -109,12 +111,14 @@ class RunFiles(RunWaiting):
         chosen = [file for file in self._client.runs.files(self._run_id) if file.name.startswith(prefix or "")]
         if output_paths is not None and len(output_paths) != len(chosen):
             raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
+        places = []
         for index, file in enumerate(chosen):
             below = clean_file_name(file.name)
             if not append_prefix and prefix:
                 below = below[len(prefix) :].lstrip("/") or os.path.basename(below)
             target = output_paths[index] if output_paths is not None else os.path.join(output_directory or ".", below)
-            self._fetch(file, target)
+            places.append((file, target))
+        self._client.runs.download_many(self._run_id, places)
 
     def get_all_logs(self, destination: Optional[str] = None) -> List[str]:
         """Write each log below `destination` (default `assets/<run id>`) and return the paths."""
@@ -136,8 +140,19 @@ class RunFiles(RunWaiting):
             return
         path = os.fspath(source)
         if not os.path.isfile(path):
-            raise UserErrorException(f"The file {path!r} does not exist or is no file (looked in {os.getcwd()}).")
+            raise _no_file(path)
         put_path(self._client, self._run_id, name, path)
+
+    def _upload_many(self, files: Sequence[Tuple[str, str]]) -> None:
+        """Store files by (name, path), in their order up to one that fails."""
+        if self._writes_here():
+            for name, path in files:
+                self._upload(name, path)
+            return
+        good = list(takewhile(lambda file: os.path.isfile(file[1]), files))
+        put_paths(self._client, self._run_id, good)
+        if len(good) < len(files):
+            raise _no_file(os.fspath(files[len(good)][1]))
 
     def _put_bytes(self, name: str, content: bytes, *, replace: bool = False) -> None:
         if self._writes_here():
@@ -153,6 +168,10 @@ def _download_path(name: str, target: Optional[str]) -> str:
     if not target:
         return os.path.join(".", os.path.basename(name))
     return os.path.join(target, os.path.basename(name)) if os.path.isdir(target) or target.endswith("/") else target
+
+
+def _no_file(path: str) -> UserErrorException:
+    return UserErrorException(f"The file {path!r} does not exist or is no file (looked in {os.getcwd()}).")
 
 
 def _shortened(names: List[str], most: int = 20) -> str:

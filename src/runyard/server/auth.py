@@ -19,8 +19,8 @@ from runyard.server.hosts import AnyNames, came_from_elsewhere, foreign_page, is
 from runyard.server.idle import Activity
 from runyard.server.revocation import WhileValid
 from runyard.server.security_headers import Send, answer, refuse, secured, securing
-from runyard.server.signin import SIGNIN_PREFIX, clean_next
-from runyard.server.signin_page import POLICY, again_page, confirm_page, signin_page
+from runyard.server.signin import SIGNIN_PREFIX, Pass, Session, clean_next
+from runyard.server.signin_page import LANDING_POLICY, POLICY, again_page, confirm_page, landing_page, signin_page
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -83,7 +83,9 @@ async def _check(scope: Scope, names: AnyNames, credentials: Credentials) -> _Re
         return 400, InvalidArgument(
             f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
         )
-    scope.setdefault("state", {}).update(principal=principal, session=credentials.find_session(scope))
+    # A cookie beside a token proves nothing: whoever has any token could act on another's session.
+    session = credentials.find_session(scope) if by_cookie else None
+    scope.setdefault("state", {}).update(principal=principal, session=session)
     return fault_of(scope) if scope["type"] == "http" else None
 
 
@@ -174,10 +176,10 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
         target = clean_next(wanted[0])
     except (InvalidArgument, ValueError):
         target = "/"
-    if await credentials.has_session(scope):
-        await _lead_to(send, target, [])
-        return
     granted = credentials.signin.find(code)
+    if await credentials.has_session(scope) and not _is_for(granted, credentials.find_session(scope)):
+        await _lead_to(send, target)
+        return
     if granted is not None and came_from_elsewhere(scope):
         # A strict cookie comes with what our own page leads to. A link of somebody else's session needs a yes.
         name = await credentials.find_name(granted)
@@ -187,12 +189,22 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
         too_many = credentials.wrong_tries.is_too_many(scope)
         await _refuse(scope, send, *(_too_many() if too_many else (401, _not_authenticated())))
         return
-    cookie = credentials.signin.make_cookie(granted.token_id, is_secure=scope.get("scheme") == "https")
-    await _lead_to(send, target, [(b"set-cookie", cookie.encode("ascii"))])
+    signin = credentials.signin
+    session = signin.make_session(granted.token_id)
+    await credentials.begin_session(session)
+    cookie = signin.cookie_of(session, is_secure=scope.get("scheme") == "https").encode("ascii")
+    headers = [(b"content-security-policy", LANDING_POLICY), (b"set-cookie", cookie)]
+    page = landing_page(target, signin.page_key_of(session))
+    await answer(send, 200, page, b"text/html; charset=utf-8", headers=headers)
 
 
-async def _lead_to(send: Send, target: str, headers: list[tuple[bytes, bytes]]) -> None:
-    await answer(send, 303, b"", b"text/plain", headers=[*headers, (b"location", target.encode("ascii"))])
+def _is_for(granted: Pass | None, session: Session | None) -> bool:
+    """Whether a code begins another session of who is signed in: the page may have lost its half of this one."""
+    return granted is not None and session is not None and granted.token_id == session.token_id
+
+
+async def _lead_to(send: Send, target: str) -> None:
+    await answer(send, 303, b"", b"text/plain", headers=[(b"location", target.encode("ascii"))])
 
 
 async def _show(send: Send, status: int, page: bytes) -> None:

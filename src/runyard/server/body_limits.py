@@ -17,7 +17,7 @@ DEFAULT_LIMIT = MIB
 _LIMITS = (
     (re.compile(r"/api/v1/(chunks|trees)(/missing|/fetch)?"), 34 * MIB),
     (re.compile(r"/api/v1/runs/[^/]+/ship"), 64 * MIB),
-    (re.compile(r"/api/v1/runs/[^/]+/files"), 32 * MIB),
+    (re.compile(r"/api/v1/runs/[^/]+/files(/batch|/fetch)?"), 32 * MIB),
     (re.compile(r"/api/v1/runs(/plan|/[^/]+/state)?"), 8 * MIB),
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -1,11 +1,17 @@
-"""The thread that frees the bytes of deleted runs, once no upload can count on them any more."""
+"""The thread that lets go of the bytes of deleted runs, once no upload can count on them any more.
+
+What it finds is set aside and freed days later; `collect_now` frees it for who asks.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
+from runyard.artifacts.aside import Aside
 from runyard.artifacts.collect import Collected, Collector
 from runyard.artifacts.content import ContentStore
 from runyard.core.errors import RunyardError
@@ -15,6 +21,11 @@ logger = logging.getLogger(__name__)
 GARBAGE = "garbage"  # the store's value: a run was deleted, and its content not collected yet
 # The first round forgets the snapshots of deleted runs, the second finds that nobody counts on their content.
 ROUNDS = 2
+LOOK_EVERY_S = 3600.0  # whether what lies aside has lain there for long enough
+
+
+def _utc_now() -> datetime:
+    return datetime.now(timezone.utc)
 
 
 @dataclass(frozen=True)
@@ -22,15 +33,30 @@ class Collection:
     removed: int  # chunks and trees
     freed_bytes: int
     rest_within_s: float  # when the last of what is deleted now will be gone
+    aside_bytes: int  # set aside, and freed some days later
 
 
 class Collecting:
-    """Sleeps until something was deleted; then collects twice, each time after the grace time has passed."""
+    """Sleeps until something was deleted; then collects twice, each time after the grace time has passed.
 
-    def __init__(self, store: RunStore, content: ContentStore, collector: Collector) -> None:
+    `now` is the wall clock, `horizon` one that never runs ahead of the time that really passed.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        content: ContentStore,
+        collector: Collector,
+        aside: Aside,
+        *,
+        now: Callable[[], datetime] = _utc_now,
+        horizon: Callable[[], datetime] = _utc_now,
+    ) -> None:
         self._store = store
+        self._content = content
         self._grace_s = content.leases.grace_s
         self._collector = collector
+        self._aside, self._now, self._horizon = aside, now, horizon
         self._deleted = threading.Event()
         self._stopping = threading.Event()
         self._turn = threading.Lock()
@@ -52,17 +78,29 @@ class Collecting:
         self._store.set_value(GARBAGE, "1")
         self._deleted.set()
 
-    def collect_now(self) -> Collection:
-        """Collect while the caller waits. What an upload may still count on is collected later, as after a delete."""
+    def collect_now(self, *, everything: bool = False) -> Collection:
+        """Free what nothing refers to while the caller waits.
+
+        What an upload may still count on is collected later, as after a delete, and what lies aside stays. With
+        `everything` both are freed too: an upload that is under way has to send its content again.
+        """
         self.note()
         with self._turn:
-            done = self._collector.collect() or Collected(0, 0)
+            done = self._collector.collect(at_once=everything) or Collected(0, 0)
+            freed = done.freed_bytes + (self._aside.free() if everything else 0)
+            left = self._aside.size()
         # Two rounds, and what was used just now is held for up to two grace times.
-        return Collection(done.removed, done.freed_bytes, rest_within_s=ROUNDS * 2 * self._grace_s)
+        return Collection(done.removed, freed, rest_within_s=ROUNDS * 2 * self._grace_s, aside_bytes=left)
+
+    def free_aside(self) -> int:
+        """Free what has lain aside for long enough; return the bytes."""
+        with self._turn:
+            return self._aside.free(self._horizon())
 
     def _run(self) -> None:
         while True:
-            self._deleted.wait()
+            while not self._deleted.wait(LOOK_EVERY_S):
+                self._look_aside()
             self._deleted.clear()
             for left in reversed(range(ROUNDS)):
                 # Leases last for up to two grace times.
@@ -73,9 +111,18 @@ class Collecting:
     def _collect(self, *, is_last: bool) -> None:
         try:
             with self._turn:
-                logger.info("collected %s", self._collector.collect())
+                logger.info("set aside %s", self._collector.collect(aside=self._now()))
             if is_last and not self._deleted.is_set():
                 self._store.set_value(GARBAGE, "")
         except RunyardError:
             # The edge of a thread. The next delete, or the next start, tries again.
             logger.exception("content could not be collected; nothing in use was removed")
+
+    def _look_aside(self) -> None:
+        try:
+            freed = self.free_aside()
+            if freed:
+                logger.info("freed %d bytes that lay aside", freed)
+        except RunyardError:
+            # The edge of a thread, as above.
+            logger.exception("what lies aside could not be freed")

@@ -13,13 +13,14 @@ import logging
 import time
 from collections.abc import Callable, MutableMapping
 from typing import Any
+from urllib.parse import parse_qs
 
 from runyard.core.errors import RunyardError
 from runyard.core.users import TOKEN_PREFIX, Access
 from runyard.server.hosts import is_unix, values_of
 from runyard.server.permissions import Owner, Principal, RunPrincipal, UserPrincipal
-from runyard.server.sessions import is_ended
-from runyard.server.signin import Pass, Session, Signin
+from runyard.server.sessions import begin_session, is_live
+from runyard.server.signin import PAGE_KEY_HEADER, Pass, Session, Signin
 from runyard.server.wrong_tries import WrongTries
 from runyard.store.base import RunStore
 
@@ -29,6 +30,8 @@ Scope = MutableMapping[str, Any]
 CACHED_S = 2.5
 _MOST_CACHED = 4096
 _SEEN_EVERY_S = 60.0
+_API = "/api/"
+_HAD_TICKET = "runyard.had_ticket"  # a download that lasts longer than its ticket goes on
 _USER_PREFIX = TOKEN_PREFIX.encode()
 
 
@@ -54,11 +57,21 @@ class Credentials:
         if authorization:
             principal = await self._by_bearer(authorization[0])
             return None if principal is None else (principal, False)
-        principal = None if is_unix(scope) else await self._by_cookie(scope)
+        if is_unix(scope) or not self._is_from_our_page(scope):
+            return None
+        principal = await self._by_cookie(scope)
         return None if principal is None else (principal, True)
 
     async def has_session(self, scope: Scope) -> bool:
         return await self._by_cookie(scope) is not None
+
+    async def begin_session(self, session: Session) -> None:
+        """Make a session good; where the store cannot take it, until the server stops."""
+        try:
+            await asyncio.to_thread(begin_session, self._store, session, now=self.signin.now())
+        except RunyardError as error:
+            logger.warning("A browser's session could not be stored and ends with this server: %s", error)
+            self.signin.hold(session)
 
     async def find_name(self, granted: Pass) -> str | None:
         """Return whose session a sign-in code begins; None: the owner's, who alone can have made it."""
@@ -99,6 +112,24 @@ class Credentials:
             return None
         return await self._look_up(session.nonce, lambda: self._find_browser(session))
 
+    def _is_from_our_page(self, scope: Scope) -> bool:
+        """Whether the page's half came too: every port of a host gets the cookie. The page without data needs none."""
+        if not scope["path"].startswith(_API) or scope.get(_HAD_TICKET):
+            return True
+        session = self.find_session(scope)
+        if session is None:
+            return False
+        keys = values_of(scope["headers"], PAGE_KEY_HEADER)
+        if keys:
+            return len(keys) == 1 and self.signin.is_page_key(session, keys[0])
+        scope[_HAD_TICKET] = self._has_ticket(scope, session)
+        return bool(scope[_HAD_TICKET])
+
+    def _has_ticket(self, scope: Scope, session: Session) -> bool:
+        tickets = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("ticket", [])
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        return is_get and len(tickets) == 1 and self.signin.is_ticket(session, scope["raw_path"], tickets[0])
+
     async def _look_up(self, key: str, find: Callable[[], Principal | None]) -> Principal | None:
         known, until = self._known.get(key, (None, 0.0))
         if known is not None and self._clock() < until:
@@ -120,7 +151,7 @@ class Credentials:
         return self._seen_user(self._store.find_access(digest))
 
     def _find_browser(self, session: Session) -> Principal | None:
-        if is_ended(self._store, session):
+        if not (is_live(self._store, session) or self.signin.is_held(session)):
             return None
         if session.token_id is None:
             return Owner()

@@ -57,14 +57,14 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     # These take most of a start, and a second server has left before.
     from runyard.server.app import create_app
     from runyard.server.auth import guard
+    from runyard.server.belonging import find_content_folder
     from runyard.server.credentials import Credentials
     from runyard.server.hosts import Names
     from runyard.server.loop import Listening, PrivateServer
-    from runyard.server.services import open_services
+    from runyard.server.services import open_database, open_services
     from runyard.server.signin import Signin
     from runyard.server.signin_route import router
     from runyard.server.team_port import open_team_port
-    from runyard.store import open_store
 
     ours = read_server_settings(settings.home)
     team = open_team_port(ours, settings.home)
@@ -72,8 +72,14 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         settings = replace(settings, idle_stop_s=0.0)  # others count on it
     if ours.amlcompute_engine:
         settings = replace(settings, amlcompute_engine=ours.amlcompute_engine)
-    store = open_store(ours.database or database_file(settings.home))
-    store.claim()
+    place = ours.database or database_file(settings.home)
+    store = open_database(settings.home, place)
+    try:
+        store.claim()
+        find_content_folder(settings.home, store, place)  # before anything is written
+    except BaseException:
+        store.close()
+        raise
     tcp = bind_loopback(settings.port, _kept_port(store))
     port = tcp.getsockname()[1]
     store.set_value(_PORT, str(port))

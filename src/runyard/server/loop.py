@@ -8,7 +8,6 @@ import resource
 import signal
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,15 +18,17 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import Server
 
+from runyard.server import lobby
 from runyard.server.binding import BACKLOG, UnixSocket
-from runyard.server.protocol import LimitedProtocol, Lobby, TeamProtocol
+from runyard.server.crowd import Crowd
+from runyard.server.lobby import Handshake
+from runyard.server.protocol import LimitedProtocol, TeamProtocol
 
 logger = logging.getLogger(__name__)
 
 _KEEP_ALIVE_S = 75  # longer than any pause of a supervisor between two requests
 _FINISH_S = 5
 _TICK_S = 1.0
-_GOODBYE_S = 0.5  # a client with an idle connection does not notice that we leave
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class PrivateServer(Server):
         super().__init__(_config(app, protocol))
         self.reason = ""
         self._team = team
+        self._lobby = Crowd(lobby.MOST, "The lobby of the team's port")
         self._unix = unix
         self._protocol = protocol
         self._on_ready = on_ready
@@ -101,28 +103,26 @@ class PrivateServer(Server):
                 await asyncio.wait_for(self._stop.wait(), _TICK_S)
             except asyncio.TimeoutError:
                 pass
+        self._lobby.drop_all()
         self._on_leave()
 
     async def _listen_for_team(self) -> None:
         """uvicorn itself would speak TLS on all of its sockets or on none."""
         if self._team is None:
             return
-        config = _config(self._team.app, TeamProtocol)
-        patience: dict[str, Any] = {}
-        if self._team.context is not None:
-            patience["ssl_handshake_timeout"] = TeamProtocol.head_s
-            if sys.version_info >= (3, 11):
-                patience["ssl_shutdown_timeout"] = _GOODBYE_S
-        state, app_state, lobby = self.server_state, self.lifespan.state, Lobby()
-        self.servers.append(
-            await asyncio.get_running_loop().create_server(
-                lambda: TeamProtocol(config=config, server_state=state, app_state=app_state, lobby=lobby),
-                sock=self._team.listener,
-                ssl=self._team.context,
-                backlog=BACKLOG,
-                **patience,
-            )
-        )
+        config, context = _config(self._team.app, TeamProtocol), self._team.context
+        state, app_state = self.server_state, self.lifespan.state
+
+        def make_protocol() -> asyncio.Protocol:
+            return TeamProtocol(config=config, server_state=state, app_state=app_state)
+
+        def make_handshake() -> asyncio.Protocol:
+            assert context is not None
+            return Handshake(context, self._lobby, make_protocol, patience_s=TeamProtocol.head_s)
+
+        make = make_protocol if context is None else make_handshake
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_server(make, sock=self._team.listener, backlog=BACKLOG))
 
     async def _listen_again(self) -> None:
         listener = self._unix.find_again()

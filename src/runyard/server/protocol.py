@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
+from collections.abc import Hashable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from runyard.server.crowd import Crowd, Standing, peer_of
 
 MAX_HEAD_BYTES = 64 << 10
 
@@ -28,14 +31,47 @@ class LimitedProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._data_at = time.monotonic()
         self._unread_since: float | None = None
+        self._principal: Hashable = None  # of the last request that was let in
         self.is_unix = transport.get_extra_info("socket").family == socket.AF_UNIX
         super().connection_made(transport)
-        most = self.most_unix if self.is_unix else self.most_tcp
-        if sum(self._is_like(peer) for peer in self.connections) > most:
+        self.peer = "this machine" if self.is_unix or self.client is None else peer_of(self.client[0])
+        self._crowd = self._find_crowd()
+        if not self._crowd.enter(self):
             self._refuse(503, b"Too many connections.")
 
-    def _is_like(self, peer: Any) -> bool:
-        return (peer.is_unix, peer.is_public) == (self.is_unix, self.is_public)
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._crowd.leave(self)
+        super().connection_lost(exc)
+
+    def _find_crowd(self) -> Crowd:
+        """Return the crowd of this door, which all its connections share through uvicorn's state."""
+        crowds: dict[str, Crowd] = vars(self.server_state).setdefault("crowds", {})
+        door = "The unix socket" if self.is_unix else "The team's port" if self.is_public else "The loopback port"
+        found = crowds.get(door)
+        if found is None:
+            found = crowds[door] = Crowd(self.most_unix if self.is_unix else self.most_tcp, door)
+        return found
+
+    @property
+    def standing(self) -> Standing:
+        if self._find_principal() is None:
+            return Standing.UNKNOWN
+        is_busy = self.cycle is not None and not self.cycle.response_complete
+        return Standing.BUSY if is_busy else Standing.IDLE
+
+    @property
+    def holder(self) -> Hashable:
+        return self._find_principal() or self.peer
+
+    def drop(self) -> None:
+        self.is_refused = True
+        self.transport.abort()
+
+    def _find_principal(self) -> Hashable:
+        """Return who the guard let in over this connection."""
+        if self.scope is not None:
+            self._principal = self.scope["state"].get("principal") or self._principal
+        return self._principal
 
     def data_received(self, data: bytes) -> None:
         if self.is_refused:
@@ -49,6 +85,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(431, b"The request's head is too large.")
 
     def on_message_begin(self) -> None:
+        self._find_principal()  # the request before is forgotten now
         self._head_since = self._data_at
         self._head_bytes = 0
         super().on_message_begin()
@@ -103,37 +140,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-class Lobby:
-    """Connections whose TLS handshake is not over: anybody can open them, and each takes a file of ours."""
-
-    def __init__(self, most: int = 512) -> None:
-        self._most = most
-        self._since: dict[TeamProtocol, float] = {}
-
-    def enter(self, guest: TeamProtocol) -> None:
-        """Raises ConnectionRefusedError, upon which asyncio drops the connection."""
-        if len(self._since) >= self._most:
-            oldest = time.monotonic() - guest.head_s  # a handshake that takes longer is given up
-            self._since = {known: since for known, since in self._since.items() if since > oldest}
-        if len(self._since) >= self._most:
-            raise ConnectionRefusedError("too many connections have not shaken hands yet")
-        self._since[guest] = time.monotonic()
-
-    def leave(self, guest: TeamProtocol) -> None:
-        self._since.pop(guest, None)
-
-
 class TeamProtocol(LimitedProtocol):
     """On a team's port, where each node of each run keeps a connection."""
 
     most_tcp = 4096
     is_public = True
-
-    def __init__(self, *args: Any, lobby: Lobby, **kwargs: Any) -> None:
-        self._lobby = lobby
-        lobby.enter(self)
-        super().__init__(*args, **kwargs)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's own
-        self._lobby.leave(self)
-        super().connection_made(transport)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 from typing import Any
 
+from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.core.folders import artifact_folder, database_file, server_folder
+from runyard.core.folders import database_file, server_folder
 from runyard.core.names import make_uuid
 from runyard.core.records import DEFAULT_WORKSPACE, Workspace
 from runyard.core.server_settings import ServerSettings
 from runyard.core.settings import Settings
 from runyard.engine.backends import Given
 from runyard.engine.engine import Engine
+from runyard.server.belonging import check_database, database_id, find_content_folder
 from runyard.server.collecting import Collecting
 from runyard.server.growth import Growth
 from runyard.server.idle import Activity
 from runyard.server.line_index import LineIndexes
 from runyard.server.news import News
+from runyard.server.quotas import Quotas
 from runyard.server.reach import Reach
+from runyard.server.room import Room
 from runyard.server.vault import Vault
 from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
+
+
+logger = logging.getLogger(__name__)
 
 
 def _stay() -> None:
@@ -52,6 +61,8 @@ class Services:
     reach: Reach
     collecting: Collecting
     vault: Vault
+    room: Room
+    quotas: Quotas
     stop: Callable[[], None] = _stay
     server_settings: ServerSettings = field(default_factory=ServerSettings)
     listens_on: Sequence[str] = ()  # all addresses, for people
@@ -83,14 +94,22 @@ def open_services(
     The caller holds the home's lock. `address` needs no token: each run gets its own. `store` and `backends` are for
     tests.
     """
+    ours = server_settings or ServerSettings()
     server_folder(settings.home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    bare = store if store is not None else open_store(database_file(settings.home))
+    place: str | Path = (server_settings or ServerSettings()).database or database_file(settings.home)
+    bare = store if store is not None else open_database(settings.home, place)
     news = News(lambda run_id: _workspace_of(bare, run_id))
     opened = watched(bare, news)
-    artifacts = FilesystemStore(artifact_folder(settings.home))
+    artifacts = FilesystemStore(find_content_folder(settings.home, opened, place))
     content = ContentStore(artifacts, opened)
-    content.clean()
-    collecting = Collecting(opened, content, Collector(content, artifacts, opened))
+    _tidy(content)
+    collecting = Collecting(
+        opened,
+        content,
+        Collector(content, artifacts, opened),
+        Aside(artifacts),
+        horizon=lambda: engine.horizon.observe(),  # which is made below, before the thread starts
+    )
     growth, nodes = Growth(), Growth()
 
     def on_change(run_id: str) -> None:
@@ -121,7 +140,7 @@ def open_services(
         content=content,
         engine=engine,
         address=address,
-        server_id=_server_id(opened),
+        server_id=database_id(opened),
         activity=activity or Activity(),
         growth=growth,
         nodes=nodes,
@@ -129,8 +148,10 @@ def open_services(
         reach=Reach(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
+        room=Room(settings.home),
+        quotas=Quotas(opened, run_bytes=ours.quota_run_bytes, user_bytes=ours.quota_user_bytes),
         stop=stop,
-        server_settings=server_settings or ServerSettings(),
+        server_settings=ours,
         listens_on=listens_on,
     )
     opened.put_workspace(Workspace(id=make_uuid(), name=DEFAULT_WORKSPACE, created_at=services.started_at))
@@ -139,14 +160,28 @@ def open_services(
     return services
 
 
+def open_database(home: Path, place: str | Path) -> RunStore:
+    """Open the home's database.
+
+    Raises:
+        StoreUnavailable: it cannot be used, or is new although the home has stored content.
+    """
+    check_database(home, place)
+    return open_store(place)
+
+
 def _workspace_of(store: RunStore, run_id: str) -> str | None:
     run = store.find_run(run_id) or store.find_hidden(run_id)  # a list is other when a run was deleted
     return None if run is None else run.workspace
 
 
-def _server_id(store: RunStore) -> str:
-    found = store.find_value("server_id")
-    if found is None:
-        found = make_uuid().replace("-", "")[:12]
-        store.set_value("server_id", found)
-    return found
+def _tidy(content: ContentStore) -> None:
+    found = content.tidy(datetime.now(timezone.utc))
+    if found.restored:
+        logger.warning("%d pack(s) that lay aside are in use, and were put back.", found.restored)
+    if found.set_aside:
+        logger.warning("%d pack(s) that the database does not know were set aside.", found.set_aside)
+    if found.missing:
+        logger.error(
+            "%d pack(s) are missing, and with them files of runs. `runyard server repair` lists whose.", found.missing
+        )

@@ -1,7 +1,11 @@
-"""How a browser gets in: a one-time path made for who has the token, and a signed cookie from then on.
+"""How a browser gets in: a one-time path made for who has the token, and a session of two halves from then on.
 
-The cookie is signed with a key made from the server's token, so it outlives restarts and ends with the token. Its name
-holds the server's id: browsers share cookies between all ports of 127.0.0.1.
+One half is a cookie, which scripts cannot read. A browser sends it to every port of the same host, to other users'
+programs too, so it opens the empty page and nothing else. The other half, the page key, lies in the page's own storage,
+which belongs to one port; the page sends it as a header with every call of the API. A download, which cannot carry a
+header, has a ticket for its one path instead.
+
+Cookie, page key and tickets are signed with a key made from the server's token: they end with it.
 """
 
 from __future__ import annotations
@@ -19,9 +23,13 @@ from urllib.parse import quote, unquote
 from runyard.core.errors import InvalidArgument
 
 CODE_S = 12 * 3600.0  # a printed link should still open when a long run has ended
-COOKIE_S = 30 * 24 * 3600
+COOKIE_S = 7 * 24 * 3600
+TICKET_S = 60.0  # between a click and the request that it leads to
 SIGNIN_PREFIX = "/signin/"
+PAGE_KEY_HEADER = b"runyard-session"
 _MOST_CODES = 1000
+_MOST_UNKEPT = 100
+_ENDED_S = 60.0  # longer than anybody believes what the store said before
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CODE_LENGTH = 43  # 32 bytes in base64 without padding
 
@@ -51,7 +59,8 @@ class Signin:
         self._key = hashlib.sha256(b"runyard cookie\0" + token.encode()).digest()
         self._clock = clock
         self._codes: dict[bytes, tuple[float, Pass]] = {}
-        self._ended: set[str] = set()
+        self._ended: dict[str, float] = {}  # nonce → when it may be forgotten
+        self._unkept: dict[str, float] = {}  # nonce → until: sessions that the store could not take
 
     def make_path(self, next_path: str, token_id: int | None = None) -> str:
         """Return a path that signs in whoever opens it first, within twelve hours, and leads on to `next_path`.
@@ -78,20 +87,59 @@ class Signin:
         until, found = self._codes.pop(_digest(code), (0.0, None)) if len(code) == _CODE_LENGTH else (0.0, None)
         return found if self._clock() <= until else None
 
-    def make_cookie(self, token_id: int | None = None, *, is_secure: bool = False) -> str:
+    def now(self) -> float:
+        return self._clock()
+
+    def make_session(self, token_id: int | None = None) -> Session:
+        """Return a new session, which is good once `sessions.begin_session` has it on its list."""
+        return Session(os.urandom(16).hex(), float(int(self._clock()) + COOKIE_S), token_id)
+
+    def cookie_of(self, session: Session, *, is_secure: bool = False) -> str:
         """Return the value of a `Set-Cookie` header; `is_secure`: for a browser that came over TLS."""
-        text = f"{int(self._clock()) + COOKIE_S}.{os.urandom(16).hex()}"
-        if token_id is not None:
-            text += f".{token_id}"
-        return self._cookie(f"{text}.{self._sign(text)}", COOKIE_S) + ("; Secure" if is_secure else "")
+        text = f"{int(session.until)}.{session.nonce}"
+        if session.token_id is not None:
+            text += f".{session.token_id}"
+        value = f"{text}.{self._sign(text)}"
+        return self._cookie(value, int(session.until - self._clock())) + ("; Secure" if is_secure else "")
+
+    def page_key_of(self, session: Session) -> str:
+        """Return the half of the session that the page itself keeps."""
+        return self._sign(f"page.{session.nonce}")
+
+    def is_page_key(self, session: Session, key: bytes) -> bool:
+        return hmac.compare_digest(self.page_key_of(session).encode(), key)
+
+    def make_ticket(self, session: Session, path: bytes) -> str:
+        """Return what lets the session's browser get one path of the API within a minute, without the page key."""
+        until = int(self._clock() + TICKET_S)
+        return f"{until}.{self._sign_ticket(session, path, str(until))}"
+
+    def is_ticket(self, session: Session, path: bytes, ticket: str) -> bool:
+        until, _, signature = ticket.partition(".")
+        expected = self._sign_ticket(session, path, until)
+        is_ours = hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
+        return is_ours and self._clock() <= int(until)
 
     def make_end(self) -> str:
         """Return the `Set-Cookie` header's value that takes the cookie away."""
         return self._cookie("", 0)
 
     def end(self, session: Session) -> None:
-        """Have the session's cookie be no good from this moment; the store keeps it so over restarts."""
-        self._ended.add(session.nonce)
+        """Have the session be over from this moment; `sessions.end_session` keeps it so."""
+        now = self._clock()
+        for nonce in [nonce for nonce, until in list(self._ended.items()) if until < now]:
+            self._ended.pop(nonce, None)
+        self._ended[session.nonce] = now + _ENDED_S
+        self._unkept.pop(session.nonce, None)
+
+    def hold(self, session: Session) -> None:
+        """Have the session be good until the server stops: a full disk keeps nobody out."""
+        while len(self._unkept) >= _MOST_UNKEPT:
+            self._unkept.pop(next(iter(self._unkept)), None)
+        self._unkept[session.nonce] = session.until
+
+    def is_held(self, session: Session) -> bool:
+        return session.nonce in self._unkept
 
     def find_session(self, value: str) -> Session | None:
         """Return the session that a cookie's value names, when we made it and it has not expired."""
@@ -109,6 +157,9 @@ class Signin:
     def _sign(self, text: str) -> str:
         message = f"{self._server_id}.{text}".encode("utf-8", "replace")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+
+    def _sign_ticket(self, session: Session, path: bytes, until: str) -> str:
+        return self._sign(f"ticket.{session.nonce}.{until}.{path.decode('latin-1')}")
 
     def _forget_old_codes(self) -> None:
         now = self._clock()

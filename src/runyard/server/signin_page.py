@@ -1,4 +1,7 @@
-"""What a browser without a session sees: how to sign in. No script, no request, one style that its policy names."""
+"""What a browser without a session sees: how to sign in. No request, one style that its policy names.
+
+Only the page that ends a sign-in has a script: it puts the page's half of the session where this port alone reads it.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +36,22 @@ _ICON = (
     "</svg>"
 )
 _REFRESH = '<meta http-equiv="refresh" content="0">'
-_HASH = b64encode(sha256(_STYLE.encode()).digest()).decode()
+# The key's name is that in web/src/api/session.ts.
+_KEEP = (
+    "const {key, next} = document.currentScript.dataset; localStorage.setItem('runyard-session', key); "
+    "location.replace(next);"
+)
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + b64encode(sha256(text.encode()).digest()).decode() + "'"
+
+
 POLICY = (
-    f"default-src 'none'; style-src 'sha256-{_HASH}'; img-src data:; base-uri 'none'; form-action 'none'; "
+    f"default-src 'none'; style-src {_hash(_STYLE)}; img-src data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
 ).encode()
+LANDING_POLICY = POLICY + f"; script-src {_hash(_KEEP)}".encode()
 _RUN = re.compile(rb"/runs/([A-Za-z0-9_\-]{1,200})")  # nothing else of a request is ever written into the page
 
 
@@ -50,7 +64,7 @@ def signin_page(path: bytes) -> bytes:
         "Sign in",
         f"<h1>This browser is not signed in</h1>{used}"
         f"<p>In a terminal, type</p><pre>{command}</pre><p>and open the link that it prints. It works once, within "
-        "twelve hours; this browser then stays signed in for 30 days.</p>"
+        "twelve hours; this browser then stays signed in for a week.</p>"
         "<p>On a team’s server, <code>runyard login</code> comes first, on your own machine.</p>",
     )
 
@@ -58,6 +72,15 @@ def signin_page(path: bytes) -> bytes:
 def again_page() -> bytes:
     """Return a page that asks for its own address again, from here."""
     return _page("Opening", "<h1>One moment</h1><p>The page is being opened.</p>", _REFRESH)
+
+
+def landing_page(target: str, key: str) -> bytes:
+    """Return the page that keeps the session's half for pages of this port, and leads on to `target`."""
+    return _page(
+        "Signed in",
+        "<h1>Signed in</h1><noscript><p>The studio needs JavaScript.</p></noscript>"
+        f'<script data-key="{escape(key)}" data-next="{escape(target)}">{_KEEP}</script>',
+    )
 
 
 def confirm_page(name: str) -> bytes:

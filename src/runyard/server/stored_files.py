@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from runyard.core.errors import InvalidArgument
+from runyard.artifacts.content import size_of
+from runyard.core.errors import InvalidArgument, UserError
 from runyard.core.names import check_content_id
 from runyard.core.records import RunFile
 from runyard.server.filenames import file_name
@@ -18,13 +20,44 @@ def check_stored(services: Services, file: RunFile) -> RunFile:
         MissingContent: some of its chunks are not stored.
         InvalidArgument: it is no stored content, or its size is wrong.
     """
+    return _checked(file, services.content.chunk_sizes(_chunks_of(file)))
+
+
+def check_many_stored(services: Services, files: Sequence[RunFile]) -> list[RunFile | UserError]:
+    """Return each file under its canonical name, or what is wrong with it; the index is asked once for all.
+
+    A file that is refused does not keep the others out.
+    """
+    chunks: list[str] = []
+    faults: dict[int, UserError] = {}
+    for at, file in enumerate(files):
+        try:
+            chunks += _chunks_of(file)
+        except UserError as error:
+            faults[at] = error
+    sizes = services.content.chunk_sizes(chunks)
+    return [faults.get(at) or _try_one(file, sizes) for at, file in enumerate(files)]
+
+
+def _try_one(file: RunFile, sizes: Mapping[str, int]) -> RunFile | UserError:
+    try:
+        return _checked(file, sizes)
+    except UserError as error:
+        return error
+
+
+def _chunks_of(file: RunFile) -> list[str]:
     if file.kind != "blob":
         raise InvalidArgument("Only stored content can be named as a file; logs are shipped.")
     for chunk in file.chunks:
         check_content_id(chunk)
     if file.sha256 is not None:
         check_content_id(file.sha256)
-    held = services.content.file_size(file.chunks)
+    return file.chunks
+
+
+def _checked(file: RunFile, sizes: Mapping[str, int]) -> RunFile:
+    held = size_of(file.chunks, sizes)
     if held != file.size:
         raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
     return replace(file, name=file_name(file.name), complete=True, updated_at=None)

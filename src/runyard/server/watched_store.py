@@ -24,6 +24,7 @@ OF_RUNS: dict[str, tuple[str, ...]] = {
     "purge_run": ("status",),
     "delete_run": ("status",),
     "put_file": ("files",),
+    "put_files": ("files",),
 }
 # Methods that change a workspace's list, their first argument.
 OF_LISTS = frozenset(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
+
+from runyard.server.crowd import peer_of
 
 logger = logging.getLogger(__name__)
 
@@ -43,11 +44,4 @@ class WrongTries:
 
 def _peer(scope: Any) -> str | None:
     client = scope.get("client")
-    if not client or not client[0]:
-        return None
-    try:
-        address = ipaddress.ip_address(client[0])
-    except ValueError:
-        return str(client[0])
-    # Who has one IPv6 address has the 2**64 around it.
-    return str(ipaddress.ip_network((address, 64), strict=False)) if address.version == 6 else str(address)
+    return peer_of(str(client[0])) if client and client[0] else None

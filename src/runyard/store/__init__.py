@@ -17,6 +17,25 @@ STORES = {
 }
 
 
+def is_new_database(place: str | Path) -> bool:
+    """Whether `open_store` would make a new database there; False for stores of plug-ins, which only opening tells.
+
+    Raises:
+        StoreUnavailable: it cannot be reached.
+    """
+    name, rest = _split(place)
+    if name == "sqlite":
+        try:
+            return Path(rest).stat().st_size == 0
+        except FileNotFoundError:
+            return True
+    if name == "postgresql":
+        from runyard.store.postgres import is_empty  # psycopg is an extra
+
+        return is_empty(f"{name}:{rest}")
+    return False
+
+
 def open_store(place: str | Path) -> RunStore:
     """Open `memory:`, `sqlite:<path>`, `postgresql://…`, `<plug-in>:<rest>`, or a path, which is a SQLite file.
 
@@ -24,8 +43,14 @@ def open_store(place: str | Path) -> RunStore:
         NotFound: no store of that name; the known ones are listed.
         StoreUnavailable: it cannot be opened.
     """
-    name, separator, rest = str(place).partition(":")
-    if isinstance(place, Path) or not separator or "/" in name:
-        name, rest = "sqlite", str(place)
+    name, rest = _split(place)
     store: RunStore = load_plugin("store", name, STORES)(rest)
     return store
+
+
+def _split(place: str | Path) -> tuple[str, str]:
+    """Return the store's name and what it opens."""
+    name, separator, rest = str(place).partition(":")
+    if isinstance(place, Path) or not separator or "/" in name:
+        return "sqlite", str(place)
+    return name, rest

@@ -102,8 +102,12 @@ class Arrivals:
     kinds: dict[str, str] = field(default_factory=dict)  # of metrics that this ship names, in order
     columns: dict[tuple[str, str], None] = field(default_factory=dict)  # (metric, column), in order
     files: list[ArtifactMetric] = field(default_factory=list)
-    warnings: list[dict[str, Any]] = field(default_factory=list)
+    _warnings: dict[str, None] = field(default_factory=dict)
     _rows: dict[SeriesKey, int] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        return [{"source": "metrics", "message": message} for message in self._warnings]
 
     def add(self, part: SegmentPart) -> None:
         for item in part.content:
@@ -124,9 +128,7 @@ class Arrivals:
         if self.kinds[name] == kind:
             return True
         message = f"Metric `{name}` is a {self.kinds[name]}; what was logged under that name as a {kind} was left out."
-        note = {"source": "metrics", "message": message}
-        if note not in self.warnings:
-            self.warnings.append(note)
+        self._warnings.setdefault(message)
         return False
 
     def _add_rows(self, part: SegmentPart, rows: Rows) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from runyard.core.errors import Conflict
 from runyard.core.filters import Field, Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
@@ -554,6 +555,10 @@ class RunStore(ABC):
     def list_marks(self, run_id: str, attempt: int) -> list[Mark]: ...
 
     @abstractmethod
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        """Return how far one segment is stored; None when nothing of it is."""
+
+    @abstractmethod
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         """Name ids defined so far in a segment."""
 
@@ -601,12 +606,34 @@ class RunStore(ABC):
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
         """Raises: Conflict: the name exists with other content and `replace` is false."""
 
+    def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
+        """Store many files in one transaction; return for each, in its place, what is stored now or what refused it.
+
+        A file that is refused does not keep the others out.
+        """
+        return [self._try_file(run_id, file, replace=replace) for file in files]
+
+    def _try_file(self, run_id: str, file: RunFile, *, replace: bool) -> RunFile | Conflict:
+        try:
+            return self.put_file(run_id, file, replace=replace)
+        except Conflict as error:
+            return error
+
     @abstractmethod
     def find_file(self, run_id: str, name: str) -> RunFile | None: ...
 
+    def find_files(self, run_id: str, names: Sequence[str]) -> dict[str, RunFile]:
+        """Return those of the files that the run has, by name."""
+        found = ((name, self.find_file(run_id, name)) for name in names)
+        return {name: file for name, file in found if file is not None}
+
     @abstractmethod
-    def list_files(self, run_id: str) -> list[RunFile]:
-        """Sorted by name."""
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
+        """Sorted by name. Without chunks, the places of stored content are left out: a large file names many."""
+
+    @abstractmethod
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        """Return how many bytes the files of a run have, or those of all runs of a user, deleted ones included."""
 
     @abstractmethod
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None: ...

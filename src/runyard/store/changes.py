@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
 from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
+from runyard.store.record_limits import (
+    LabelRoom,
+    add_warnings,
+    check_labels,
+    check_texts,
+    fitting_environment,
+    not_yet_said,
+    short_error,
+    short_text,
+)
+
+if TYPE_CHECKING:
+    from runyard.store.base import SegmentPart
 
 VIEWS = ("active", "archived", "all", "deleted")  # of runs
 MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
@@ -17,6 +30,8 @@ MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
 
 def made(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
     """Return the run that a request creates."""
+    check_texts(new.id, display_name=new.display_name, description=new.description)
+    check_labels(f"Run `{new.id}`", new.tags, new.properties, new.parameters)
     return Run(
         id=new.id,
         number=number,
@@ -102,7 +117,7 @@ def fenced(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: 
     if run.is_fenced:
         last = run.attempts[-1]
         return replace(run, attempts=[*run.attempts[:-1], replace(last, ended_at=last.ended_at or ended_at)])
-    given_up = Attempt(attempt, given_up_at=now, ended_at=ended_at, code=code, why=why, host=host)
+    given_up = Attempt(attempt, given_up_at=now, ended_at=ended_at, code=code, why=short_text(why), host=host)
     known = replace(run, attempts=[*run.attempts, given_up])
     if run.status is RunStatus.QUEUED:
         return replace(known, waits_for="")
@@ -131,7 +146,7 @@ def _check_attempt(run: Run, attempt: int) -> None:
 def wished(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
     if run.status.is_terminal or run.desired is not None:
         return run
-    return replace(run, desired=desired, desired_error=None if error is None else dict(error))
+    return replace(run, desired=desired, desired_error=None if error is None else short_error(error))
 
 
 def updated(
@@ -154,14 +169,19 @@ def updated(
                 why=f"Its value is {run.properties[key]!r}; properties never change, so {value!r} was refused.",
                 hint="Use a tag for what changes, or another property name.",
             )
+    check_texts(run.id, display_name=display_name, description=description)
+    tags, properties = tagged(run.tags, tags_set, tags_remove), {**run.properties, **(properties_add or {})}
+    if tags_set or properties_add:
+        check_labels(f"Run `{run.id}`", tags, properties, run.parameters)
+    fitting, notes = fitting_environment(environment)
     return replace(
         run,
-        tags=tagged(run.tags, tags_set, tags_remove),
-        properties={**run.properties, **(properties_add or {})},
+        tags=tags,
+        properties=properties,
         display_name=run.display_name if display_name is None else display_name,
         description=run.description if description is None else description,
-        warnings=[*run.warnings, *(dict(warning) for warning in warnings_add)],
-        environment=run.environment if environment is None else dict(environment),
+        warnings=add_warnings(run.warnings, [*warnings_add, *notes]),
+        environment=run.environment if fitting is None else dict(fitting),
         snapshot_id=run.snapshot_id if snapshot is None else snapshot[0],
         snapshot_root=run.snapshot_root if snapshot is None else snapshot[1],
     )
@@ -172,6 +192,26 @@ def shelved(run: Run, archived: bool | None, now: datetime) -> Run:
     if archived is None or archived == (run.archived_at is not None):
         return run
     return replace(run, archived_at=now if archived else None)
+
+
+def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
+    """Return the run with what parts of its journals say, in their order, as one change."""
+    tags: dict[str, tuple[bool, str | None]] = {}
+    properties: dict[str, str] = {}
+    notes: list[Mapping[str, Any]] = []
+    for part in parts:
+        tags.update((key, (False, None)) for key in part.tags_remove)
+        tags.update((key, (True, value)) for key, value in part.tags_set.items())
+        for key, value in part.properties_add.items():
+            if properties.setdefault(key, value) != value:
+                notes.append(_property_note(key, run.properties.get(key, properties[key]), value))
+    return reported(
+        run,
+        tags_set={key: value for key, (is_set, value) in tags.items() if is_set},
+        tags_remove=[key for key, (is_set, _value) in tags.items() if not is_set],
+        properties_add=properties,
+        warnings=[*notes, *warnings],
+    )
 
 
 def reported(
@@ -185,15 +225,24 @@ def reported(
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
     new = {key: value for key, value in properties_add.items() if key not in run.properties}
     refused = [key for key, value in properties_add.items() if run.properties.get(key, value) != value]
-    notes = [*warnings, *(_property_note(key, run.properties[key], properties_add[key]) for key in refused)]
-    notes = [dict(note) for note in notes if note not in run.warnings]
-    return updated(run, tags_set=tags_set, tags_remove=tags_remove, properties_add=new, warnings_add=notes)
+    left = tagged(run.tags, None, tags_remove)
+    room = LabelRoom(left, run.properties, run.parameters)
+    tags = room.fitting(left, tags_set)
+    properties = {key: value for key, value in room.fitting({}, new).items() if value is not None}
+    notes = [
+        *warnings,
+        *(_property_note(key, run.properties[key], properties_add[key]) for key in refused),
+        *room.notes(),
+    ]
+    fresh = not_yet_said(run.warnings, notes)
+    return updated(run, tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
 
 
 def tagged(
     tags: Mapping[str, str | None], tags_set: Mapping[str, str | None] | None, tags_remove: Sequence[str]
 ) -> dict[str, str | None]:
-    left = {key: value for key, value in tags.items() if key not in tags_remove}
+    removed = frozenset(tags_remove)
+    left = {key: value for key, value in tags.items() if key not in removed}
     return {**left, **(tags_set or {})}
 
 
@@ -208,7 +257,10 @@ def changed_experiment(
     at = experiment.archived_at
     if archived is not None:
         at = (at or now) if archived else None
-    return replace(experiment, archived_at=at, tags=tagged(experiment.tags, tags_set, tags_remove))
+    tags = tagged(experiment.tags, tags_set, tags_remove)
+    if tags_set:
+        check_labels(f"The experiment `{experiment.name}`", tags)
+    return replace(experiment, archived_at=at, tags=tags)
 
 
 def made_again(experiment: Experiment, *, now: datetime) -> Experiment:
@@ -227,6 +279,11 @@ def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: 
     return new if new.updated_at is not None else replace(new, updated_at=now)
 
 
+def without_chunks(file: RunFile) -> RunFile:
+    """Return a file without the places of its content; a log's stream stays named."""
+    return replace(file, chunks=[]) if file.kind == "blob" else file
+
+
 def _stamped(run: Run, status: RunStatus, now: datetime, *, error: Mapping[str, Any] | None, waits_for: str) -> Run:
     starts = status is RunStatus.RUNNING and run.started_at is None
     return replace(
@@ -234,14 +291,15 @@ def _stamped(run: Run, status: RunStatus, now: datetime, *, error: Mapping[str, 
         status=status,
         started_at=now if starts else run.started_at,
         ended_at=now if status.is_terminal else run.ended_at,
-        error=run.error if error is None else dict(error),
-        waits_for=waits_for,
+        error=run.error if error is None else short_error(error),
+        waits_for=waits_for[:MOST_WAIT_TEXT],
         timeline=[*run.timeline, Phase(status, now, waits=_with_wait([], waits_for, now))],
     )
 
 
 def _waiting(run: Run, waits_for: str, now: datetime) -> Run:
     """Return the run with what it waits for now; its present phase remembers it."""
+    waits_for = waits_for[:MOST_WAIT_TEXT]
     if not run.timeline:
         return replace(run, waits_for=waits_for)
     last = run.timeline[-1]
@@ -251,14 +309,15 @@ def _waiting(run: Run, waits_for: str, now: datetime) -> Run:
 
 def _with_wait(waits: Sequence[Wait], text: str, now: datetime) -> list[Wait]:
     """Add one unless it is the last already; of too many, what it waited for first and the newest stay."""
-    if not text or (waits and waits[-1].text == text):
+    if not text or (waits and waits[-1].text == text[:MOST_WAIT_TEXT]):
         return [*waits]
     more = [*waits, Wait(text[:MOST_WAIT_TEXT], now)]
     return more if len(more) <= MOST_WAITS else [more[0], *more[2:]]
 
 
 def _property_note(key: str, old: str, new: str) -> dict[str, Any]:
-    return {"source": "properties", "message": f"Property `{key}` stays {old!r}; {new!r} was left out."}
+    message = f"Property `{short_text(key)}` stays {short_text(old)!r}; {short_text(new)!r} was left out."
+    return {"source": "properties", "message": message}
 
 
 def _same_content(old: RunFile, new: RunFile) -> bool:

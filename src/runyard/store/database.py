@@ -54,6 +54,13 @@ class Session:
         self.cursor.execute(text.sql, text.arguments(values))
         return list(self.cursor.fetchall())
 
+    def each(self, statement: Statement, **values: Any) -> Iterator[Any]:
+        """Yield rows as they are read, so that only some are in memory; run nothing else in between."""
+        text = statement.text(self.dialect)
+        self.cursor.execute(text.sql, text.arguments(values))
+        while batch := self.cursor.fetchmany(100):
+            yield from batch
+
     def select(self, statement: Executable) -> Sequence[Row[Any]]:
         """Run a statement that was built for this one call."""
         return self.connection.execute(statement).all()

@@ -47,9 +47,10 @@ from runyard.store.changes import (
     made_asset,
     moved,
     no_asset,
-    reported,
+    reported_by,
     shelved,
     updated,
+    without_chunks,
     wished,
 )
 from runyard.store.charts import Window, chart_of_series
@@ -483,6 +484,11 @@ class MemoryStore(RunStore):
             marks = self._metrics[run_id].marks.get(attempt, {})
             return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
 
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        with self._lock:
+            self.get_run(run_id)
+            return self._metrics[run_id].marks.get(attempt, {}).get((writer, segment))
+
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         with self._lock:
             self.get_run(run_id)
@@ -492,11 +498,7 @@ class MemoryStore(RunStore):
         with self._lock:
             run = self.get_run(run_id)
             marks, accepted, warnings = self._metrics[run_id].ingest(attempt, parts)
-            for part in accepted:
-                run = reported(
-                    run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
-                )
-            self._runs[run_id] = reported(run, tags_set={}, tags_remove=(), properties_add={}, warnings=warnings)
+            self._runs[run_id] = reported_by(run, accepted, warnings)
             return marks
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
@@ -546,10 +548,20 @@ class MemoryStore(RunStore):
             self.get_run(run_id)
             return self._files[run_id].get(name)
 
-    def list_files(self, run_id: str) -> list[RunFile]:
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
         with self._lock:
             self.get_run(run_id)
-            return [file for _, file in sorted(self._files[run_id].items())]
+            found = [file for _, file in sorted(self._files[run_id].items())]
+        return found if with_chunks else [without_chunks(file) for file in found]
+
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        with self._lock:
+            return sum(
+                file.size
+                for id, files in self._files.items()
+                if id == run_id or (submitted_by is not None and self._runs[id].submitted_by == submitted_by)
+                for file in files.values()
+            )
 
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
         self._snapshots.setdefault(snapshot_id, root)

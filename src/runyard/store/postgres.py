@@ -58,6 +58,20 @@ def open_postgres(rest: str) -> PostgresStore:
     return PostgresStore(f"postgresql:{rest}")
 
 
+def is_empty(url: str) -> bool:
+    """Whether the database has no Runyard tables yet.
+
+    Raises:
+        StoreUnavailable: it cannot be reached.
+    """
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_TIMEOUT_S, application_name="runyard") as connection:
+            found = connection.execute("SELECT to_regclass('alembic_version')").fetchone()
+    except psycopg.Error as error:
+        raise explain(error, place_of(url)) or error from error
+    return found is None or found[0] is None
+
+
 class PostgresDatabase(GroupedDatabase):
     BEGIN = "BEGIN"
 
@@ -110,18 +124,7 @@ class PostgresDatabase(GroupedDatabase):
 
     def failure(self, error: BaseException) -> StoreUnavailable | None:
         """As the base class says."""
-        if isinstance(error, RunyardError):
-            return None
-        what = f"The database `{self.place}` cannot be used."
-        if isinstance(error, Damaged):
-            return StoreUnavailable(what, why=str(error), hint="Restore a backup.")
-        if isinstance(error, DBAPIError) and error.orig is not None:
-            error = error.orig
-        for kind, why, hint in _FAILURES:
-            if isinstance(error, kind):
-                text = hide_passwords(str(error)).strip()
-                return StoreUnavailable(what, why=f"{why} (PostgreSQL: {text})", hint=hint)
-        return None
+        return explain(error, self.place)
 
     def _connect(self) -> psycopg.Connection[Any]:
         return psycopg.connect(
@@ -136,6 +139,22 @@ class PostgresDatabase(GroupedDatabase):
         found: Any = session.connection.connection.dbapi_connection
         assert isinstance(found, psycopg.Connection)
         return found
+
+
+def explain(error: BaseException, place: str) -> StoreUnavailable | None:
+    """Return the error for people that a driver's error means; None for mistakes of ours and errors that are ready."""
+    if isinstance(error, RunyardError):
+        return None
+    what = f"The database `{place}` cannot be used."
+    if isinstance(error, Damaged):
+        return StoreUnavailable(what, why=str(error), hint="Restore a backup.")
+    if isinstance(error, DBAPIError) and error.orig is not None:
+        error = error.orig
+    for kind, why, hint in _FAILURES:
+        if isinstance(error, kind):
+            text = hide_passwords(str(error)).strip()
+            return StoreUnavailable(what, why=f"{why} (PostgreSQL: {text})", hint=hint)
+    return None
 
 
 def _claimed(place: str) -> StoreUnavailable:

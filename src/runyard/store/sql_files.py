@@ -6,19 +6,28 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import bindparam, select
 
+from runyard.core.errors import Conflict
 from runyard.core.records import RunFile
-from runyard.store.changes import checked_file
+from runyard.store.changes import checked_file, without_chunks
 from runyard.store.database import MAX_PARAMETERS, Session
-from runyard.store.schema import content_chunks, files, packs, snapshots
+from runyard.store.schema import content_chunks, files, packs, runs, snapshots
 from runyard.store.sql_rows import SqlPart, document_of, get_serial, record_of
 from runyard.store.statements import Statement, Upsert
-from runyard.store.text import clean, to_microseconds
+from runyard.store.text import clean, indexed, load, to_microseconds
 
 _FILE = Statement(
     select(files.c.document).where(files.c.run_serial == bindparam("row"), files.c.name == bindparam("file_name"))
 )
 _FILES = Statement(
     select(files.c.name, files.c.document).where(files.c.run_serial == bindparam("row")).order_by(files.c.name)
+)
+_SOME_FILES = select(files.c.name, files.c.document).where(
+    files.c.run_serial == bindparam("row"), files.c.name.in_(bindparam("names", expanding=True))
+)
+_FILES_OF_USER = Statement(
+    select(files.c.name, files.c.document)
+    .join_from(files, runs, runs.c.serial == files.c.run_serial)
+    .where(runs.c.submitted_by == bindparam("user"))
 )
 _PUT_FILE = Upsert(files, "run_serial", "name", "document", keys=("run_serial", "name"), change=("document",))
 _PUT_SNAPSHOT = Upsert(snapshots, "id", "root", "files", "size_bytes", "created_us", keys=("id",))
@@ -49,14 +58,50 @@ class SqlFiles(SqlPart):
 
         return self._database.write(put)
 
+    def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
+        def put(session: Session) -> list[RunFile | Conflict]:
+            serial = get_serial(session, run_id)
+            names = [] if replace else [file.name for file in files]
+            taken = _find_files(session, serial, names)
+            results: list[RunFile | Conflict] = []
+            for file in files:
+                try:
+                    new = checked_file(run_id, taken.get(file.name), file, replace_it=replace, now=self._clock())
+                except Conflict as error:
+                    results.append(error)
+                    continue
+                taken[file.name] = new
+                results.append(new)
+            stored = [item for item in results if isinstance(item, RunFile)]
+            session.many(
+                _PUT_FILE,
+                [{"run_serial": serial, "name": clean(new.name), "document": document_of(new)} for new in stored],
+            )
+            return results
+
+        return self._database.write(put)
+
+    def find_files(self, run_id: str, names: Sequence[str]) -> dict[str, RunFile]:
+        with self._database.reading() as session:
+            return _find_files(session, get_serial(session, run_id), names)
+
     def find_file(self, run_id: str, name: str) -> RunFile | None:
         with self._database.reading() as session:
             return _find_file(session, get_serial(session, run_id), name)
 
-    def list_files(self, run_id: str) -> list[RunFile]:
+    def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
+        keep = (lambda file: file) if with_chunks else without_chunks
         with self._database.reading() as session:
-            rows = session.all(_FILES, row=get_serial(session, run_id))
-        return [record_of(RunFile, row[1]) for row in rows]
+            rows = session.each(_FILES, row=get_serial(session, run_id))
+            return [keep(record_of(RunFile, document)) for _name, document in rows]
+
+    def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
+        with self._database.reading() as session:
+            if run_id is not None:
+                rows = session.each(_FILES, row=get_serial(session, run_id))
+            else:
+                rows = session.each(_FILES_OF_USER, user=indexed(submitted_by or ""))
+            return sum(int(load(document)["size"]) for _name, document in rows)
 
     def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
         created = to_microseconds(self._clock())
@@ -102,3 +147,14 @@ class SqlFiles(SqlPart):
 def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
     row = session.one(_FILE, row=serial, file_name=clean(name))
     return None if row is None else record_of(RunFile, row[0])
+
+
+def _find_files(session: Session, serial: int, names: Sequence[str]) -> dict[str, RunFile]:
+    by_key = {clean(name): name for name in names}
+    keys = list(by_key)
+    found: dict[str, RunFile] = {}
+    for at in range(0, len(keys), MAX_PARAMETERS):
+        batch = {"row": serial, "names": keys[at : at + MAX_PARAMETERS]}
+        for key, document in session.connection.execute(_SOME_FILES, batch):
+            found[by_key[key]] = record_of(RunFile, document)
+    return found

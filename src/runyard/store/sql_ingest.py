@@ -8,10 +8,10 @@ from typing import Any
 
 from sqlalchemy import bindparam, select, update
 
-from runyard.core.records import Mark, Run
+from runyard.core.records import Mark
 from runyard.store.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.base import ArtifactMetric, SegmentPart
-from runyard.store.changes import reported
+from runyard.store.changes import reported_by
 from runyard.store.database import Session
 from runyard.store.schema import quarantine, run_metrics, segments
 from runyard.store.sql_points import StoredSeries
@@ -207,14 +207,7 @@ class _Ingest:
         if not changing and not warnings:
             return
 
-        def change(run: Run) -> Run:
-            for part in changing:
-                run = reported(
-                    run, tags_set=part.tags_set, tags_remove=part.tags_remove, properties_add=part.properties_add
-                )
-            return reported(run, tags_set={}, tags_remove=(), properties_add={}, warnings=warnings)
-
-        change_run(self._session, self._run_id, change)
+        change_run(self._session, self._run_id, lambda run: reported_by(run, changing, warnings))
 
     def _write_quarantine(self, parts: Sequence[SegmentPart]) -> None:
         rows = [

@@ -22,14 +22,14 @@ _MARKS = Statement(
     .where(segments.c.run_serial == bindparam("row"), segments.c.attempt == bindparam("of_attempt"))
     .order_by(segments.c.writer, segments.c.segment)
 )
-_NAMES = Statement(
-    select(segments.c.names).where(
-        segments.c.run_serial == bindparam("row"),
-        segments.c.attempt == bindparam("of_attempt"),
-        segments.c.writer == bindparam("of_writer"),
-        segments.c.segment == bindparam("of_segment"),
-    )
+_ONE_SEGMENT = (
+    segments.c.run_serial == bindparam("row"),
+    segments.c.attempt == bindparam("of_attempt"),
+    segments.c.writer == bindparam("of_writer"),
+    segments.c.segment == bindparam("of_segment"),
 )
+_MARK = Statement(select(segments.c.mark).where(*_ONE_SEGMENT))
+_NAMES = Statement(select(segments.c.names).where(*_ONE_SEGMENT))
 _INFO_COLUMNS = (
     run_metrics.c.id,
     run_metrics.c.name,
@@ -60,6 +60,12 @@ class SqlMetrics(SqlPart):
         with self._database.reading() as session:
             rows = session.all(_MARKS, row=get_serial(session, run_id), of_attempt=attempt)
         return [Mark(*row) for row in rows]
+
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        with self._database.reading() as session:
+            serial = get_serial(session, run_id)
+            row = session.one(_MARK, row=serial, of_attempt=attempt, of_writer=clean(writer), of_segment=segment)
+        return None if row is None else int(row[0])
 
     def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
         with self._database.reading() as session:

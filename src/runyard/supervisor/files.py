@@ -8,10 +8,19 @@ import stat
 import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable
+from runyard.core.errors import InvalidArgument, RunyardError
 from runyard.core.names import clean_file_name
+from runyard.supervisor.file_ledger import FileLedger
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.uploads import MOST_TRIES, ExplicitUploads, Signature, Uploader, signature
+from runyard.supervisor.uploads import (
+    MOST_TRIES,
+    ExplicitUploads,
+    Signature,
+    Uploader,
+    Wanted,
+    iter_batches,
+    signature,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +66,6 @@ class OutputFiles:
         explicit: ExplicitUploads,
         warn: Callable[[str, str], None],
     ) -> None:
-        self._folder = folder
         self._run_id = run_id
         self._folders = folders
         self._uploader = uploader
@@ -66,22 +74,26 @@ class OutputFiles:
         self._since = since
         self._prefix = prefix
         self._files: Dict[str, WatchedFile] = {}
+        self._ledger = FileLedger(folder)
+        self._rest_until = 0.0  # a folder that takes long to look through is looked through less often
         self._load()
 
     def step(self) -> None:
         """Upload what is new and settled."""
+        began = time.monotonic()
+        if began < self._rest_until:
+            return
         changed = [found for found in self._iter_changed() if self._is_due(found)]
-        for found in changed:
-            self._store(found)
-        if changed:
-            self._save()
+        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        self._store(changed)
 
     def finish(self) -> None:
         """Upload all that is left. The program has ended: what fails three times is given up with a warning."""
         for _ in range(MOST_TRIES):
-            for found in list(self._iter_changed()):
-                self._store(found)
-        self._save()
+            changed = list(self._iter_changed())
+            if not changed:
+                return
+            self._store(changed)
 
     def _iter_changed(self) -> Iterator[Found]:
         for found in self._iter_files():
@@ -102,23 +114,34 @@ class OutputFiles:
         """Whether `upload_file` gave this name a content later than this file's."""
         return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
 
-    def _store(self, found: Found) -> None:
-        watched = self._files[found.name]
-        watched.seen = found.signature
-        began = time.monotonic()
-        try:
-            watched.stored = self._uploader.upload(self._run_id, found.name, found.path, root=found.root)
-        except (ServerUnreachable, StoreUnavailable):
-            raise
-        except FileNotFoundError:
+    def _store(self, changed: Sequence[Found]) -> None:
+        wanted = [Wanted(found.name, found.path, found.root, found.signature.size) for found in changed]
+        for batch in iter_batches(wanted):
+            began = time.monotonic()
+            for index in batch:
+                self._files[changed[index].name].seen = changed[index].signature
+            outcomes = self._uploader.upload_many(self._run_id, [wanted[index] for index in batch])
+            rest_s = REST * (time.monotonic() - began) / len(batch)
+            stored: Dict[str, Signature] = {}
+            for index, outcome in zip(batch, outcomes):
+                name = changed[index].name
+                if isinstance(outcome, Signature):
+                    stored[name] = self._files[name].stored = outcome
+                else:
+                    self._failed(name, outcome)
+                self._files[name].rest_until = time.monotonic() + rest_s
+            self._ledger.add(stored)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        """Count what refused one file; the last try is named on the run."""
+        if isinstance(error, FileNotFoundError):
             return
-        except (RunyardError, OSError) as error:
-            watched.tries += 1
-            logger.warning("%s: %s", found.name, error)
-            if watched.tries >= MOST_TRIES or isinstance(error, InvalidArgument):
-                watched.tries = MOST_TRIES
-                self._warn("files", f"The file {found.name!r} could not be stored: {error}")
-        watched.rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        watched = self._files[name]
+        watched.tries += 1
+        logger.warning("%s: %s", name, error)
+        if watched.tries >= MOST_TRIES or isinstance(error, InvalidArgument):
+            watched.tries = MOST_TRIES
+            self._warn("files", f"The file {name!r} could not be stored: {error}")
 
     def _iter_files(self) -> Iterator[Found]:
         taken: Set[str] = set()
@@ -173,16 +196,9 @@ class OutputFiles:
 
     def _load(self) -> None:
         """A restarted supervisor need not read again what was stored."""
-        for name, values in self._folder.read_object("files.json").items():
+        for name, stored in self._ledger.load().items():
             watched = self._files[name] = WatchedFile()
-            watched.stored = Signature(*values)
-
-    def _save(self) -> None:
-        stored = {name: list(watched.stored) for name, watched in self._files.items() if watched.stored}
-        try:
-            self._folder.write("files.json", stored)
-        except OSError as error:
-            logger.debug("files.json: %s", error)
+            watched.stored = stored
 
 
 def _is_inside(path: str, root: str) -> bool:

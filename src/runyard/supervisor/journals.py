@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core import journal
 from runyard.core.records import Mark
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.seen import SeenRuns
-from runyard.supervisor.segments import Key, Segment, is_unreadable, iter_segments, read_acked, read_part
+from runyard.supervisor.segments import Key, Segment, find_orphans, is_unreadable, iter_segments, read_part, recall
 from runyard.supervisor.uploads import ExplicitUploads
 
 logger = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
 LEAST_BYTES = 2 << 20  # of one segment per request; more than the longest record
+MOST_HELD = 256  # files kept open, so that one which the program removes can still be read
 
 Frame = Tuple[Dict[str, Any], bytes]
 
@@ -47,21 +48,63 @@ class Journals:
         self._segments: Dict[Key, Segment] = {}
         self._children: Dict[Key, Dict[int, journal.LongRecord]] = {}  # by the end of records on their way
         self._has_new_child = False
+        self._held: Dict[Key, Segment] = {}
+        self._has_looked = False
 
     def look(self) -> None:
-        missing = set(self._segments)
+        self._look_for_orphans()
+        missing = dict(self._segments)
         for found in iter_segments(self._folder.at("journal")):
-            missing.discard(found.key)
             segment = self._segments.get(found.key)
             if segment is None:
                 segment = self._segments[found.key] = found
-                found.offset = read_acked(found)
-            try:
-                segment.look()
-            except OSError as error:
-                logger.debug("%s: %s", segment.name, error)
-        for key in missing:
-            self._lost(self._segments[key])
+                recall(found)
+            missing.pop(found.key, None)
+            self._look_at(segment)
+        for segment in missing.values():
+            if segment.fd >= 0:
+                self._look_at(segment)
+            else:
+                self._lost(segment)
+
+    def _look_at(self, segment: Segment) -> None:
+        was_removed = segment.is_removed
+        try:
+            self._hold(segment)
+            segment.look()
+        except OSError as error:
+            logger.debug("%s: %s", segment.name, error)
+        if segment.is_removed and not was_removed:
+            self._warn(
+                "journal", f"The program removed {segment.name}. It is still open here: what it holds is stored."
+            )
+        if segment.cut is not None:
+            self._note_cut(segment, *segment.cut)
+            segment.cut = None
+
+    def _hold(self, segment: Segment) -> None:
+        """Keep the file open; of too many, those that have nothing left to ship give way."""
+        if segment.fd >= 0 or segment.is_given_up or segment.is_removed:
+            return
+        if len(self._held) >= MOST_HELD:
+            idle = next((one for one in self._held.values() if not one.is_behind and not one.is_removed), None)
+            if idle is None:
+                return
+            self._held.pop(idle.key).let_go()
+        if segment.hold():
+            self._held[segment.key] = segment
+
+    def _look_for_orphans(self) -> None:
+        if self._has_looked:
+            return
+        self._has_looked = True
+        for name in find_orphans(self._folder.at("journal")):
+            self._warn("journal", f"The program removed {name}. What it held beyond what was stored before is lost.")
+
+    def _note_cut(self, segment: Segment, before: int, after: int) -> None:
+        lost = before - max(after, min(before, segment.course.position_of(segment.offset)))
+        what = f"at least {lost} bytes of records are lost" if lost else "what it held before was stored"
+        self._warn("journal", f"The program cut {segment.name} from {before} to {after} bytes: {what}.")
 
     def behind(self) -> List[Segment]:
         """Return segments with something to ship, those with least shipped first: none starves behind a busy one.
@@ -104,18 +147,27 @@ class Journals:
         last = {segment.writer: segment.number for segment in self._segments.values()}
         for segment in self._segments.values():
             left = segment.size - segment.offset
-            if left > 0 and segment.number == last[segment.writer] and not segment.is_given_up:
+            if segment.is_given_up or segment.rewound_ns is not None:
+                continue
+            if left > 0 and segment.number == last[segment.writer]:
                 self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
 
     def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
         """Return what can be shipped now: whole records until `most_bytes` are reached, but at least one."""
         try:
+            if segment.rewound_ns is not None and not self._restart(segment):
+                return Part(segment, segment.offset, [], 0)
             data = segment.read(max(most_bytes, LEAST_BYTES))
         except OSError as error:
             self._unread(segment, error)
             return Part(segment, segment.offset, [], 0)
         end, sides, is_cut = self._scan(segment, data, most_bytes)
-        if not is_cut and segment.offset + len(data) >= segment.size:
+        left = segment.offset + len(data) - end
+        is_all = segment.offset + len(data) >= segment.size
+        if left and not is_cut and (is_all or left >= LEAST_BYTES // 2 + journal.CELL):
+            mended = self._mend(segment, end)
+            end, is_all = (end, is_all) if mended is None else (mended, False)
+        if not is_cut and is_all:
             segment.end = end
         if end == segment.offset:
             return Part(segment, end, [], 0)
@@ -124,6 +176,40 @@ class Journals:
             head["run"] = segment.header["run"]
         frames = [*sides, (head, data[: end - segment.offset])]
         return Part(segment, end, frames, sum(len(body) for _, body in frames))
+
+    def _mend(self, segment: Segment, end: int) -> Optional[int]:
+        """No record stands at `end`. Where others follow, go on with them: only what lies between is lost.
+
+        Returns where the damage begins, None when nothing follows.
+        """
+        from runyard.supervisor.salvage import bridge  # most journals are never damaged
+
+        try:
+            gap = bridge(segment, end, header=self._known_header(segment))
+        except OSError as error:
+            logger.debug("%s: %s", segment.name, error)
+            return None
+        if gap is None:
+            return None
+        what = f"{gap.size} bytes of {segment.name} from byte {gap.position} on are damaged and were left out"
+        names = f" Metrics whose names were lost there: {', '.join(gap.unnamed)}." if gap.unnamed else ""
+        self._warn("journal", f"{what}; the records behind them are stored.{names}")
+        return gap.offset
+
+    def _restart(self, segment: Segment) -> bool:
+        """The file was cut below what is stored: find what was written since."""
+        from runyard.supervisor.salvage import restart
+
+        if restart(segment):
+            return True
+        segment.end = segment.offset
+        return False
+
+    def _known_header(self, segment: Segment) -> Dict[str, Any]:
+        """Return the HEADER of the segment, or else what it can be made from: a writer records one run alone."""
+        of_writer = [one.header for one in self._segments.values() if one.writer == segment.writer and one.header]
+        known = segment.header or (of_writer[0] if of_writer else {"run": self._run_id})
+        return {**known, "writer": segment.writer, "segment": segment.number}
 
     def _scan(self, segment: Segment, data: bytes, most_bytes: int) -> Tuple[int, List[Frame], bool]:
         """Return where the shippable bytes end, their side files, and whether more whole records may follow."""
@@ -151,7 +237,11 @@ class Journals:
         if is_blocked:
             return True
         if record.kind == journal.SIDE:
-            sides += self._side(segment, record.payload)
+            side = self._side(segment, record.payload)
+            if not side:  # the server takes no such record without its file
+                segment.skipped.append((record.offset, record.end))
+                return False
+            sides += side
         elif record.kind == journal.CHILD:
             self._children.setdefault(segment.key, {})[record.end] = record
         elif record.kind == journal.END:
@@ -178,7 +268,7 @@ class Journals:
                 raise FileNotFoundError(name)
             data = read_part(self._folder.at("journal", name), 0, int(payload.get("length") or 0) + 1)
         except (OSError, ValueError):
-            self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record stays empty.")
+            self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record is lost.")
             return []
         return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]
 
@@ -190,7 +280,7 @@ class Journals:
 
     def _lost(self, segment: Segment) -> None:
         if segment.is_behind:
-            self._warn(
-                "journal", f"The program removed {segment.name}, {segment.size - segment.offset} bytes of it are lost."
-            )
+            left = segment.size - segment.offset
+            what = f"The program removed {segment.name} after byte {segment.offset} was stored"
+            self._warn("journal", f"{what}: at least {left} bytes of records are lost.")
         segment.size = segment.end = segment.offset

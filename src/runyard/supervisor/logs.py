@@ -13,6 +13,7 @@ from runyard.supervisor.segments import is_unreadable, read_part
 
 PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
 MOST_TRIES = 3
+MOST_HELD = 256  # files kept open
 BUILD_FOLDER = "azureml-logs"
 # In this order: when the program's log is seen, all that was said about its environment is on disk.
 FOLDERS = ("user_logs", "system_logs", "logs", BUILD_FOLDER)
@@ -21,7 +22,11 @@ Frame = Tuple[Dict[str, Any], bytes]
 
 
 class Log:
-    """One log file; `offset` None: the server has to say how much it holds."""
+    """One log file; `offset` None: the server has to say how much it holds.
+
+    The file is held open: one that the program removes can be read to its end. `start` is the log's offset where the
+    file begins, which is 0 unless the program put another file in its place or shortened it.
+    """
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
@@ -30,21 +35,77 @@ class Log:
         self.size = 0
         self.failures = 0
         self.is_unreadable = False
+        self.start = 0
+        self._fd = -1
 
     @property
     def is_behind(self) -> bool:
         is_asked = self.offset is None or (self.offset < self.size and not self.is_unreadable)
         return is_asked and self.failures < MOST_TRIES
 
+    @property
+    def is_held(self) -> bool:
+        return self._fd >= 0
+
+    def look(self, listed: Optional[int], *, hold: bool) -> str:
+        """Take the size that the folder's listing says (None: not there); return what the program did to the file.
+
+        `hold`: open the file, if it is not.
+        """
+        if listed is not None and (self._is_same() if self.is_held else not hold or self._hold()):
+            self.size = self.start + listed
+            return self._note_cut(listed)
+        if not self.is_held:
+            return self._note_lost()
+        self.size = self.start + os.fstat(self._fd).st_size
+        if listed is not None and self.offset is not None and self.offset >= self.size:
+            os.close(self._fd)  # all of it is shipped: go on with the one in its place
+            self._fd, self.start, self.size = -1, self.offset, self.offset + listed
+            return f"The program put another file in the place of {self.name}; both are kept, one after the other."
+        return f"The program removed {self.name}. It is still open here: what it holds is stored."
+
     def frame(self) -> Optional[Frame]:
         """Return the next part; an empty one asks for the server's size."""
         if self.offset is None:
             return {"kind": "log", "name": self.name, "offset": 0}, b""
         try:
-            data = read_part(self.path, self.offset, PART_BYTES)
+            data = self._read(max(0, self.offset - self.start))
         except OSError as error:
             data, self.is_unreadable = b"", is_unreadable(error)
         return ({"kind": "log", "name": self.name, "offset": self.offset}, data) if data else None
+
+    def _hold(self) -> bool:
+        try:
+            self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        except OSError:  # reading it will tell
+            pass
+        return True
+
+    def _is_same(self) -> bool:
+        """Whether the name still stands for the file that is held."""
+        try:
+            return os.path.samestat(os.fstat(self._fd), os.stat(self.path, follow_symlinks=False))
+        except OSError:
+            return False
+
+    def _note_lost(self) -> str:
+        if self.offset is None or self.size == self.offset:
+            return ""
+        lost, self.size = self.size - self.offset, self.offset
+        return f"The program removed {self.name}: {lost} bytes of it are lost, what was shipped before is kept."
+
+    def _note_cut(self, file_size: int) -> str:
+        if self.offset is None or self.size >= self.offset:
+            return ""
+        self.start, self.size = self.offset - file_size, self.offset
+        return f"The program removed or shortened {self.name}; what was shipped before is kept."
+
+    def _read(self, position: int) -> bytes:
+        if self._fd >= 0:
+            return os.pread(self._fd, PART_BYTES, position)
+        return read_part(self.path, position, PART_BYTES)
 
 
 class Logs:
@@ -58,13 +119,14 @@ class Logs:
 
     def look(self) -> None:
         sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
-        for name, size in sizes.items():
-            self._logs.setdefault(name, Log(name, self._folder.at(name))).size = size
+        for name in sizes:
+            self._logs.setdefault(name, Log(name, self._folder.at(name)))
+        held = 0
         for log in self._logs.values():
-            is_cut = log.name not in sizes or log.size < (log.offset or 0)
-            if log.offset is not None and is_cut and log.size != log.offset:
-                log.size = log.offset
-                self._warn("logs", f"The program removed or shortened {log.name}; what was shipped before is kept.")
+            said = log.look(sizes.get(log.name), hold=held < MOST_HELD)
+            held += log.is_held
+            if said:
+                self._warn("logs", said)
             if log.is_unreadable:
                 self._warn("logs", f"{log.name} cannot be read; what was shipped before is kept.")
 

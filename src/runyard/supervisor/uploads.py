@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import stat
 import threading
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from runyard.core import journal
-from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable
+from runyard.core.chunks import BATCH_BYTES, Chunk, read_chunks
+from runyard.core.errors import InvalidArgument, RunyardError, ServerUnreachable, StoreUnavailable, UserError
 from runyard.core.names import clean_file_name
+from runyard.core.records import RunFile
 from runyard.supervisor.connection import Connection
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.loops import Loop
@@ -20,6 +23,9 @@ from runyard.supervisor.segments import Segment
 logger = logging.getLogger(__name__)
 
 MOST_TRIES = 3
+SMALL_BYTES = 1 << 20  # files up to this size travel in batches
+BATCH_FILES = 500  # one request names so many at most: the server stays responsive
+ASK_ABOVE = BATCH_BYTES // 32  # below this, sending content is cheaper than asking whether the server has it
 
 
 class Signature(NamedTuple):
@@ -30,8 +36,24 @@ class Signature(NamedTuple):
     inode: int
 
 
+class Wanted(NamedTuple):
+    """A regular file `path`, which must lie in `root`, and the name that the run shall know it by."""
+
+    name: str
+    path: str
+    root: str
+    size: int
+
+
+Outcome = Union[Signature, Exception]  # what a stored file was when it was read, or what refused it
+
+
+class _Grown(Exception):
+    """A file of a batch is not small any more."""
+
+
 class Uploader:
-    """Uploads one file at a time; shared between threads."""
+    """Uploads files, the small ones in batches; shared between threads."""
 
     def __init__(self, connection: Connection, run_id: str, *, attempt: int) -> None:
         self._connection = connection
@@ -59,6 +81,102 @@ class Uploader:
         finally:
             os.close(fd)
 
+    def upload_many(self, run_id: str, files: Sequence[Wanted]) -> List[Outcome]:
+        """Store a batch (see `iter_batches`): small files with a few requests for all of them.
+
+        Returns for each file, in its place, the signature that it had before it was read, or the error of this file
+        alone: it cannot be read, or the server refused it. An error that is nobody's file is raised.
+        """
+        if len(files) == 1:
+            return [self._alone(run_id, files[0])]
+        roots = {root: os.path.realpath(root) for root in {file.root for file in files}}
+        outcomes: List[Outcome] = []
+        chunks: Dict[str, bytes] = {}
+        named: Dict[int, RunFile] = {}
+        for index, file in enumerate(files):
+            try:
+                found, before = _read_small(file, roots[file.root], chunks)
+                named[index] = found
+                outcomes.append(before)
+            except _Grown:
+                outcomes.append(self._alone(run_id, file))
+            except (OSError, InvalidArgument) as error:
+                outcomes.append(error)
+        if named:
+            self._send(list(chunks.items()))
+            for index, refused in zip(named, self._name(run_id, list(named.values()))):
+                if refused is not None:
+                    outcomes[index] = refused
+        return outcomes
+
+    def _alone(self, run_id: str, file: Wanted) -> Outcome:
+        try:
+            return self.upload(run_id, file.name, file.path, root=file.root)
+        except (ServerUnreachable, StoreUnavailable):
+            raise
+        except (RunyardError, OSError) as error:
+            return error
+
+    def _send(self, chunks: Sequence[Chunk]) -> None:
+        content = self._connection.client.content
+        self._connection.call(lambda: content.send_missing(chunks, ask_above=ASK_ABOVE))
+
+    def _name(self, run_id: str, files: List[RunFile]) -> Sequence[Optional[RunyardError]]:
+        """Name stored content as files of the run; return what refused each."""
+        attempt = self._attempt if run_id == self._run_id else None  # a child run has none
+        calls = self._connection.client.runs
+        try:
+            return self._connection.call(lambda: calls.put_files(run_id, files, attempt=attempt, replace=True))
+        except UserError as error:
+            logger.info("the server refuses a batch of files, they go one by one: %s", error)  # an older server
+            return [self._name_one(run_id, file, attempt) for file in files]
+
+    def _name_one(self, run_id: str, file: RunFile, attempt: Optional[int]) -> Optional[RunyardError]:
+        calls = self._connection.client.runs
+        try:
+            self._connection.call(lambda: calls.put_file(run_id, file, attempt=attempt, replace=True))
+        except UserError as error:
+            return error
+        return None
+
+
+def iter_batches(files: Sequence[Wanted]) -> Iterator[List[int]]:
+    """Yield the places of files that travel together: small ones by the hundred, large ones alone, at the end."""
+    batch: List[int] = []
+    size = 0
+    for index, file in enumerate(files):
+        if file.size > SMALL_BYTES:
+            continue
+        if batch and (len(batch) >= BATCH_FILES or size + file.size > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(index)
+        size += file.size
+    if batch:
+        yield batch
+    for index, file in enumerate(files):
+        if file.size > SMALL_BYTES:
+            yield [index]
+
+
+Key = Tuple[str, int, int]  # writer, segment, offset of a FILE record
+
+
+class Task(NamedTuple):
+    """The file that a FILE record names; `path` is relative to the run folder."""
+
+    key: Key
+    run_id: str
+    name: str
+    path: str
+    size: int
+
+
+def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> Task:
+    size = payload.get("size")
+    known = size if isinstance(size, int) and size >= 0 else BATCH_BYTES
+    return Task(key, run_id, str(payload.get("name", "")), str(payload.get("path", "")), known)
+
 
 class ExplicitUploads:
     """The files that FILE records name. A record is shipped when its file is there, or was given up with a warning."""
@@ -78,10 +196,11 @@ class ExplicitUploads:
         self._warn = warn
         self._done = done
         self._lock = threading.Lock()
-        self._waiting: List[Tuple[Tuple[str, int, int], str, Dict[str, Any]]] = []
-        self._known: Set[Tuple[str, int, int]] = set()
-        self._finished: Set[Tuple[str, int, int]] = set()
-        self._tries: Dict[Tuple[str, int, int], int] = {}
+        self._stepping = threading.Lock()
+        self._waiting: List[Task] = []
+        self._known: Set[Key] = set()
+        self._finished: Set[Key] = set()
+        self._tries: Dict[Key, int] = {}
         self.loop = Loop("uploads", self.step, every_s=60.0)
         self.uploaded_at: Dict[str, float] = {}
 
@@ -91,44 +210,81 @@ class ExplicitUploads:
         with self._lock:
             if key not in self._known:
                 self._known.add(key)
-                self._waiting.append((key, str(segment.header.get("run") or self._run_id), record.payload))
+                self._waiting.append(_task_of(key, str(segment.header.get("run") or self._run_id), record.payload))
                 self.loop.wake()
             return key in self._finished
 
     def step(self) -> bool:
-        with self._lock:
-            task = self._waiting[0] if self._waiting else None
-        if task is None:
-            return False
-        key, run_id, payload = task
-        if self._upload(key, run_id, payload):
-            with self._lock:
-                self._finished.add(key)
-                self._waiting.remove(task)
-            self._done()
-        return True
+        """Upload the files of the oldest records that wait; the small ones of one run go together."""
+        with self._stepping:
+            tasks = self._next_tasks()
+            if tasks:
+                self._upload(tasks)
+            return bool(tasks)
 
-    def _upload(self, key: Tuple[str, int, int], run_id: str, payload: Dict[str, Any]) -> bool:
-        """Try once. True when there is nothing left to do for this record."""
-        shown = str(payload.get("name", ""))[:200]
+    def _upload(self, tasks: Sequence[Task]) -> None:
+        left: List[Exception] = []
+        wanted: List[Tuple[Task, Wanted]] = []
+        for task in tasks:
+            file = self._find_file(task)
+            if file is None:
+                self._finish(task)
+            else:
+                wanted.append((task, file))
+        outcomes = self._uploader.upload_many(tasks[0].run_id, [file for _, file in wanted]) if wanted else []
+        for (task, file), outcome in zip(wanted, outcomes):
+            error = self._take(task, file, outcome)
+            left += [] if error is None else [error]
+        self._done()
+        if left:
+            raise left[0]
+
+    def _next_tasks(self) -> List[Task]:
+        with self._lock:
+            first = self._waiting[:1]
+            if not first or first[0].size > SMALL_BYTES:
+                return first
+            tasks: List[Task] = []
+            size = 0
+            for task in self._waiting[:BATCH_FILES]:
+                size += task.size
+                if task.run_id != first[0].run_id or task.size > SMALL_BYTES or size > BATCH_BYTES:
+                    break
+                tasks.append(task)
+            return tasks
+
+    def _find_file(self, task: Task) -> Optional[Wanted]:
+        """Return what is to be uploaded; None when there is nothing left to do for this record."""
         try:
-            name = clean_file_name(str(payload.get("name", "")))
-            path = self._folder.at(str(payload.get("path", "")))
-            if not os.path.lexists(path) and os.path.lexists(path + ".done"):
-                return True
-            self._uploader.upload(run_id, name, path, root=self._folder.path)
-            self.uploaded_at[name] = time.time()
-            self._drop_copy(path)
-            return True
-        except (ServerUnreachable, StoreUnavailable):
-            raise
+            name = clean_file_name(task.name)
+            path = self._folder.at(task.path)
+        except (RunyardError, ValueError) as error:
+            self._warn("files", f"The file {task.name[:200]!r} could not be stored: {error}")
+            return None
+        if not os.path.lexists(path) and os.path.lexists(path + ".done"):
+            return None
+        return Wanted(name, path, self._folder.path, task.size)
+
+    def _take(self, task: Task, file: Wanted, outcome: Outcome) -> Optional[Exception]:
+        """Note what became of an upload; return the error after which it is tried again."""
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            self.uploaded_at[file.name] = time.time()
+            self._drop_copy(file.path)
         except (RunyardError, OSError) as error:
-            self._tries[key] = self._tries.get(key, 0) + 1
+            self._tries[task.key] = self._tries.get(task.key, 0) + 1
             hopeless = isinstance(error, (InvalidArgument, FileNotFoundError))
-            if self._tries[key] < MOST_TRIES and not hopeless:
-                raise
-            self._warn("files", f"The file {shown!r} could not be stored: {error}")
-            return True
+            if self._tries[task.key] < MOST_TRIES and not hopeless:
+                return error
+            self._warn("files", f"The file {task.name[:200]!r} could not be stored: {error}")
+        self._finish(task)
+        return None
+
+    def _finish(self, task: Task) -> None:
+        with self._lock:
+            self._finished.add(task.key)
+            self._waiting.remove(task)
 
     def _drop_copy(self, path: str) -> None:
         """A copy in `uploads/` gives its disk space back; the mark tells a restarted supervisor that it was stored."""
@@ -137,18 +293,44 @@ class ExplicitUploads:
             os.unlink(path)
 
 
-def open_inside(path: str, root: str) -> int:
+def open_inside(path: str, root: str, *, real_root: str = "") -> int:
     """Open a regular file for reading, after all links, only when it lies in `root`; races with renames included.
+
+    `real_root`: `root` after all links, where the caller knows it.
 
     Raises:
         InvalidArgument: it is no regular file or lies elsewhere.
     """
-    fd = os.open(os.path.realpath(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    fd = _open_real(path)
     where = os.readlink(f"/proc/self/fd/{fd}")
-    if stat.S_ISREG(os.fstat(fd).st_mode) and where.startswith(os.path.realpath(root) + os.sep):
+    if stat.S_ISREG(os.fstat(fd).st_mode) and where.startswith((real_root or os.path.realpath(root)) + os.sep):
         return fd
     os.close(fd)
     raise InvalidArgument(f"{path!r} cannot be uploaded.", why="It is no regular file inside the run's folder.")
+
+
+def _open_real(path: str) -> int:
+    """Open `path`; where its last part is a link, what that leads to now."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    try:
+        return os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+    return os.open(os.path.realpath(path), flags)
+
+
+def _read_small(file: Wanted, real_root: str, chunks: Dict[str, bytes]) -> Tuple[RunFile, Signature]:
+    """Read a small file into `chunks`; return how the run names it, and its signature before it was read."""
+    fd = open_inside(file.path, file.root, real_root=real_root)
+    try:
+        before = signature(os.fstat(fd))
+        if before.size > 2 * SMALL_BYTES:
+            raise _Grown
+        found = read_chunks(fd, chunks.__setitem__, whole=True)
+    finally:
+        os.close(fd)
+    return RunFile(name=file.name, size=found.size, sha256=found.sha256, chunks=found.chunks), before
 
 
 def signature(found: os.stat_result) -> Signature:

@@ -13,7 +13,7 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from runyard.core import journal
-from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFound, RunyardError
+from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFound, RunyardError, UserError
 from runyard.core.frames import iter_frames, join_frames
 from runyard.core.names import clean_file_name
 from runyard.core.tree import FileEntry, encode_tree, tree_id
@@ -199,13 +199,26 @@ class FakeServer:
 
     def _do_files(self, run_id: str, body: bytes) -> Dict[str, Any]:
         said = json.loads(body)
-        file: Dict[str, Any] = said["file"]
+        return self._put_file(run_id, said["file"], replace=bool(said.get("replace")))
+
+    def _do_batch(self, run_id: str, body: bytes) -> Dict[str, Any]:
+        said = json.loads(body)
+        self._check("batch", said, b"")
+        refused: List[Dict[str, Any]] = []
+        for index, file in enumerate(said["files"]):
+            try:
+                self._put_file(run_id, file, replace=bool(said.get("replace")))
+            except UserError as error:
+                refused.append({"index": index, "name": file["name"], "error": error.to_plain()})
+        return {"stored": len(said["files"]) - len(refused), "refused": refused}
+
+    def _put_file(self, run_id: str, file: Dict[str, Any], *, replace: bool) -> Dict[str, Any]:
         self._check("files", file, b"")
         missing = [chunk for chunk in file["chunks"] if chunk not in self.chunks]
         if missing:
             raise MissingContent("Chunks are missing.", details={"missing": missing})
         name = clean_file_name(file["name"])
-        if name in self._run(run_id).files and not said.get("replace"):
+        if name in self._run(run_id).files and not replace:
             raise Conflict(f"The file {name} is there already.")
         self._run(run_id).files[name] = file
         return file
@@ -316,7 +329,7 @@ def _route(path: str) -> Tuple[str, str]:
     if parts[0] == "runs" and parts[2] == "nodes":
         return "node", f"{parts[1]}/{parts[3]}"
     if parts[0] == "runs":
-        return parts[2], parts[1]
+        return "batch" if parts[3:] == ["batch"] else parts[2], parts[1]
     if parts[0] == "trees":
         return "tree", parts[1]
     return {"missing": "missing", "fetch": "fetch", "bundle": "bundle"}.get(parts[-1], parts[0]), ""

@@ -380,6 +380,35 @@ class FileSuite:
         found = store.find_file("r1", "outputs/m")
         assert found is not None and (found.size, found.sha256) == (4, "b" * 64)
 
+    def test_many_files_are_stored_at_once_and_a_refused_one_keeps_none_out(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        store.put_file("r1", RunFile("b", 3, sha256="a" * 64, chunks=["c1"]))
+        files = [RunFile(name, 4, sha256="b" * 64, chunks=["c2"]) for name in ("a", "b", "é")]
+
+        first, refused, last = store.put_files("r1", files, replace=False)
+
+        assert isinstance(refused, Conflict) and "`b`" in refused.what
+        assert isinstance(first, RunFile) and isinstance(last, RunFile) and first.updated_at is not None
+        assert [(file.name, file.size) for file in store.list_files("r1")] == [("a", 4), ("b", 3), ("é", 4)]
+        assert store.put_files("r1", files)[1] == store.find_file("r1", "b")
+        assert {name: file.size for name, file in store.find_files("r1", ["b", "é", "none"]).items()} == {
+            "b": 4,
+            "é": 4,
+        }
+        assert store.put_files("r1", []) == []
+
+    def test_the_last_of_two_files_of_one_name_counts(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        store.put_files("r1", [RunFile("a", 1), RunFile("a", 2)])
+        _, second = store.put_files("r1", [RunFile("n", 1), RunFile("n", 2)], replace=False)
+
+        assert [(file.name, file.size) for file in store.list_files("r1")] == [("a", 2), ("n", 1)]
+        assert isinstance(second, Conflict)
+
+    def test_files_of_an_unknown_run_are_refused(self, store: RunStore) -> None:
+        with pytest.raises(NotFound, match="nobody"):
+            store.put_files("nobody", [RunFile("a", 1)])
+
     def test_files_are_listed_by_name(self, store: RunStore) -> None:
         a_run(store, "r1")
         for name in ("outputs/b", "logs/a", "outputs/é"):

@@ -51,6 +51,8 @@ class MetricSuite:
         assert values_of(store, "loss") == [1.0, 2.0, 3.0]
         assert store.list_marks("r1", 1) == [Mark("r0-1-aa", 0, 96)]
         assert store.list_marks("r1", 2) == []
+        assert store.find_mark("r1", 1, "r0-1-aa", 0) == 96
+        assert store.find_mark("r1", 1, "r0-1-aa", 1) is None and store.find_mark("r1", 2, "r0-1-aa", 0) is None
 
     def test_marks_are_told_for_the_segments_named_alone(self, store: RunStore) -> None:
         a_run(store, "r1")

@@ -1,5 +1,6 @@
 // Calls of the HTTP API: JSON and frames in and out, errors as the server words them.
 import { iterFrames, type Frame } from './frames';
+import { withSession } from './session';
 
 export const API = '/api/v1';
 
@@ -39,7 +40,7 @@ export async function getJson<T>(path: string, query: Query = {}, signal?: Abort
 }
 
 export async function sendJson<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
-  const init: RequestInit = { method, signal: signal ?? null };
+  const init: Parameters<typeof answer>[1] = { method, signal: signal ?? null };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
     init.headers = { 'Content-Type': 'application/json' };
@@ -62,10 +63,10 @@ export function getBytes(path: string, query: Query = {}, init: { signal?: Abort
   return answer(address(API + path, query), { headers, signal: init.signal });
 }
 
-async function answer(url: string, init: { method?: string; body?: BodyInit | null; headers?: HeadersInit; signal?: AbortSignal | null | undefined }): Promise<Response> {
+async function answer(url: string, init: { method?: string; body?: BodyInit | null; headers?: Record<string, string>; signal?: AbortSignal | null | undefined }): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(url, { ...init, signal: init.signal ?? null, credentials: 'same-origin' });
+    response = await fetch(url, { ...init, headers: withSession(init.headers), signal: init.signal ?? null, credentials: 'same-origin' });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new ApiError(0, 'ServerGone', 'The server does not answer.', 'It may have stopped, or the network is away.', 'Any `runyard` command starts a private server again; then reload this page.');

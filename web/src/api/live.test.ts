@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Source } from './event-source';
 import { calmly, connection, LiveStream, newVersion, type Told } from './live';
 
 class FakeSource {
@@ -33,7 +34,7 @@ function setUp() {
   const stream = new LiveStream((url) => {
     const made = new FakeSource(url);
     sources.push(made);
-    return made as unknown as EventSource;
+    return made as unknown as Source;
   }, page as unknown as Document);
   const show = (isSeen: boolean): void => {
     page.hidden = !isSeen;

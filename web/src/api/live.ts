@@ -7,6 +7,7 @@
 // background would take them all.
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { FetchedSource, type Source } from './event-source';
 import { address, API } from './http';
 
 export type What = 'status' | 'metrics' | 'log' | 'files' | 'tags';
@@ -81,7 +82,7 @@ export function calmly(act: () => void, everyMs: number): { call: () => void; st
 }
 
 interface Open {
-  source: EventSource;
+  source: Source;
   keys: ReadonlySet<string>;
 }
 
@@ -98,7 +99,7 @@ export class LiveStream {
   private isAsleep: boolean;
 
   constructor(
-    private readonly makeSource: (url: string) => EventSource = (url) => new EventSource(url),
+    private readonly makeSource: (url: string) => Source = (url) => new FetchedSource(url),
     private readonly page: Pick<Document, 'hidden' | 'addEventListener'> = document,
   ) {
     this.isAsleep = page.hidden;
@@ -176,8 +177,8 @@ export class LiveStream {
   private fail(opened: Open): void {
     if (opened !== this.current && opened !== this.coming) return opened.source.close();
     connection.value = 'off';
-    if (opened.source.readyState !== 2) return; // CONNECTING: the browser asks again by itself
-    // An answer that was an error: too many streams, signed out, a server that is leaving.
+    if (opened.source.readyState !== 2) return; // it asks again by itself
+    // A cut, or an answer that was an error: too many streams, signed out, a server that is leaving.
     opened.source.close();
     if (opened === this.current) this.current = undefined;
     if (opened === this.coming) this.coming = undefined;
@@ -200,4 +201,4 @@ export class LiveStream {
 
 const sameKeys = (one: ReadonlySet<string>, other: ReadonlySet<string>): boolean => one.size === other.size && [...one].every((key) => other.has(key));
 
-const stream: Pick<LiveStream, 'add'> = typeof EventSource === 'undefined' ? { add: () => () => {} } : new LiveStream();
+const stream: Pick<LiveStream, 'add'> = typeof document === 'undefined' ? { add: () => () => {} } : new LiveStream();

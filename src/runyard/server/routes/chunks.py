@@ -55,6 +55,7 @@ def _missing(call: Call, body: bytes) -> Response:
 
 def _put(call: Call, body: bytes) -> Response:
     call.may("put_content")
+    call.services.room.check(len(body), "The content of this request")
     chunks = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
     return json_answer({"stored": call.services.content.put_chunks(chunks)}, status=201)
 

@@ -7,8 +7,7 @@ can. They are for machines that see them.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,6 +26,7 @@ from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import download_headers
 from runyard.server.openapi import takes
+from runyard.server.room import Taken
 from runyard.server.stored_files import check_stored
 
 router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
@@ -74,11 +74,9 @@ def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
     call.may("put_asset")
     file = check_stored(call.services, parse(DataFileBody, body).file)
     document = _document(call, workspace, name)
-    with tempfile.NamedTemporaryFile(dir=call.services.settings.home / "server", prefix="data-") as beside:
-        for piece in call.services.content.read_file(file.chunks, offset=0, limit=file.size):
-            beside.write(piece)
-        beside.flush()
-        FolderStorage(document).put_file(beside.name, clean_data_path(file.name))
+    pieces = call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+    with call.services.room.take(file.size, f"The file {file.name[:200]!r}") as taken:
+        FolderStorage(document).put_pieces(_counted(pieces, taken), clean_data_path(file.name))
     return json_answer({"name": file.name, "size": file.size}, status=201)
 
 
@@ -93,6 +91,12 @@ def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
         )
     folder = datastores_folder(call.services.settings.home, workspace) / name
     return {**folder_document(str(folder)), "make": True}
+
+
+def _counted(pieces: Iterable[bytes], taken: Taken) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        taken.wrote(len(piece))
 
 
 class _Inside:

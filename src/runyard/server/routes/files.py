@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Optional
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, NoReturn, Optional
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.attempts import is_writer
-from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, RunyardError, TooLarge
+from runyard.core.frames import Bytes, pack_frame
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
 from runyard.server.answers import json_answer
@@ -20,11 +21,13 @@ from runyard.server.downloads import Window, download_answer, window_of
 from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
-from runyard.server.stored_files import check_stored
+from runyard.server.stored_files import check_many_stored, check_stored
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0
 PIECE = 1 << 20
+MAX_FILES = 1000  # one request names or fetches so many at most: nobody else waits long for the database
+FETCH_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,20 @@ class FileBody:
     file: RunFile
     attempt: Optional[int] = None
     replace: bool = True
+
+
+@dataclass(frozen=True)
+class FilesBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    files: list[RunFile]
+    attempt: Optional[int] = None
+    replace: bool = True
+
+
+@dataclass(frozen=True)
+class Names:
+    names: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,8 @@ def list_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
     call = call_of(request)
     run = call.readable_run(run_id)
-    return json_answer([_listed(call.services, run, file) for file in call.services.store.list_files(run_id)])
+    files = call.services.store.list_files(run_id, with_chunks=False)
+    return json_answer([_listed(call.services, run, file) for file in files])
 
 
 @router.post("", status_code=201)
@@ -59,6 +77,20 @@ def list_files(run_id: str, request: Request) -> Response:
 async def put_file(run_id: str, request: Request) -> Response:
     """Name stored content as a file of the run."""
     return await with_json(request, lambda body: _put(call_of(request), run_id, body))
+
+
+@router.post("/batch", status_code=201)
+@takes(FilesBody)
+async def put_files(run_id: str, request: Request) -> Response:
+    """Name stored content as many files of the run; one that is refused does not keep the others out."""
+    return await with_json(request, lambda body: _put_many(call_of(request), run_id, body))
+
+
+@router.post("/fetch")
+@takes(Names)
+async def fetch_files(run_id: str, request: Request) -> Response:
+    """Return many small files as frames, in the order asked for."""
+    return await with_json(request, lambda body: _fetch(call_of(request), run_id, body))
 
 
 @router.get("/{name:path}")
@@ -105,11 +137,11 @@ def _find(call: Call, run_id: str, name: str) -> Found:
 def find_in(services: Services, run: Run, name: str) -> Found:
     """Return the run's file of that name as it is at this moment."""
     file = services.store.find_file(run.id, name)
-    if file is None:
-        raise NotFound(
-            f"Run `{run.id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run.id}` lists its files."
-        )
-    return as_it_is(services, run, file)
+    return as_it_is(services, run, file) if file is not None else _no_file(run, name)
+
+
+def _no_file(run: Run, name: str) -> NoReturn:
+    raise NotFound(f"Run `{run.id}` has no file {name[:200]!r}.", hint=f"`runyard runs show {run.id}` lists its files.")
 
 
 def as_it_is(services: Services, run: Run, file: RunFile) -> Found:
@@ -133,9 +165,73 @@ def read_window(services: Services, found: Found, window: Window) -> Iterator[by
 def _put(call: Call, run_id: str, body: bytes) -> Response:
     call.may("write_run", run_id)
     wanted = parse(FileBody, body)
-    run = call.services.store.get_run(run_id)
-    if wanted.attempt not in (None, run.attempt) and not (wanted.attempt and is_writer(wanted.attempt)):
-        raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {wanted.attempt}.")
+    run = _checked_run(call, run_id, wanted.attempt)
     file = check_stored(call.services, wanted.file)
+    call.services.quotas.add(run, file)
     stored = call.services.store.put_file(run_id, file, replace=wanted.replace)
     return json_answer(replace(stored, chunks=[]), status=201)
+
+
+def _put_many(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("write_run", run_id)
+    wanted = parse(FilesBody, body)
+    _check_count(len(wanted.files))
+    run = _checked_run(call, run_id, wanted.attempt)
+    checked = [_counted(call, run, item) for item in check_many_stored(call.services, wanted.files)]
+    good = [at for at, item in enumerate(checked) if isinstance(item, RunFile)]
+    stored = call.services.store.put_files(
+        run_id, [item for item in checked if isinstance(item, RunFile)], replace=wanted.replace
+    )
+    results: dict[int, object] = {**dict(enumerate(checked)), **dict(zip(good, stored))}
+    refused: list[dict[str, Any]] = [
+        {"index": at, "name": wanted.files[at].name[:200], "error": item.to_plain()}
+        for at, item in results.items()
+        if isinstance(item, RunyardError)
+    ]
+    return json_answer({"stored": len(results) - len(refused), "refused": refused}, status=201)
+
+
+def _counted(call: Call, run: Run, item: RunFile | RunyardError) -> RunFile | RunyardError:
+    if isinstance(item, RunFile):
+        try:
+            call.services.quotas.add(run, item)
+        except TooLarge as error:
+            return error
+    return item
+
+
+def _checked_run(call: Call, run_id: str, attempt: Optional[int]) -> Run:
+    run = call.services.store.get_run(run_id)
+    if attempt not in (None, run.attempt) and not (attempt and is_writer(attempt)):
+        raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {attempt}.")
+    return run
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_FILES:
+        raise InvalidArgument(f"{count} files in one request; {MAX_FILES} is the most.", hint="Send several requests.")
+
+
+def _fetch(call: Call, run_id: str, body: bytes) -> Response:
+    run = call.readable_run(run_id)
+    names = [file_name(name) for name in parse(Names, body).names]
+    _check_count(len(names))
+    files = call.services.store.find_files(run_id, names)
+    found = [as_it_is(call.services, run, files[name]) if name in files else _no_file(run, name) for name in names]
+    size = sum(item.size for item in found)
+    if size > FETCH_BYTES:
+        raise TooLarge(f"These files have {size} bytes; one request fetches {FETCH_BYTES} at most.")
+    blobs = [item.file for item in found if item.stream is None]
+    chunks = dict(
+        call.services.content.iter_chunks(list(dict.fromkeys(name for file in blobs for name in file.chunks)))
+    )
+    frames = [piece for item in found for piece in _framed(call.services, item, chunks)]
+    return Response(b"".join(frames), media_type="application/octet-stream")
+
+
+def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> list[Bytes]:
+    if found.stream is None:
+        pieces = [chunks[name] for name in found.file.chunks]
+    else:
+        pieces = list(read_window(services, found, Window(0, found.size, is_range=False)))
+    return pack_frame({"name": found.file.name}, b"".join(pieces))

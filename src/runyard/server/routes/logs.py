@@ -179,7 +179,7 @@ def _find(call: Call, run_id: str, file: str) -> tuple[Run, Found]:
 
 def _first_log(services: Services, run: Run) -> str:
     """Return the log of the rank that failed, where that is known; else the first one."""
-    names = [file.name for file in services.store.list_files(run.id) if file.kind == "stream"]
+    names = [file.name for file in services.store.list_files(run.id, with_chunks=False) if file.kind == "stream"]
     failed = _details(run).get("log")
     if failed in names:
         return str(failed)

@@ -49,11 +49,11 @@ def get_server(request: Request) -> Response:
 
 
 @router.post("/server/collect")
-def collect(request: Request) -> Response:
-    """Free the bytes that nothing refers to any more, now."""
+def collect(request: Request, everything: bool = False) -> Response:
+    """Free the bytes that nothing refers to any more, now; `everything`: what lies aside, too, and unfinished uploads."""
     call = call_of(request)
     call.may("collect")
-    return json_answer(call.services.collecting.collect_now())
+    return json_answer(call.services.collecting.collect_now(everything=everything))
 
 
 @router.post("/server/stop", status_code=202)

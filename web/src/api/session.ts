@@ -1,0 +1,12 @@
+// The page's half of the session. The cookie goes to every port of this host; what is kept here belongs to this port.
+import { forget, recall } from '../browser';
+
+const KEY = 'runyard-session'; // put here by the page that ends a sign-in: server/signin_page.py
+
+/** Return `headers` with what shows the server that this page is asking, not somebody who was sent its cookie. */
+export function withSession(headers: Record<string, string> = {}): Record<string, string> {
+  const key = recall(KEY);
+  return key ? { ...headers, 'Runyard-Session': key } : headers;
+}
+
+export const forgetSession = (): void => forget(KEY);
