@@ -221,4 +221,5 @@ def test_nothing_is_lost_or_doubled_in_a_short_schedule_of_faults(tmp_path: Path
         site.close()
 
     assert account.counts["runs"] >= 3 and account.counts["points"] > 100
+    assert [account.counts[f"{what} lost"] for what in ("points", "lines", "files")] == [0, 0, 0], account.named
     assert account.unexplained == []
