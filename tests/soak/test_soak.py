@@ -35,6 +35,7 @@ MINUTES = float(os.environ.get("RUNYARD_SOAK_MINUTES", "120"))
 SEED = int(os.environ.get("RUNYARD_SOAK_SEED") or random.SystemRandom().randrange(1 << 32))
 KEPT = os.environ.get("RUNYARD_SOAK_FOLDER", "")  # evidence goes here; without it, into pytest's folder
 END_PATIENCE_S = 600.0
+RUNS_AT_ONCE = 3
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Load:
     site: Site
     seed: int
     runs_at_once: int
-    longest_s: float
+    lasts_s: tuple[float, float, float]  # one of them each
     over: threading.Event = field(default_factory=threading.Event)
     refused: int = 0
     submitted: int = 0
@@ -61,7 +62,7 @@ class Load:
                 ends = [end for end in ends if end > time.monotonic()]
                 if len(ends) >= self.runs_at_once:
                     continue
-                lasts = dice.choice([2.0, self.longest_s / 3, self.longest_s]) * dice.uniform(0.7, 1.0)
+                lasts = dice.choice(self.lasts_s) * dice.uniform(0.7, 1.0)
                 ledger = self.site.ledgers / f"{self.submitted + self.refused:05d}"
                 answer = submitter.submit(str(ledger), f"{lasts:.1f}", str(dice.getrandbits(32)))
                 self.submitted, self.refused = self.submitted + ("run" in answer), self.refused + ("error" in answer)
@@ -126,7 +127,13 @@ class Checker:
 
 
 def endure(
-    sites: list[Site], folder: Path, *, seconds: float, seed: int, schedule: list[Event] | None = None, **load: float
+    sites: list[Site],
+    folder: Path,
+    *,
+    seconds: float,
+    seed: int,
+    lasts_s: tuple[float, float, float],
+    schedule: list[Event] | None = None,
 ) -> Account:
     """Load the sites, break them as the schedule says, heal them, and return what became of every run."""
     evidence = folder / "evidence"
@@ -135,7 +142,7 @@ def endure(
     if schedule is None:
         schedule = make_schedule(lanes, seed=seed, seconds=seconds, gap_s=25.0)
     breaker = Breaker(lanes, schedule, evidence / "faults.jsonl")
-    loads = [Load(site, seed, int(load["runs_at_once"]), load["longest_s"]) for site in sites]
+    loads = [Load(site, seed, RUNS_AT_ONCE, lasts_s) for site in sites]
     threads = [threading.Thread(target=one) for one in loads]
     for thread in threads:
         thread.start()
@@ -190,7 +197,7 @@ def test_nothing_is_lost_or_doubled_in_hours_of_random_faults(tmp_path: Path) ->
         for site in sites:
             stack.callback(site.close)
             site.open()
-        account = endure(sites, folder, seconds=MINUTES * 60, seed=SEED, runs_at_once=3, longest_s=60)
+        account = endure(sites, folder, seconds=MINUTES * 60, seed=SEED, lasts_s=(2.0, 20.0, 60.0))
 
     assert account.counts["points"] > 0
     assert account.unexplained == []
@@ -202,11 +209,11 @@ def new(folder: Path, name: str) -> Path:
 
 
 SHORT = [
-    Event(2.0, "team proxy", "bad gateway", 3.0, 1),
-    Event(4.0, "team server", "kill", 1.0, 2),
-    Event(7.0, "team processes", "kill all of ours", 0.1, 3),
-    Event(9.0, "team node disk", "full", 2.0, 4),
-    Event(12.0, "team proxy", "swallow", 2.0, 5),
+    Event(0.5, "team proxy", "bad gateway", 3.0, 1),
+    Event(4.5, "team server", "kill", 1.0, 2),
+    Event(6.0, "team processes", "kill all of ours", 0.1, 3),
+    Event(7.0, "team node disk", "full", 2.0, 4),
+    Event(10.0, "team proxy", "swallow", 2.0, 4),
 ]
 
 
@@ -216,7 +223,7 @@ def test_nothing_is_lost_or_doubled_in_a_short_schedule_of_faults(tmp_path: Path
     site = TeamSite("team", new(tmp_path, "team"))
     try:
         site.open()
-        account = endure([site], tmp_path, seconds=15, seed=1, schedule=SHORT, runs_at_once=3, longest_s=10)
+        account = endure([site], tmp_path, seconds=13, seed=1, schedule=SHORT, lasts_s=(5.0, 9.0, 15.0))
     finally:
         site.close()
 
