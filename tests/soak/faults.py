@@ -75,10 +75,14 @@ def process_faults(site: Site) -> dict[str, Fault]:
 
 
 def clock_faults(site: Site) -> dict[str, Fault]:
+    clock = site.clock
+    if clock is None:
+        return {}
+
     def jump(least_s: float, most_s: float) -> Fault:
         def set_clock(dice: random.Random) -> Heal:
-            site.clock.set(round(dice.uniform(least_s, most_s)))
-            return lambda: site.clock.set(0)
+            clock.set(round(dice.uniform(least_s, most_s)))
+            return lambda: clock.set(0)
 
         return set_clock
 

@@ -60,12 +60,12 @@ class Disk:
 class Site:
     """One server and the runs of one user on it. `home` is the server's, `runs_home` where runs are supervised."""
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, *, has_clock: bool = False) -> None:
         self.name, self.folder = name, folder
         self.disk = Disk(folder / "disk", size_mb=1024)
         self.home = self.runs_home = self.disk.folder / "home"
         self.home.mkdir(mode=0o700)
-        self.clock = Clock(folder)
+        self.clock = Clock(folder) if has_clock else None
         self.client_variables: dict[str, str] = {"RUNYARD_HOME": str(self.home)}
         self.ledgers = folder / "ledgers"
         self.ledgers.mkdir()
@@ -88,7 +88,8 @@ class Site:
     def _start_once(self, settings: Any) -> None:
         if private_server.find(settings) is not None:
             return
-        variables = {**processes.server_variables(settings, os.environ), **self.clock.variables()}
+        clock = self.clock.variables() if self.clock else {}
+        variables = {**processes.server_variables(settings, os.environ), **clock}
         reader, writer = os.pipe()
         server_folder(self.home).mkdir(mode=0o700, exist_ok=True)
         with open(reader, "rb") as answer, open(self.folder / "server.out", "ab") as output:
@@ -145,8 +146,8 @@ class TeamSite(Site):
 
     target = TARGET
 
-    def __init__(self, name: str, folder: Path, *, postgres: Postgres | None = None) -> None:
-        super().__init__(name, folder)
+    def __init__(self, name: str, folder: Path, *, postgres: Postgres | None = None, has_clock: bool = False) -> None:
+        super().__init__(name, folder, has_clock=has_clock)
         self.postgres = postgres
         self._stack = ExitStack()
         self.node_disk = Disk(folder / "node", size_mb=256)
