@@ -16,7 +16,7 @@ help:
 	@echo "make test           the tests (no services needed)"
 	@echo "make check          format, lint, types, layers"
 	@echo "make test-external  tests against real components"
-	@echo "make soak           hours of kills under load"
+	@echo "make soak           hours of kills and faults under load, against a ledger"
 	@echo "make bench          every figure we promise, measured here"
 	@echo "make studio         build the web page from web/"
 	@echo "make screenshots    pictures of every page, light and dark"

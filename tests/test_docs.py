@@ -50,7 +50,7 @@ def files(*patterns: str) -> list[Path]:
     for place, folders, names in os.walk(ROOT):
         folders[:] = [name for name in folders if name not in SKIPPED]
         found += [Path(place, name) for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in found if path.is_file() and path.name not in SKIPPED)  # .git is a file in a worktree
 
 
 def anchors(page: Path) -> set[str]:
@@ -142,6 +142,29 @@ def test_no_file_names_this_machine_or_a_package_registry() -> None:
         found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in REGISTRIES.finditer(text)]
 
     assert not found
+
+
+def test_every_promise_names_a_test_and_every_test_named_exists() -> None:
+    page = (ROOT / "docs/promises.md").read_text()
+    rows = dict(re.findall(r"^\| (.+?) \| (`.+`) \|$", page, re.MULTILINE))
+    readme = (ROOT / "README.md").read_text().partition("## What it promises")[2]
+    life = (ROOT / "docs/concepts/life-of-a-run.md").read_text()
+    security = (ROOT / "docs/security.md").read_text()
+    promises = re.findall(r"^- \*\*(.+?)\*\*", readme, re.MULTILINE)  # the bullets, then the rows of figures
+    promises += re.findall(r"^\| (.+?) \| [^|]+ \| `make \w+` \|$", readme, re.MULTILINE)
+    promises += re.findall(r"^\d\. \*\*(.+?)\*\*", life, re.MULTILINE)
+    promises += re.findall(r"^\| (the .+?) \|", life, re.MULTILINE)
+    promises += re.findall(r"^(?:- )?\*\*([^*]{3,40}?)\*\*", security, re.MULTILINE)
+    named = {name for cell in rows.values() for name in re.findall(r"`([^`]+)`", cell)}
+
+    assert len(promises) > 30
+    assert [promise for promise in promises if promise not in rows] == []
+    assert {name for name in named if not _exists(*name.partition("::")[::2])} == set()
+
+
+def _exists(path: str, test: str) -> bool:
+    file = ROOT / path
+    return file.is_file() and (not test or f"\ndef {test}(" in file.read_text())
 
 
 def test_lock_files_pin_every_package_by_hash() -> None:

@@ -113,9 +113,10 @@ class Proxy:
         if lie == HONEST:
             client.sendall(self._ask(head, body))
             return False
+        answer = self._tell(lie, head, body)
         self.told[lie] += 1
         self.seen.append(f"{lie}: {start.decode('latin-1')}")
-        client.sendall(self._tell(lie, head, body))
+        client.sendall(answer)
         return False
 
     def _tell(self, lie: str, head: bytes, body: bytes) -> bytes:

@@ -59,17 +59,10 @@ class Yard:
             return None
 
     def reaper_pids(self) -> list[int]:
-        pids = []
-        for claim in glob.glob(f"{runs_folder(self.home)}/*/*/claim"):  # pathlib's stumbles over a folder that goes
-            try:
-                pids.append(int(json.loads(Path(claim).read_text())["pid"]))
-            except (OSError, ValueError, KeyError):
-                continue
-        return [pid for pid in pids if is_alive(pid)]
+        return reapers_in(self.home)
 
     def supervisor_pids(self) -> list[int]:
-        reapers = set(self.reaper_pids())
-        return [pid for pid, parent, line in processes() if parent in reapers and is_ours(line)]
+        return supervisors_in(self.home)
 
     def rank_pids(self) -> list[int]:
         reapers = set(self.reaper_pids())
@@ -114,6 +107,22 @@ def open_yard(folder: Path, *, seed: int) -> Iterator[Yard]:
         kill_all(folder / "home")
         os.environ.clear()
         os.environ.update(saved)
+
+
+def reapers_in(home: Path) -> list[int]:
+    """Return the live reapers of the runs of a home: the user's, the server's or a node's."""
+    pids = []
+    for claim in glob.glob(f"{runs_folder(home)}/*/*/claim"):  # pathlib's stumbles over a folder that goes
+        try:
+            pids.append(int(json.loads(Path(claim).read_text())["pid"]))
+        except (OSError, ValueError, KeyError):
+            continue
+    return [pid for pid in pids if is_alive(pid)]
+
+
+def supervisors_in(home: Path) -> list[int]:
+    reapers = set(reapers_in(home))
+    return [pid for pid, parent, line in processes() if parent in reapers and is_ours(line)]
 
 
 def is_ours(command_line: str) -> bool:

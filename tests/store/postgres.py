@@ -34,38 +34,60 @@ def find_programs() -> Path:
     return Path(program).parent
 
 
+class Postgres:
+    """One server that can be stopped, killed and started again."""
+
+    def __init__(self) -> None:
+        self._programs = find_programs()
+        self.folder = Path(tempfile.mkdtemp(prefix="pg"))
+        self._owner = pwd.getpwnam(USER) if os.geteuid() == 0 else None
+        if self._owner is not None:
+            os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
+        self.url = f"postgresql:///postgres?host={self.folder}&user={USER}"
+        self._call("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
+
+    def start(self) -> None:
+        places = f"-c listen_addresses='' -c unix_socket_directories='{self.folder}'"
+        options = f"{places} -c fsync=off -c max_connections=200"
+        self._call("pg_ctl", "-w", "-l", str(self.folder / "log"), "-o", options, "start")
+
+    def stop(self, mode: str = "immediate") -> None:
+        self._call("pg_ctl", "-m", mode, "-w", "stop")
+
+    def pids(self) -> list[int]:
+        """Return the postmaster and all of its processes."""
+        first = int((self.folder / "data/postmaster.pid").read_text().split()[0])
+        words = ["ps", "-o", "pid=", "--ppid", str(first)]
+        return [first, *map(int, subprocess.run(words, capture_output=True, text=True, check=False).stdout.split())]
+
+    def close(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _call(self, program: str, *words: str) -> None:
+        subprocess.run(
+            [str(self._programs / program), "-D", str(self.folder / "data"), *words],
+            check=True,
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+            user=None if self._owner is None else USER,
+            group=None if self._owner is None else self._owner.pw_gid,
+            extra_groups=None if self._owner is None else [],
+        )
+
+
 @contextmanager
 def running_postgres() -> Iterator[str]:
     """Give the URL of the server's one database."""
-    programs = find_programs()
-    folder = Path(tempfile.mkdtemp(prefix="pg"))
-    owner = pwd.getpwnam(USER) if os.geteuid() == 0 else None
-    if owner is not None:
-        os.chown(folder, owner.pw_uid, owner.pw_gid)
-
-    def call(*words: str) -> None:
-        subprocess.run(
-            words,
-            check=True,
-            cwd=folder,
-            stdout=subprocess.DEVNULL,
-            stdin=subprocess.DEVNULL,
-            user=None if owner is None else USER,
-            group=None if owner is None else owner.pw_gid,
-            extra_groups=None if owner is None else [],
-        )
-
-    data = str(folder / "data")
+    postgres = Postgres()
     try:
-        call(str(programs / "initdb"), "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
-        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off -c max_connections=200"
-        call(str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+        postgres.start()
         try:
-            yield f"postgresql:///postgres?host={folder}&user={USER}"
+            yield postgres.url
         finally:
-            call(str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "-w", "stop")
+            postgres.stop()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        postgres.close()
 
 
 def new_schema(url: str) -> str:
