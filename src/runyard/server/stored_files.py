@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from runyard.artifacts.content import size_of
 from runyard.core.errors import DamagedContent, InvalidArgument, RunyardError, UserError
-from runyard.core.names import check_content_id
+from runyard.core.names import check_content_id, clean_file_name
 from runyard.core.records import RunFile
-from runyard.server.filenames import file_name
 from runyard.server.services import Services
 
 
@@ -60,7 +59,7 @@ def _checked(file: RunFile, sizes: Mapping[str, int]) -> RunFile:
     held = size_of(file.chunks, sizes)
     if held != file.size:
         raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
-    return replace(file, name=file_name(file.name), complete=True, updated_at=None)
+    return replace(file, name=clean_file_name(file.name), complete=True, updated_at=None)
 
 
 def damaged_file(name: str, error: RunyardError) -> DamagedContent:

@@ -12,13 +12,13 @@ from starlette.concurrency import run_in_threadpool
 from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
 from runyard.core.frames import Bytes, pack_frame
+from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer, window_of
-from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
 from runyard.server.stored_files import check_many_stored, check_stored, damaged_file
@@ -132,7 +132,7 @@ def _listed(services: Services, run: Run, file: RunFile) -> RunFile:
 
 
 def _find(call: Call, run_id: str, name: str) -> Found:
-    return find_in(call.services, call.readable_run(run_id), file_name(name))
+    return find_in(call.services, call.readable_run(run_id), clean_file_name(name))
 
 
 def find_in(services: Services, run: Run, name: str) -> Found:
@@ -218,7 +218,7 @@ def _check_count(count: int) -> None:
 
 def _fetch(call: Call, run_id: str, body: bytes) -> Response:
     run = call.readable_run(run_id)
-    names = [file_name(name) for name in parse(Names, body).names]
+    names = [clean_file_name(name) for name in parse(Names, body).names]
     _check_count(len(names))
     files = call.services.store.find_files(run_id, names)
     found = [as_it_is(call.services, run, files[name]) if name in files else _no_file(run, name) for name in names]

@@ -18,7 +18,6 @@ from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import download_headers
-from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.stored_files import check_stored
 from runyard.store.record_limits import check_labels
@@ -98,7 +97,7 @@ def get_file(workspace: str, name: str, version: int, path: str, request: Reques
     """Download one of a version's files."""
     call = call_of(request)
     call.may("read_workspace", workspace=workspace)
-    wanted = file_name(path)
+    wanted = clean_file_name(path)
     file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
     if file is None:
         raise NotFound(f"Model `{name}:{version}` has no file {path[:200]!r}.")
