@@ -15,6 +15,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, MAXIMIZE, SWEEP_TYPE, SweepSpec
 from runyard.engine import control
+from runyard.engine.handover import spooled_of
 from runyard.engine.spool import Spooled
 from runyard.engine.streams import close_streams, register_stream, stream_key
 from runyard.engine.submit import Submitted, accept, check, create, submit
@@ -217,10 +218,10 @@ class _Sweep:
 
     def _make(self, run_id: str) -> bool:
         """Create the child's run; a target that refuses it ends it, and the sweep makes no more."""
-        spooled = self._spooled
-        spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
-        request = child_request(self._run, spec, self._state.children[run_id])
         try:
+            spooled = self._spooled
+            spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
+            request = child_request(self._run, spec, self._state.children[run_id])
             submit(self._yard, request, submitter=spooled.submitter)
         except UserError as error:
             logger.warning("sweep %s: %s refused: %s", self._run.id, run_id, error)
@@ -299,7 +300,7 @@ class _Sweep:
 
     @cached_property
     def _spooled(self) -> Spooled:
-        return self._yard.spool.read(self._run.id) or Spooled()
+        return spooled_of(self._yard, self._run)
 
 
 def _find(yard: Yard, run_id: str) -> Run | None:
