@@ -118,7 +118,7 @@ class Logs:
 
     def look(self) -> None:
         sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
-for name in sizes:
+        for name in sizes:
             self._logs.setdefault(name, Log(name, self._folder.at(true_file_name(name))))
         held = 0
         for log in self._logs.values():
