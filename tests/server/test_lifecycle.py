@@ -328,3 +328,17 @@ def test_errors_of_a_start_are_ours(home: Path) -> None:
     finally:
         home.unlink()
         home.mkdir()
+
+
+def test_the_server_starts_no_threads_for_algebra_and_its_runs_choose_for_themselves() -> None:
+    """OpenBLAS starts one for each core at numpy's import; where memory is limited it sends SIGINT instead."""
+    script = (
+        "import os, subprocess, sys\n"
+        "from runyard.server.__main__ import use_one_thread_for_algebra\n"
+        "use_one_thread_for_algebra()\n"
+        "import numpy\n"
+        "print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in dict(os.environ))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == ["1", "False"]

@@ -79,8 +79,10 @@ class FileCalls:
         answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
         return read_answer(answer, lambda plain: _refusals(plain, len(files)))
 
-    def fetch_files(self, run_id: str, files: Sequence[RunFile]) -> Iterator[bytes]:
+    def fetch_files(self, run_id: str, files: Sequence[RunFile]) -> Iterator[Union[bytes, RunyardError]]:
         """Yield the bytes of some small files in their order, each checked. Ask for 1000 and about 8 MiB at most.
+
+        A file whose content is damaged on the server yields the error that says so; the others come all the same.
 
         Raises:
             DamagedContent: the server sent other bytes.
@@ -92,7 +94,11 @@ class FileCalls:
         answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
         frames = iter_frames(answer.read())
         for file in files:
-            data = bytes(next(frames, ({}, memoryview(b"")))[1])
+            head, content = next(frames, ({}, memoryview(b"")))
+            if "error" in head:
+                yield error_from_plain(head["error"])
+                continue
+            data = bytes(content)
             if file.sha256:
                 _check_digest(run_id, file.name, file, chunk_id(data), len(data))
             yield data
@@ -104,17 +110,29 @@ class FileCalls:
 
         Args:
             done: called with each path once its file is there.
+
+        Raises:
+            DamagedContent: the content of a file is damaged on the server; all others are written.
         """
         told = done or _ignore_path
+        faults: List[RunyardError] = []
         for batch in _batches(places):
             if len(batch) == 1:
-                self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
-                told(batch[0][1])
+                try:
+                    self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
+                    told(batch[0][1])
+                except DamagedContent as error:
+                    faults.append(error)
                 continue
             for (file, path), data in zip(batch, self.fetch_files(run_id, [file for file, _ in batch])):
+                if isinstance(data, RunyardError):
+                    faults.append(data)
+                    continue
                 with _writing(file.name, path) as out:
                     _write_all(out, data)
                 told(path)
+        if faults:
+            raise faults[0]
 
     def download(
         self,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from runyard.core.errors import SubmitRejected
+from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
 from runyard.core.names import make_uuid
 from runyard.core.node_variables import node_variables
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
@@ -74,12 +74,21 @@ def _check(yard: Yard, run: Run) -> None:
     if run.snapshot_id is None:
         return
     yard.hold_snapshot(run.snapshot_id)
-    if yard.store.find_snapshot(run.snapshot_id) is None:
-        raise SubmitRejected(
-            f"Run `{run.id}` cannot be submitted again.",
-            why="Its code is no longer on the server.",
-            hint="Submit it from its source folder: `runyard submit`.",
-        )
+    root = yard.store.find_snapshot(run.snapshot_id)
+    if root is None:
+        raise _without_code(run, "Its code is no longer on the server.")
+    try:
+        yard.check_snapshot(root)
+    except (NotFound, DamagedContent) as error:
+        raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
+
+
+def _without_code(run: Run, why: str) -> SubmitRejected:
+    return SubmitRejected(
+        f"Run `{run.id}` cannot be submitted again.",
+        why=why,
+        hint="Submit it from its source folder: `runyard submit`.",
+    )
 
 
 def _of_code(run: Run) -> dict[str, str]:
