@@ -208,6 +208,24 @@ def test_what_was_printed_until_the_end_on_a_full_disk_is_left_in_memory(
     assert left == [b"first\nlast\n"]
 
 
+def test_a_worker_of_multiprocessing_leaves_its_lines_in_memory_too(
+    run_folder: Path, memory: Path, counts: Path
+) -> None:
+    (run_folder / disk.OVERFLOW).symlink_to(memory)
+    script = FULL + (
+        "import multiprocessing\n"
+        "print('parent', flush=True)\n"
+        "worker = multiprocessing.get_context('fork').Process(target=print, args=('worker',))\n"
+        "worker.start()\nworker.join()\nsys.exit(worker.exitcode)\n"
+    )
+    code, log = run_printing(run_folder, script)
+    left = sorted(path.read_bytes() for path in (memory / "user_logs").iterdir())
+
+    assert (code, log) == (0, b"")
+    assert left == [b"parent\n", b"worker\n"]
+    assert warnings_of(run_folder) == []
+
+
 def test_a_fork_does_not_print_twice_what_waits(run_folder: Path, counts: Path) -> None:
     script = FULL + (
         "print('parent', flush=True)\n"
