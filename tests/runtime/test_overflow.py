@@ -147,6 +147,29 @@ def test_more_writers_than_cells_are_counted_as_far_as_there_are_cells(run_folde
     assert len(list(disk.iter_counts(counts.read_bytes()))) == disk.COUNTS
 
 
+def test_a_quota_that_only_the_program_sees_brings_the_folder_in_memory(run_folder: Path, counts: Path) -> None:
+    said: list[str] = []
+    noted: list[str] = []
+    folder = RunFolder(str(run_folder))
+    looker = Disk(folder, warn=lambda _source, text: said.append(text), note=noted.append)
+    looker.look()
+    assert (run_folder / disk.RESERVE).stat().st_blocks * 512 >= 1 << 20
+    assert (said, noted) == ([], [])
+    tally = overflow.Tally(str(run_folder), "r0-1-aaaaaaaa")
+    tally.write(errno.EDQUOT, waiting=3)
+    looker.look()
+    target = os.readlink(run_folder / disk.OVERFLOW)
+    found = overflow.find_folder(str(run_folder))
+    tally.write(errno.EDQUOT, waiting=0)
+    looker.look()
+    looker.remove_overflow()
+
+    assert found is not None
+    assert target.startswith("/dev/shm/runyard-") and not os.path.exists(target)
+    assert "is full" in said[0]
+    assert noted[0].startswith("the disk is full: waiting for space") and noted[1] == ""
+
+
 PRINTS = """
 import os, sys
 from runyard.runtime import sitecustomize_hook as hook
