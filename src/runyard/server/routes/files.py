@@ -14,7 +14,7 @@ from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFo
 from runyard.core.frames import Bytes, pack_frame
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
-from runyard.server.answers import json_answer
+from runyard.server.answers import frames_answer, json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer, window_of
@@ -230,7 +230,7 @@ def _fetch(call: Call, run_id: str, body: bytes) -> Response:
         call.services.content.iter_chunks(list(dict.fromkeys(name for file in blobs for name in file.chunks)))
     )
     frames = [piece for item in found for piece in _framed(call.services, item, chunks)]
-    return Response(b"".join(frames), media_type="application/octet-stream")
+    return frames_answer(frames)
 
 
 def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> list[Bytes]:
