@@ -28,6 +28,7 @@ from runyard.tuning import get_policy, get_sampler
 logger = logging.getLogger(__name__)
 
 LOG = "azureml-logs/hyperdrive.txt"
+MOST_OBSERVED = 100_000  # values of one child: they are read anew each time there are more, and kept in the journal
 BEST_TABLE = "best_child_by_primary_metric"
 
 
@@ -157,10 +158,21 @@ class _Sweep:
     def _values_beyond(self, run_id: str, known: int) -> list[float]:
         name = self._spec.primary_metric
         found = self._yard.store.list_metrics(run_id, name=name)
-        if not found or found[0].kind != "scalar" or found[0].count <= known:
+        if not found or found[0].kind != "scalar" or found[0].count <= known or known >= MOST_OBSERVED:
             return []
         series = self._yard.store.read_series(run_id, name)
-        return [] if series.kind == "json" else [float(value) for value in series.values[known:]]
+        if series.kind == "json":
+            return []
+        if len(series.values) >= MOST_OBSERVED:
+            self._warn_of_many(run_id)
+        return [float(value) for value in series.values[known:MOST_OBSERVED]]
+
+    def _warn_of_many(self, run_id: str) -> None:
+        message = (
+            f"Run `{run_id}` logged its primary metric {MOST_OBSERVED:,} times or more. The policy judges the first "
+            f"{MOST_OBSERVED:,}; the best value is that of all."
+        )
+        self._yard.store.update_run(self._run.id, warnings_add=[{"source": "sweep", "message": message}])
 
     def _best_of(self, run_id: str) -> float | None:
         found = self._yard.store.list_metrics(run_id, name=self._spec.primary_metric)

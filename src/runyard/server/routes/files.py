@@ -15,7 +15,7 @@ from runyard.core.frames import Bytes, pack_frame
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
-from runyard.server.answers import json_answer
+from runyard.server.answers import frames_answer, json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer, window_of
@@ -226,7 +226,7 @@ def _fetch(call: Call, run_id: str, body: bytes) -> Response:
         raise TooLarge(f"These files have {size} bytes; one request fetches {FETCH_BYTES} at most.")
     chunks = _chunks_of(call.services, [item.file for item in found if item.stream is None])
     frames = [piece for item in found for piece in _framed(call.services, item, chunks)]
-    return Response(b"".join(frames), media_type="application/octet-stream")
+    return frames_answer(frames)
 
 
 def _chunks_of(services: Services, files: Sequence[RunFile]) -> Mapping[str, bytes]:
