@@ -49,8 +49,7 @@ class ContentCalls:
     def release(self, ids: Sequence[str]) -> None:
         """Take back chunks of an upload that failed: their space is free then, unless somebody else needs them."""
         for start in range(0, len(ids), ASK_AT_ONCE):
-            part = list(ids[start : start + ASK_AT_ONCE])
-            self._transport.request("POST", "/chunks/release", json={"ids": part}, timeout_s=TIMEOUT_S)
+            self._ask("/chunks/release", {"ids": list(ids[start : start + ASK_AT_ONCE])}, lambda plain: None)
 
     def fetch(self, ids: Sequence[str]) -> Iterator[Chunk]:
         """Yield (id, bytes) in the order asked for, each checked against its id. Ask for about 8 MiB at a time.
