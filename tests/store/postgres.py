@@ -7,9 +7,10 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from runyard.core.names import make_uuid
 from tests import debian
@@ -37,6 +38,42 @@ def find_programs() -> Path:
 @contextmanager
 def running_postgres() -> Iterator[str]:
     """Give the URL of the server's one database."""
+    with controlled_postgres() as postgres:
+        yield postgres.url
+
+
+class Postgres(NamedTuple):
+    """A server that a test may stop, start, kill and freeze."""
+
+    url: str
+    data: Path
+    control: Callable[..., None]  # runs pg_ctl with these words
+
+    @property
+    def pid(self) -> int:
+        return int((self.data / "postmaster.pid").read_text().split()[0])
+
+    def stop(self) -> None:
+        self.control("-m", "fast", "stop")
+
+    def start(self) -> None:
+        self.control("start")
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the server and to the process of each connection."""
+        for pid in [self.pid, *children_of(self.pid)]:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+@contextmanager
+def controlled_postgres() -> Iterator[Postgres]:
     programs = find_programs()
     folder = Path(tempfile.mkdtemp(prefix="pg"))
     owner = pwd.getpwnam(USER) if os.geteuid() == 0 else None
@@ -59,11 +96,15 @@ def running_postgres() -> Iterator[str]:
     try:
         call(str(programs / "initdb"), "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
         options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off -c max_connections=200"
-        call(str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
+
+        def control(*words: str) -> None:
+            call(str(programs / "pg_ctl"), "-D", data, "-w", "-l", str(folder / "log"), "-o", options, *words)
+
+        control("start")
         try:
-            yield f"postgresql:///postgres?host={folder}&user={USER}"
+            yield Postgres(f"postgresql:///postgres?host={folder}&user={USER}", Path(data), control)
         finally:
-            call(str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "-w", "stop")
+            control("-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
