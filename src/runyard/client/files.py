@@ -26,6 +26,7 @@ from runyard.core.whole_files import written_beside
 _SMALL_BYTES = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 500
+_MOST_RESUMES = 5  # of a download that is cut off again and again
 _BATCH_TIMEOUT_S = 120.0  # many files at once, and the server's disk
 
 
@@ -164,8 +165,8 @@ class FileCalls:
         from hashlib import sha256
 
         digest, size = sha256(), 0
-        while True:
-            tried_at = size
+        for resumes_left in reversed(range(_MOST_RESUMES)):
+            begun_at = size
             try:
                 query = {"offset": size} if size else None
                 with self._transport.stream("GET", _file_path(run_id, name), query=query, timeout_s=120.0) as response:
@@ -175,8 +176,8 @@ class FileCalls:
                         _write_all(out, piece)
                         progress(size)
                 break
-            except ServerUnreachable:  # cut off: where it was, the server says why, or goes on
-                if size == tried_at:
+            except ServerUnreachable:  # cut off: asked from there on, the server says why, or goes on
+                if size == begun_at or not resumes_left:
                     raise
         _check_digest(run_id, name, known, digest.hexdigest(), size)
 
