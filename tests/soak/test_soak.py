@@ -50,6 +50,7 @@ class Load:
     over: threading.Event = field(default_factory=threading.Event)
     refused: int = 0
     submitted: int = 0
+    acknowledged: list[str] = field(default_factory=list)
 
     def is_going(self) -> bool:
         return len(list(self.site.ledgers.iterdir())) >= self.runs_at_once
@@ -67,6 +68,7 @@ class Load:
                 ledger = self.site.ledgers / f"{self.submitted + self.refused:05d}"
                 answer = submitter.submit(str(ledger), f"{lasts:.1f}", str(dice.getrandbits(32)))
                 self.submitted, self.refused = self.submitted + ("run" in answer), self.refused + ("error" in answer)
+                self.acknowledged += [answer["run"]] if "run" in answer else []
                 ends.append(time.monotonic() + lasts)
                 with (self.site.folder / "submits.jsonl").open("a") as file:
                     file.write(
@@ -105,8 +107,12 @@ class Checker:
         self.account.unexplained += [f"{run.id} is {run.status} for ever: {run.waits_for}" for run in live]
         return runs
 
-    def check(self, patience_s: float) -> None:
+    def check(self, acknowledged: list[str], patience_s: float) -> None:
         runs = {run.id: run for run in self.wait(patience_s)}
+        self.account.unexplained += [
+            f"{run_id} was acknowledged and is gone" for run_id in acknowledged if run_id not in runs
+        ]
+        self._check_unstarted(list(runs.values()))
         for path in sorted(self.site.ledgers.iterdir()):
             ledger = read_ledger(path)
             before = len(self.account.unexplained)
@@ -116,6 +122,13 @@ class Checker:
             self.account.check(ledger, runs[ledger.run_id], self._client)
             if len(self.account.unexplained) > before:
                 self._keep(ledger, runs[ledger.run_id])
+
+    def _check_unstarted(self, runs: list[Run]) -> None:
+        """A run whose script never began has said why."""
+        begun = {read_ledger(path).run_id for path in self.site.ledgers.iterdir()}
+        unstarted = [run for run in runs if run.id not in begun and run.status.is_terminal and run.parent_id is None]
+        self.account.counts["never began"] += len(unstarted)
+        self.account.unexplained += [f"{run.id} is {run.status} and never began" for run in unstarted if not run.error]
 
     def _keep(self, ledger: Ledger, run: Run) -> None:
         folder = self.evidence / run.id
@@ -157,9 +170,9 @@ def endure(
         for thread in threads:
             thread.join()
     account = Account()
-    for site in sites:
+    for one, site in zip(loads, sites):
         site.start_server()
-        Checker(site, account, evidence).check(END_PATIENCE_S)
+        Checker(site, account, evidence).check(one.acknowledged, END_PATIENCE_S)
         if account.unexplained:
             for log in (site.home / "server/server.log", site.folder / "server.out", site.folder / "submitter.log"):
                 if log.exists():
