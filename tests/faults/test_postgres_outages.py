@@ -22,7 +22,7 @@ pytestmark = pytest.mark.external
 
 
 def restart(postgres: Postgres) -> None:
-    postgres.stop()
+    postgres.stop("fast")
     time.sleep(5)  # the fault itself: how long it is away
     postgres.start()
 
@@ -30,7 +30,7 @@ def restart(postgres: Postgres) -> None:
 def kill(postgres: Postgres) -> None:
     postgres.signal_all(signal.SIGKILL)
     time.sleep(2)
-    (postgres.data / "postmaster.pid").unlink(missing_ok=True)
+    (postgres.folder / "data/postmaster.pid").unlink(missing_ok=True)
     postgres.start()
 
 
@@ -61,7 +61,7 @@ def test_a_live_run_loses_nothing_to_outages_of_the_database(home: Path, tmp_pat
             before = until(points)
             outage(postgres)
             until(lambda before=before: has_grown(points, before))
-        postgres.stop()
+        postgres.stop("fast")
         stop.touch()  # the run ends while the database is away
         with pytest.raises(StoreUnavailable):
             until(lambda: ann.runs.get(run.id) and time.sleep(0.5))
