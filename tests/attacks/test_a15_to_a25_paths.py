@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from runyard.core.folders import artifact_folder, database_file, token_file
+from runyard.core.names import true_file_name
 from runyard.core.tree import FileEntry, LinkEntry, encode_tree, tree_id
 from tests.attacks.conftest import Victim
 from tests.attacks.payloads import absolutes, behind_marks, traversals
@@ -86,6 +87,9 @@ def test_a24_upload_names_are_refused_or_kept_inside(victim: Victim, tmp_path: P
     assert set(victim.canary.parent.iterdir()) == before
     stored = [file.name for file in victim.client.runs.files(victim.first.id)]
     assert not [name for name in stored if {"..", ".", ""} & set(name.split("/")) or "\\" in name]
+    inside = str(tmp_path / "downloads")
+    for name in stored:  # where a client puts it, with the bytes that the name had
+        assert os.path.abspath(os.path.join(inside, true_file_name(name))).startswith(f"{inside}/"), name
     with weak_server(tmp_path / "a" / "b") as weak:
         weak.send("POST", f"/api/v1/runs/x/files/{'../' * 8}{str(target).lstrip('/')}", body=b"planted")
         assert target.exists()
@@ -228,8 +232,11 @@ def test_a27_names_that_look_alike_do_not_overwrite_each_other(victim: Victim) -
     assert put(f"outputs/{tag}\u00e9", b"two") == 409  # the same name in another Unicode form: no silent overwrite
     assert put(f"outputs/{tag}A", b"upper") < 300
     assert put(f"outputs/{tag}a", b"lower") < 300  # names are not file names here, so case twins are two files
-    assert put(f"outputs/{tag} ", b"x") == 400
-    assert put(f"outputs/{tag}.", b"x") == 400
+    assert put(f"outputs/{tag} ", b"space") < 300  # kept apart in a form that no disk shortens to its twin
+    assert put(f"outputs/{tag}.", b"dot") < 300
+    assert put(f"outputs/{tag}\uf020", b"x") == 409  # that form itself: the same name
+    stored = {file.name for file in victim.client.runs.files(victim.second.id) if tag in file.name}
+    assert all(part == part.strip().rstrip(".") for name in stored for part in name.split("/")) and len(stored) == 5
     assert bytes(victim.client.runs.read_file(victim.second.id, f"outputs/{tag}A").data) == b"upper"
 
 

@@ -10,12 +10,15 @@ import secrets
 import stat
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from azureml.core import Experiment, ScriptRunConfig, Workspace
+from runyard.client.client import Client
 from runyard.client.private_server import connect
+from runyard.client.transport import Transport
 from runyard.core.folders import token_file
 from runyard.core.settings import read_settings
 from tests.attacks.conftest import Victim
@@ -64,6 +67,48 @@ def test_a69_secrets_of_the_submitter_are_stored_nowhere(
     monkeypatch.setenv("CANARY_CONTROL", "control")
     (home / "control").write_text(hidden[0])
     assert find_in(home, hidden) == {"control": 1}
+
+
+def test_a69_a_reader_sees_no_secret_of_others_runs_in_whatever_shape_it_was_given(home: Path, tmp_path: Path) -> None:
+    """A reader looks at all that shows the run. The script gets every value as it was."""
+    at_url, in_option, in_header, token, dsn, in_file, in_key = (f"canary{secrets.token_hex(12)}" for _ in range(7))
+    arguments = [
+        *("--db-url", f"postgres://ada:{at_url}@db.invalid/x", f"--authorization={in_option}"),
+        *("-H", f"Authorization: Bearer {in_header}", "--max-tokens", "512"),
+    ]
+    variables = {"PGPASSWORD": dsn, "MY_NOTE": f"ryu_{secrets.token_hex(32)}", "REPORT_DSN": token, "PASSAGE": "fox"}
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "token.txt").write_text(in_file)
+    (project / "deploy").write_text(f"-----BEGIN OPENSSH PRIVATE KEY-----\n{in_key}\n" + "A" * 64)
+    (project / "train.py").write_text(
+        "import hashlib, os, sys\n"
+        f"given = sys.argv[1:] + [os.environ[name] for name in {sorted(variables)!r}]\n"
+        "print(hashlib.sha256('|'.join(given).encode()).hexdigest())\n"
+    )
+    owner = connect(read_settings())
+    source = ScriptRunConfig(source_directory=str(project), script="train.py", arguments=arguments)
+    source.run_config.environment_variables = variables
+    run = Experiment(Workspace.from_config(), "shapes").submit(source)
+    run.wait_for_completion()
+    reader = Client(Transport(replace(owner.address, token=owner.users.add("rita", role="reader").token)))
+    seen = [
+        reader.transport.request("GET", path).read().decode()
+        for path in (
+            f"/runs/{run.id}",
+            f"/runs/{run.id}/plan",
+            "/workspaces/default/runs?limit=5",
+            "/workspaces/default/table?limit=5",
+        )
+    ]
+    hidden = [at_url, in_option, in_header, token, dsn, in_file, in_key, variables["MY_NOTE"]]
+    given = [*arguments, *(variables[name] for name in sorted(variables))]
+
+    assert [value for value in hidden if value in str(seen)] == []
+    assert "postgres://ada:********@db.invalid/x" in seen[0] and '"512"' in seen[0] and '"fox"' in seen[0]
+    assert hashlib.sha256("|".join(given).encode()).hexdigest() in run_log(run)
+    [warning] = [one["message"] for one in reader.runs.get(run.id).warnings if one["source"] == "snapshot"]
+    assert "`token.txt`" in warning and "`deploy`" in warning and ".amlignore" in warning
 
 
 def run_log(run) -> str:

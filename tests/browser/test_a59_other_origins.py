@@ -12,7 +12,8 @@ from azureml.core import Run
 from runyard.server import auth
 from tests.attacks.unguarded import unguarded
 from tests.browser.attacker import ATTACK, Site, attacking
-from tests.browser.studio import Studio
+from tests.browser.studio import Studio, page_key
+from tests.server.raw_http import tcp_door
 
 POSTS = [
     ("/api/v1/users", '{"name": "mallory", "role": "admin"}'),
@@ -86,6 +87,30 @@ def test_a59_a_page_of_another_site_changes_and_reads_nothing(
     assert [words for words in seen if not words.endswith(": ")] == []  # opaque answers are empty
     assert state_of(studio) == before
     assert live.get_status() != "Canceled"
+
+
+def test_a59_what_a_neighbours_port_is_sent_opens_nothing(browser: Browser, studio: Studio, site: Site) -> None:
+    """Another user's server on another port of 127.0.0.1: a real browser sends it our cookie, and no more."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(studio.link("/api/v1/health"))
+    page.wait_for_url("**/api/v1/health")
+    key = page_key(page)
+    page.goto(site.address("127.0.0.1", "/neighbour"))
+    sent = next(headers for _, path, headers, _ in site.asked if path == "/neighbour")
+    seen = page.evaluate("JSON.stringify([document.cookie, {...localStorage}])")
+    context.close()
+    port = int(studio.url.rpartition(":")[2])
+    stolen = f"Cookie: {sent['cookie']}"
+
+    assert "runyard_" in sent["cookie"] and key and key not in str(sent) + seen
+    assert {tcp_door(port).ask("GET", path, [stolen]).status for path in ("/api/v1/server", "/api/v1/users/me")} == {
+        401
+    }
+    body = b'{"name": "mallory", "role": "admin"}'
+    headers = [stolen, f"Origin: {studio.url}", "Content-Type: application/json"]
+    assert tcp_door(port).ask("POST", "/api/v1/users", headers, body).status == 401
+    assert tcp_door(port).ask("GET", "/api/v1/server", [stolen, f"Runyard-Session: {key}"]).status == 200  # the control
 
 
 def test_a59_a_name_that_is_rebound_to_us_is_not_answered(browser: Browser, studio: Studio, live: Run) -> None:

@@ -62,6 +62,7 @@ SECRET_ARGUMENTS = [
     (["--bus", f"Endpoint=sb://x/;SharedAccessKeyName=n;SharedAccessKey={SECRET}="], SECRET),
     (["--blob", f"BlobEndpoint=https://a/;SharedAccessSignature=sv=2020&sig={SECRET}"], SECRET),
     (["--blob-url", f"https://a.blob.example/c?sv=2022&se=2030&sig={SECRET}%3D"], SECRET),
+    (["--maps", f"https://maps.example/api?q=x&key={SECRET}{SECRET}"], SECRET),
     (["--dsn-parts", f"host=db user=me password={SECRET} dbname=x"], SECRET),
     (["-H", f"Authorization: Bearer {SECRET}"], SECRET),
     (["-H", f"X-Api-Key: {SECRET}"], SECRET),
@@ -133,7 +134,7 @@ INNOCENT = [
     ("vocab-token-count", "32000"), ("secrets-backend", "vault"), ("cookie-cutter", "template"),
     ("PATH", "/usr/bin:/bin"),
     ("CUDA_VISIBLE_DEVICES", "0,1"), ("OMP_NUM_THREADS", "4"), ("s3_key", "train/part-0001.parquet"),
-    ("metric_key", "val/accuracy"), ("group-key", "site"),
+    ("metric_key", "val/accuracy"), ("group-key", "site"), ("page", "https://example.org/?key=accuracy&code=42"),
 ]  # fmt: skip
 INNOCENT_COMMANDS = [
     "python train.py --lr 0.1 --max-tokens 512 && echo done | tee out.txt",

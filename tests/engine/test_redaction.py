@@ -182,3 +182,30 @@ def test_the_corpus_is_large_enough_to_mean_something() -> None:
     secrets = [corpus.SECRET_NAMES, corpus.SECRET_VALUES, corpus.SECRET_ARGUMENTS, corpus.SECRET_COMMANDS]
 
     assert sum(map(len, secrets)) >= 100 and len(corpus.INNOCENT) + len(corpus.INNOCENT_COMMANDS) >= 60
+
+
+HOSTILE = [
+    "a" * 20_000 + "://",
+    "://a:" * 4_000,
+    "x://a:" * 4_000,
+    "-eyJ" * 4_000,
+    ".SG." * 4_000,
+    "a-" * 10_000 + ":",
+    "password " * 2_000,
+    "'\"" * 6_000,
+    "\\" * 2_000,
+    "--" * 6_000,
+    "A_" * 6_000 + "=x",
+    '{"' * 6_000,
+    "bearer " * 2_000,
+    "-----BEGIN PRIVATE KEY-----" * 1_000,
+    "$(" * 6_000,
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
+def test_no_text_keeps_the_server_busy(text: str) -> None:
+    """A pattern that looks at every part again and again would take minutes."""
+    spec = RunSpec(command=text, arguments=[text, f"--{text}", f"--a={text}"], variables={"A": text, text[:1000]: "x"})
+
+    assert redact(spec).script == spec.script and hide_in_text(text) is not None

@@ -32,7 +32,7 @@ def test_work_that_finds_the_disk_full_gets_the_reserve_and_a_second_try(tmp_pat
 
     assert reserve.spend(work) == "done"
     assert seen == [True, False]
-    assert reserve.spend(lambda: (tmp_path / "reserve").exists()), "there is room, so it is made again"
+    assert reserve.spend((tmp_path / "reserve").exists), "there is room, so it is made again"
 
 
 def test_without_a_reserve_the_error_is_told(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.engine.parameters import parse_parameters
+from runyard.engine.spool import Spooled
 from runyard.engine.submit import Watched
 from runyard.engine.tokens import hash_token
 from tests.engine.bench import Bench
@@ -186,6 +187,7 @@ def test_a_server_killed_before_the_hand_over_hands_over_after_its_start(bench: 
 
 
 def test_a_run_committed_but_never_attempted_starts_after_a_restart(bench: Bench) -> None:
+    bench.engine.yard.spool.write("exp_1", Spooled({"A": "b"}))
     bench.store.create_run(bench.new())
 
     bench.restart()

@@ -16,6 +16,7 @@ from runyard.core.records import Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import MINIMIZE, SweepSpec
+from runyard.engine import sweeps
 from runyard.engine.sweep_journal import recompute
 from runyard.engine.sweeps import read_sweep
 from runyard.store.base import Points, SegmentPart
@@ -358,3 +359,19 @@ def test_a_server_killed_at_random_writes_makes_the_same_children_and_none_twice
     decided = [{key: value for key, value in event.items() if key != "at"} for event in events
                if event["kind"] == "decided"]  # fmt: skip
     assert decided == recompute(sweep, get_policy(sweep), events)
+
+
+def test_a_policy_looks_at_so_many_values_and_the_sweep_says_so(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time there are more, all are read: a child that logs millions of them would keep the loop busy."""
+    monkeypatch.setattr(sweeps, "MOST_OBSERVED", 5)
+    start(bench, **BANDIT)
+    for _ in range(3):
+        log(bench, "HD_1_0", *[0.5] * 4)
+        bench.engine.loop.tick()
+    end(bench, "HD_1_0", 0.9)
+
+    observed = [event["values"] for event in bench.store.list_events("HD_1") if event["kind"] == "observed"]
+    assert observed == [[0.5] * 4, [0.5]]
+    [warning] = bench.run("HD_1").warnings
+    assert "HD_1_0" in warning["message"] and "5 times or more" in warning["message"]
+    assert [event["best"] for event in bench.store.list_events("HD_1") if event["kind"] == "ended"] == [0.9]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +15,12 @@ from runyard.client.secrets import SecretCalls
 from runyard.core.errors import NotAuthenticated, NotFound
 from runyard.core.names import make_uuid
 from runyard.core.tree import encode_tree
+from runyard.server.credentials import CACHED_S, Credentials
+from runyard.server.permissions import Principal, RunPrincipal
+from runyard.server.signin import Signin
 from tests.engine.bench import header, journal_frame, log_frame, name, number
 from tests.rights.conftest import CLUSTER, HERS, THEIRS, Team, refused
+from tests.server.conftest import TOKEN
 
 Call = Callable[[], object]
 
@@ -148,6 +153,26 @@ def test_a_runs_token_ends_with_its_user(stocked: Team, how: str, tmp_path: Path
     assert {metric.name for metric in run.runs.metrics(run_id)} == {"m", "m2"}
     assert run.runs.read_file(run_id, "outputs/after.csv")[0] == b"1,2\n"
     stocked.end(run_id)
+
+
+def test_a_delivery_is_not_cut_when_its_user_goes_but_an_open_download_is(team: Team) -> None:
+    run_id, run = team.start_logging(team.served.as_user("eve"))
+    token, skew = run.transport.address.token, [0.0]
+    store, signin = team.served.services.store, Signin(token=TOKEN, server_id="s")
+    credentials = Credentials(token=TOKEN, store=store, signin=signin, clock=lambda: skew[0])
+
+    def still(method: str, principal: Principal) -> bool:
+        bearer = [(b"authorization", f"Bearer {token}".encode())]
+        return asyncio.run(
+            credentials.is_still({"headers": bearer, "method": method, "server": ("s", None)}, principal)
+        )
+
+    before = RunPrincipal(run_id, 0, HERS, "eve", "user")
+    assert still("POST", before) and still("GET", before)
+    team.owner.users.remove("eve")
+    skew[0] = CACHED_S
+    assert still("POST", before) and not still("GET", before)
+    assert not still("POST", RunPrincipal("another", 0, HERS, "eve", "user"))
 
 
 def test_a_removed_users_child_and_its_child_start_and_read_nothing(stocked: Team) -> None:

@@ -76,7 +76,13 @@ def iter_steps(principals: list[Who], things: list[Thing]) -> Iterator[Step]:
         method, template = route.split(" ")
         for who in principals:
             own = [Thing("itself", who.workspace, who.run_id, who.user, "nothing")] if who.run_id else []
-            yield from (Step(who, method, template, thing) for thing in (*things, *own))
+            named = (*things, *own) if _names_something(method, template) else things[:1]
+            yield from (Step(who, method, template, thing) for thing in named)
+
+
+def _names_something(method: str, template: str) -> bool:
+    """Whether the request differs from object to object."""
+    return "{" in template + _QUERIES.get(template, "") or f"{method} {template}" in _NAMING_BODIES
 
 
 def is_allowed(step: Step) -> bool:
@@ -179,6 +185,7 @@ class Asking:
 
 
 _FRAMES = {"/chunks", "/trees", "/runs/{run_id}/ship"}
+_NAMING_BODIES = {"POST /runs", "POST /runs/plan", "POST /runs/bulk", "POST /metrics/summary", "POST /charts"}
 _QUERIES = {
     "/workspaces/{workspace}/groups": "by=status&parent={run_id}",
     "/workspaces/{workspace}/runs": "parent={run_id}",

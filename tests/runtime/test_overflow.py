@@ -147,6 +147,29 @@ def test_more_writers_than_cells_are_counted_as_far_as_there_are_cells(run_folde
     assert len(list(disk.iter_counts(counts.read_bytes()))) == disk.COUNTS
 
 
+def test_a_quota_that_only_the_program_sees_brings_the_folder_in_memory(run_folder: Path, counts: Path) -> None:
+    said: list[str] = []
+    noted: list[str] = []
+    folder = RunFolder(str(run_folder))
+    looker = Disk(folder, warn=lambda _source, text: said.append(text), note=noted.append)
+    looker.look()
+    assert (run_folder / disk.RESERVE).stat().st_blocks * 512 >= 1 << 20
+    assert (said, noted) == ([], [])
+    tally = overflow.Tally(str(run_folder), "r0-1-aaaaaaaa")
+    tally.write(errno.EDQUOT, waiting=3)
+    looker.look()
+    target = os.readlink(run_folder / disk.OVERFLOW)
+    found = overflow.find_folder(str(run_folder))
+    tally.write(errno.EDQUOT, waiting=0)
+    looker.look()
+    looker.remove_overflow()
+
+    assert found is not None
+    assert target.startswith("/dev/shm/runyard-") and not os.path.exists(target)
+    assert "is full" in said[0]
+    assert noted[0].startswith("the disk is full: waiting for space") and noted[1] == ""
+
+
 PRINTS = """
 import os, sys
 from runyard.runtime import sitecustomize_hook as hook
@@ -206,6 +229,24 @@ def test_what_was_printed_until_the_end_on_a_full_disk_is_left_in_memory(
 
     assert (code, log) == (0, b"")
     assert left == [b"first\nlast\n"]
+
+
+def test_a_worker_of_multiprocessing_leaves_its_lines_in_memory_too(
+    run_folder: Path, memory: Path, counts: Path
+) -> None:
+    (run_folder / disk.OVERFLOW).symlink_to(memory)
+    script = FULL + (
+        "import multiprocessing\n"
+        "print('parent', flush=True)\n"
+        "worker = multiprocessing.get_context('fork').Process(target=print, args=('worker',))\n"
+        "worker.start()\nworker.join()\nsys.exit(worker.exitcode)\n"
+    )
+    code, log = run_printing(run_folder, script)
+    left = sorted(path.read_bytes() for path in (memory / "user_logs").iterdir())
+
+    assert (code, log) == (0, b"")
+    assert left == [b"parent\n", b"worker\n"]
+    assert warnings_of(run_folder) == []
 
 
 def test_a_fork_does_not_print_twice_what_waits(run_folder: Path, counts: Path) -> None:

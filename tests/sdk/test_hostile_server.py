@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,10 +104,11 @@ def test_honest_names_are_written_where_they_belong(liar: Liar, run: Run, tmp_pa
         "outputs/../../escaped",
         "/tmp/escaped",
         "user_logs/../../../escaped",
-        "outputs\\..\\..\\escaped",
         "outputs/./x",
         "a\0b",
-        "\udcff",
+        "\ud800",
+        "\uf02e\uf02e/escaped",
+        "outputs/\uf02e./\uf02e\uf02e/escaped",
     ],
 )
 @pytest.mark.parametrize("append_prefix", [True, False])
@@ -119,6 +121,28 @@ def test_names_that_leave_the_folder_are_refused(
     with pytest.raises(UserErrorException, match="cannot be used"):
         run.download_files(name[:3], str(target), append_prefix=append_prefix)
     assert files_below(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "prefix", "written"),
+    [
+        ("outputs\\..\\..\\escaped", "out", b"puts\\..\\..\\escaped"),
+        ("%2e%2e%2fescaped", "%2e%2e%2f", b"escaped"),
+        ("..%2fescaped", "", b"..%2fescaped"),
+        ("\uf0ff\x1b[2J\n", "", b"\xff\x1b[2J\n"),
+        ("outputs/a../escaped", "outputs/a", b"outputs/a../escaped"),  # less its beginning it would lead out
+        ("a.../escaped", "a.", b"a.../escaped"),
+    ],
+)
+def test_odd_names_are_written_below_the_folder_and_nowhere_else(
+    liar: Liar, run: Run, tmp_path: Path, name: str, prefix: str, written: bytes
+) -> None:
+    liar.names = [name]
+    run.download_files(prefix, str(tmp_path / "in"), append_prefix=False)
+    found = [path for path in (tmp_path / "in").rglob("*") if path.is_file()]
+
+    assert [os.fsencode(path.relative_to(tmp_path / "in")) for path in found] == [written]
+    assert len(files_below(tmp_path)) == 1
 
 
 def test_logs_with_such_names_are_refused_too(liar: Liar, run: Run, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runyard.core.errors import InvalidArgument, ServerUnreachable, StoreUnavailable
+from runyard.core.errors import DamagedContent, InvalidArgument, ServerUnreachable, StoreUnavailable
 from runyard.core.records import Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
@@ -290,6 +290,14 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for() -> None:
 
     assert Patience(clock=lambda: now[0], sleep=sleep).ask(read) == "answer"
     assert now[0] == 0.5
+
+
+def test_content_that_is_damaged_is_not_waited_for() -> None:
+    def read() -> None:
+        raise DamagedContent("A chunk is damaged.")
+
+    with pytest.raises(DamagedContent):
+        Patience(sleep=lambda _: pytest.fail("it waited")).ask(read)
 
 
 def test_a_server_that_stays_away_is_an_error_after_all() -> None:

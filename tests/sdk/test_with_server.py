@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from runyard.sdk.run import Run, ScriptRun, get_run
 from runyard.sdk.script_run_config import ScriptRunConfig
 from runyard.sdk.workspace import Workspace
 
+ODD_NAMES = [b"a\\b", b"caf\xe9", b"new\nline", b"%2e%2e%2fx", b" x ", b"dot.", b"a..", b"\xef\x81\x9c"]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 
 
@@ -284,8 +286,20 @@ def test_files_go_up_and_down(submit: Callable[..., Run], tmp_path: Path) -> Non
     run.upload_folder("kept", str(folder))
     run.upload_file("stream.bin", io.BytesIO(b"streamed"))
     run.upload_files(["one.txt"], [str(folder / "top.txt")])
+    (tmp_path / "odd").mkdir()
+    for name in ODD_NAMES:
+        (tmp_path / "odd" / os.fsdecode(name)).write_bytes(name)
+    run.upload_folder("odd", str(tmp_path / "odd"))
+    odd = [name for name in run.get_file_names() if name.startswith("odd/")]
+    run.download_files("odd/", str(tmp_path / "back"))
+    for name in odd:
+        run.download_file(name, str(tmp_path / "single") + "/")
 
-    assert run.get_file_names() == [
+    assert {os.fsencode(name) for name in odd} == {b"odd/" + name for name in ODD_NAMES}
+    for folder_name in ("back/odd", "single"):
+        found = {os.fsencode(path.name): path.read_bytes() for path in (tmp_path / folder_name).iterdir()}
+        assert found == {name: name for name in ODD_NAMES}
+    assert [name for name in run.get_file_names() if name not in odd] == [
         "kept/sub/deep.txt",
         "kept/top.txt",
         "one.txt",

@@ -31,6 +31,7 @@ from runyard.server.shares import Shares
 from runyard.server.signin import Signin
 from runyard.server.signin_route import router
 from runyard.store import open_store
+from runyard.store.base import RunStore
 from tests.server.raw_http import Door, tcp_door, unix_door
 
 TOKEN = "ryt_" + "5" * 64
@@ -66,22 +67,24 @@ def serving(
     names: AnyNames | None = None,
     backends: Given | None = None,
     shares: Shares | None = None,
+    store: Callable[[RunStore], Any] = lambda store: store,
 ) -> Iterator[Guarded]:
+    """`store`: what the server gets in the store's place."""
     folder = Path(tempfile.mkdtemp(prefix="ry-g-"))
     unix = UnixSocket(str(folder / "s"))
     tcp = bind_loopback(0, None)
     port = tcp.getsockname()[1]
     address: dict[str, Any] = {"kind": "unix", "path": str(folder / "s"), "web_url": f"http://127.0.0.1:{port}"}
     settings = Settings(home=folder)
-    store = open_store("memory:")
+    used = store(open_store("memory:"))
     activity = Activity()
-    services = open_services(settings, address, activity=activity, store=store, backends=backends or {})
+    services = open_services(settings, address, activity=activity, store=used, backends=backends or {})
     clock = [1_800_000_000.0]
     signin = Signin(token=TOKEN, server_id=services.server_id, clock=lambda: clock[0])
     app = create_app(services)
     app.state.signin = signin
     app.include_router(router, prefix="/api/v1")
-    credentials = Credentials(token=TOKEN, store=store, signin=signin)
+    credentials = Credentials(token=TOKEN, store=used, signin=signin)
     ready = threading.Event()
     guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity, shares=shares)
     server = PrivateServer(

@@ -165,6 +165,23 @@ def test_a_users_quota_is_over_all_their_runs_and_nobody_elses(served: Served) -
     quotas.add(alice[1], RunFile("c", 100))
 
 
+def test_what_a_user_writes_to_a_datastore_counts_too(served: Served) -> None:
+    quota = 10 * len(CHUNK)
+    served.submit("exp_9", submitted_by="ann")
+    run = served.as_run("exp_9")
+    run.content.put([(CHUNK_ID, CHUNK)])
+    for _ in range(2):  # what was written is known after a restart
+        object.__setattr__(served.services, "quotas", Quotas(served.services.store, user_bytes=quota))
+        put_data(run, repeated(6))  # in the place of what was there
+        with pytest.raises(TooLarge, match="User `ann` would have") as caught:
+            put_data(run, repeated(5, "other.bin"))
+        assert f"{quota:,}" in caught.value.why
+        with pytest.raises(TooLarge):
+            run.runs.put_file("exp_9", repeated(5, "outputs/a"))
+    assert [path.name for path in folder_of(served).rglob("*") if path.is_file()] == ["bomb.bin"]
+    put_data(served.client, repeated(20, "owners.bin"))  # the owner has no quota
+
+
 def test_without_a_quota_nothing_is_counted(served: Served, run: Client) -> None:
     """A file of terabytes by repeats is a few names in the index: it is stored, and listed without them."""
     run.runs.put_file("exp_1", repeated(50_000, "outputs/sparse.bin"))

@@ -17,6 +17,7 @@ import pytest
 from runyard.client.private_server import connect, find
 from runyard.core.errors import RunyardError, ServerNotStarted, StoreUnavailable
 from runyard.core.runtime_folder import home_key, runtime_folder
+from tests.server.browser_session import both_halves
 from tests.server.private import (
     holder_of,
     is_alive,
@@ -29,6 +30,7 @@ from tests.server.private import (
     stop,
     wait_until,
 )
+from tests.server.raw_http import tcp_door
 
 ASK_FOR_PID = """
 from runyard.client.private_server import connect
@@ -133,6 +135,24 @@ def test_a_kept_port_that_somebody_took_is_replaced_and_the_log_says_so(home: Pa
     assert other != port
     assert again == other
     assert f"Port {port}, kept from before, is taken" in log_of(home)
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_whoever_takes_our_port_meanwhile_ends_all_sessions(home: Path, is_taken: bool) -> None:
+    """Browsers that opened a page there gave it their sessions. The control: a restart on our own port ends none."""
+    client = start(home)
+    port = int(client.server.info().url.rpartition(":")[2])
+    session = f"Cookie: {both_halves(tcp_door(port).ask('GET', client.server.signin_path('/')))}"
+    assert tcp_door(port).ask("GET", "/api/v1/server", [session]).status == 200
+    stop(home)
+    if is_taken:
+        with socket.create_server(("127.0.0.1", port)):
+            now = int(start(home).server.info().url.rpartition(":")[2])
+    else:
+        now = int(start(home).server.info().url.rpartition(":")[2])
+
+    assert (now != port) == is_taken
+    assert tcp_door(now).ask("GET", "/api/v1/server", [session]).status == (401 if is_taken else 200)
 
 
 def test_a_wanted_port_is_used_or_the_error_says_what_to_do(home: Path) -> None:
@@ -328,3 +348,17 @@ def test_errors_of_a_start_are_ours(home: Path) -> None:
     finally:
         home.unlink()
         home.mkdir()
+
+
+def test_the_server_starts_no_threads_for_algebra_and_its_runs_choose_for_themselves() -> None:
+    """OpenBLAS starts one for each core at numpy's import; where memory is limited it sends SIGINT instead."""
+    script = (
+        "import os, subprocess, sys\n"
+        "from runyard.server.__main__ import use_one_thread_for_algebra\n"
+        "use_one_thread_for_algebra()\n"
+        "import numpy\n"
+        "print(len(os.listdir('/proc/self/task')), 'OPENBLAS_NUM_THREADS' in dict(os.environ))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == ["1", "False"]

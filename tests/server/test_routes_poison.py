@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import logging
+import re
 import tempfile
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from runyard.client.transport import Transport
 from runyard.core.errors import RunyardError, SystemFailure
 from runyard.core.frames import join_frames
+from runyard.core.names import make_uuid, true_file_name
+from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import TOKEN, Served, serve
@@ -181,20 +188,46 @@ def test_addresses_that_are_not_there_are_answered_in_our_shape(
     assert "openapi.json" in caught.value.hint and caught.value.code in ("NotFound", "InvalidArgument")
 
 
+BAD_NAMES = [
+    "..", "../x", "a/../../x", "/etc/passwd", "//etc/passwd", "a//b", "./../x", "a/./b", "C:/x", "a\x00b", "a/", "",
+    "x" * 2000, "\ud800", "\uf02e\uf02e/x", "a/\uf02e",
+]  # fmt: skip
 ODD_NAMES = [
-    "..", "../x", "a/../../x", "/etc/passwd", "//etc/passwd", "a//b", "./../x", "a/./b", "..\\x", "a\\..\\b", "C:/x",
-    "a\x00b", "a\nb", "%2e%2e/x", "%2e%2e%2fx", "..%2fx", "%252e%252e%252fx", "%5c..%5c", "a%00b", "..%c0%afx",
-    "a/", " a", "a ", "a.", "", "x" * 2000, "%u002e%u002e/x", "\ud800",
+    "..\\x", "a\\..\\b", "a\nb", "\x1b]0;owned\x07", "a\r\nSet-Cookie: x=y", "%2e%2e/x", "%2e%2e%2fx", "..%2fx",
+    "%252e%252e%252fx", "%5c..%5c", "a%00b", "..%c0%afx", " a", "a ", "a.", "%u002e%u002e/x", "caf\uf0e9", "a;b", "a?b",
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("odd", ODD_NAMES, ids=[ascii(odd)[:40] for odd in ODD_NAMES])
-def test_odd_names_of_files_are_refused_everywhere(shared: Served, odd: str) -> None:
-    body = json.dumps({"file": {"name": odd, "size": 0, "chunks": []}}).encode()
+@pytest.mark.parametrize("bad", BAD_NAMES, ids=[ascii(bad)[:40] for bad in BAD_NAMES])
+def test_names_that_leave_their_root_are_refused_everywhere(shared: Served, bad: str) -> None:
+    body = json.dumps({"file": {"name": bad, "size": 0, "chunks": []}}).encode()
     status, answer = post(shared, "/runs/exp_1/files", body)
 
     assert status == 400 and answer["error"]["code"] == "InvalidArgument", answer
     assert shared.services.store.list_files("exp_1") == []
+
+
+@pytest.mark.parametrize("odd", ODD_NAMES, ids=[ascii(odd)[:40] for odd in ODD_NAMES])
+def test_an_odd_name_is_one_file_in_every_answer(shared: Served, tmp_path: Path, odd: str) -> None:
+    """Named, listed, read, downloaded, fetched and packed under one safe form; on a disk it has its bytes again."""
+    shared.submit(run_id := f"odd_{make_uuid()[:8]}")
+    chunk = hashlib.sha256(odd.encode()).hexdigest()
+    shared.client.content.put([(chunk, odd.encode())])
+    name = f"outputs/{odd}"
+    shared.client.runs.put_file(run_id, RunFile(name=name, size=len(odd.encode()), sha256=chunk, chunks=[chunk]))
+
+    [listed] = shared.client.runs.files(run_id)
+    shared.client.runs.download(run_id, name, tmp_path / "out")
+    answer = shared.client.transport.request("GET", f"/runs/{run_id}/files/{quote(listed.name)}")
+    packed = shared.client.transport.request("GET", f"/runs/{run_id}/zip", query={"folder": "outputs"}).read()
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        [inside] = archive.namelist()
+
+    assert true_file_name(listed.name) == true_file_name(name)
+    assert (tmp_path / "out").read_bytes() == odd.encode() == next(shared.client.runs.fetch_files(run_id, [listed]))
+    assert answer.read() == odd.encode()
+    for shown in (listed.name, inside, answer.headers["content-disposition"]):
+        assert not re.search(r"[\x00-\x1f\x7f\\]|(^|/)\s|[\s.](/|\Z)|(^|/)\.\.(/|\Z)", shown), shown
 
 
 def test_two_spellings_of_one_name_are_one_file(served: Served) -> None:

@@ -60,6 +60,14 @@ class Postgres:
         words = ["ps", "-o", "pid=", "--ppid", str(first)]
         return [first, *map(int, subprocess.run(words, capture_output=True, text=True, check=False).stdout.split())]
 
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the server and to the process of each connection."""
+        for pid in self.pids():
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+
     def close(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -77,17 +85,24 @@ class Postgres:
 
 
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """Give the URL of the server's one database."""
+def controlled_postgres() -> Iterator[Postgres]:
+    """Give a server that is up; it is stopped at the end, wherever the test left it."""
     postgres = Postgres()
     try:
         postgres.start()
         try:
-            yield postgres.url
+            yield postgres
         finally:
             postgres.stop()
     finally:
         postgres.close()
+
+
+@contextmanager
+def running_postgres() -> Iterator[str]:
+    """Give the URL of the server's one database."""
+    with controlled_postgres() as postgres:
+        yield postgres.url
 
 
 def new_schema(url: str) -> str:

@@ -138,7 +138,9 @@ def test_a_bad_cell_costs_the_cell(desk: Desk, script: Script, seed: int) -> Non
     script.spoil(start + 400 * 32, 32, seed)
     desk.ship()
 
+    kept = Path(desk.folder.at("system_logs/damaged_journals.txt")).read_text()
     assert desk.values() == without(1000, 400)
+    assert random.Random(seed).randbytes(32).hex() in kept
     assert len(desk.said) == 1 and f"32 bytes of {script.path.name} from byte {start + 400 * 32}" in desk.said[0]
 
 
@@ -188,6 +190,36 @@ def test_a_destroyed_header_costs_nothing_else(desk: Desk, script: Script) -> No
 
     assert desk.values() == without(50)
     assert abs(part.wall_offset_ns - (time.time_ns() - time.monotonic_ns())) < 10**9
+
+
+@pytest.mark.parametrize("tail", ["torn number", "torn record", "garbage"])
+def test_a_bad_tail_before_another_segment_is_named_unless_a_full_disk_leaves_such_a_one(
+    desk: Desk, script: Script, tail: str
+) -> None:
+    start = script.log(10)
+    if tail == "torn number":
+        script.add(b"\x01\x00\x00")
+    elif tail == "torn record":
+        script.add(journal.pack_long(journal.TAGS, {"set": {"k": "x" * 500}})[:200])
+    else:
+        script.spoil(start + 8 * 32, 64)
+    Script(Path(desk.folder.path), number=1).log(5)
+    desk.ship()
+    desk.journals.warn_of_tails()
+
+    assert desk.values() == [*without(8 if tail == "garbage" else 10), *without(5)]
+    assert len(desk.said) == (tail == "garbage")
+
+
+def test_a_record_whose_side_file_is_gone_holds_nothing_up(desk: Desk, script: Script) -> None:
+    script.log(10)
+    named = {"kind": journal.TABLE, "file": "r0-1-aaaaaaaa.0.0.side", "length": 2_000_000, "crc": 1}
+    script.add(journal.pack_long(journal.SIDE, named))
+    script.log(10)
+    desk.ship()
+
+    assert desk.values() == without(20)
+    assert desk.said == ["The side file 'r0-1-aaaaaaaa.0.0.side' of a record is missing; the record is lost."]
 
 
 def test_damage_beyond_a_window_is_crossed(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:

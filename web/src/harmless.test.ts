@@ -5,6 +5,7 @@ import { writeOutEverywhere, writtenOut } from './harmless';
 test('what turns text is written out, the rest stays', () => {
   expect(writtenOut('exe\u202egpj.py')).toBe('exe\\u202egpj.py');
   expect(writtenOut('\u2066a\u2069\u061c')).toBe('\\u2066a\\u2069\\u061c');
+  expect(writtenOut('outputs/a\uf01b[2J\uf05cb\uf0ff')).toBe('outputs/a\\x1b[2J\\x5cb\\xff');
   expect(writtenOut('train-é-模型 <b> \u00a0')).toBe('train-é-模型 <b> \u00a0');
 });
 

@@ -1,11 +1,18 @@
 // Characters that turn the direction of text make one name look like another: they are written out, on every page.
 import { options, type VNode } from 'preact';
 
-const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+// So are those that stand for a byte of a file's name (core/names.py), as `\x1b`: no font has them.
+const ODD = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\uf001-\uf0ff]/g;
+
+const hex = (code: number, digits: number): string => code.toString(16).padStart(digits, '0');
+
+const written = (one: string): string => {
+  const code = one.charCodeAt(0);
+  return code > 0xf000 ? `\\x${hex(code - 0xf000, 2)}` : `\\u${hex(code, 4)}`;
+};
 
 /** Return `text` with such characters as `\u202e`. */
-export const writtenOut = (text: string): string =>
-  text.search(TURNING) < 0 ? text : text.replace(TURNING, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+export const writtenOut = (text: string): string => (text.search(ODD) < 0 ? text : text.replace(ODD, written));
 
 const shown = (child: unknown): unknown =>
   typeof child === 'string' ? writtenOut(child) : Array.isArray(child) ? child.map(shown) : child;

@@ -11,10 +11,10 @@ from datetime import datetime
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.leases import Leases
-from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, new_pack_key, plan_reads, unpack
+from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, damaged, new_pack_key, plan_reads, unpack
 from runyard.artifacts.unnamed import Unnamed
 from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
-from runyard.core.errors import InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
+from runyard.core.errors import DamagedContent, InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
 from runyard.core.names import check_content_id
 from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 
@@ -218,6 +218,33 @@ class ContentStore:
                 if isinstance(entry, FileEntry):
                     yield from entry.chunks
 
+    def check_snapshot(self, root: str, *, most_bytes: int) -> None:
+        """Look whether a snapshot's folders and files can be read; of its files' bytes, up to `most_bytes` are checked.
+
+        Raises:
+            NotFound: something of it is not in the index.
+            DamagedContent: something of it is damaged or missing on the disk.
+        """
+        trees = self.get_tree_closure(root)
+        files = [entry for _, data in trees for entry in decode_tree(data) if isinstance(entry, FileEntry)]
+        places = self._places(list(dict.fromkeys(chunk for entry in files for chunk in entry.chunks)))
+        ends: dict[str, tuple[int, str]] = {}
+        for name, place in places.items():
+            ends[place.pack] = max(ends.get(place.pack, (0, "")), (place.offset + place.stored, name))
+        for pack, (end, name) in ends.items():
+            try:
+                held = self._artifacts.size(pack)
+            except NotFound as error:
+                raise _lost_pack(name, error) from error
+            if held < end:
+                raise damaged(name, places[name])
+        left = most_bytes
+        for name, place in places.items():
+            left -= place.plain
+            if left < 0:
+                return
+            self.get_chunk(name)
+
     def _iter_levels(self, root: str, found: dict[str, bytes]) -> Iterator[list[FileEntry | FolderEntry | LinkEntry]]:
         """Fill `found` with the trees of one level after the other, each once; yield what those of a level name.
 
@@ -272,7 +299,10 @@ class ContentStore:
             spans, views = self._read_spans(ids, places)
         except NotFound:  # the pack was written anew since its places were looked up
             places = look(ids)
-            spans, views = self._read_spans(ids, places)
+            try:
+                spans, views = self._read_spans(ids, places)
+            except NotFound as error:
+                raise _lost_pack(ids[0], error) from error
         for name in ids:
             place = places[name]
             at = bisect_right(spans, Span(place.pack, place.offset, MAX_SPAN)) - 1
@@ -323,6 +353,14 @@ def size_of(chunks: Sequence[str], sizes: Mapping[str, int]) -> int:
     """
     _need([name for name in chunks if name not in sizes])
     return sum(sizes[name] for name in chunks)
+
+
+def _lost_pack(name: str, error: NotFound) -> DamagedContent:
+    return DamagedContent(
+        f"Stored content is missing: chunk {name}.",
+        why=f"{error.what} The index names it, but the disk does not hold it.",
+        hint="Bring the folder `artifacts` of the server's home back from a backup.",
+    )
 
 
 def tree_key(name: str) -> str:

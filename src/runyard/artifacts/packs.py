@@ -84,11 +84,12 @@ def unpack(stored: memoryview, place: Found, expected_id: str) -> bytes:
     except _zstandard().ZstdError:
         pass
     if data is None or len(data) != place.plain or chunk_id(data) != expected_id:
-        raise _damaged(expected_id, place)
+        raise damaged(expected_id, place)
     return data
 
 
-def _damaged(name: str, place: Found) -> DamagedContent:
+def damaged(name: str, place: Found) -> DamagedContent:
+    """Return the error of a chunk whose bytes in its pack are not the chunk's."""
     return DamagedContent(
         f"Stored content is damaged: chunk {name} in pack `{place.pack}`.",
         why=f"The {place.stored} bytes at offset {place.offset} are not what was written there (the SHA-256 differs).",

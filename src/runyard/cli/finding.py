@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 
-from runyard.core.errors import NotFound
-from runyard.core.names import check_run_id
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import check_run_id, clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.sdk.server import Client
 from runyard.sdk.workspace import Workspace
@@ -50,11 +50,19 @@ def pick_files(client: Client, run_id: str, names: tuple[str, ...]) -> list[RunF
         return known
     found: dict[str, RunFile] = {}
     for name in names:
-        fitting = [file for file in known if file.name == name or file.name.startswith(name.rstrip("/") + "/")]
+        wanted = _stored_form(name.rstrip("/"))
+        fitting = [file for file in known if file.name == wanted or file.name.startswith(f"{wanted}/")]
         if not fitting:
             raise no_such_file(run_id, name, [file.name for file in known])
         found.update((file.name, file) for file in fitting)
     return list(found.values())
+
+
+def _stored_form(name: str) -> str:
+    try:
+        return clean_file_name(name)
+    except InvalidArgument:
+        return name  # no file has it
 
 
 def no_such_file(run_id: str, name: str, known: list[str]) -> NotFound:

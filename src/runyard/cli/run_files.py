@@ -12,7 +12,7 @@ from runyard.cli.progress import Progress
 from runyard.cli.tables import moment, print_json, print_table, size
 from runyard.cli.text import plain
 from runyard.core.errors import Conflict
-from runyard.core.names import clean_file_name
+from runyard.core.names import true_file_name
 from runyard.sdk.workspace import Workspace
 
 
@@ -51,7 +51,7 @@ def download(run_id: str, names: tuple[str, ...], folder: Path, force: bool) -> 
     client = workspace._client
     run = get_run(workspace, run_id)
     found = pick_files(client, run.id, names)
-    places = [(file, folder / clean_file_name(file.name)) for file in found]
+    places = [(file, folder / true_file_name(file.name)) for file in found]
     _refuse_to_overwrite([place for _, place in places if not force and place.exists()])
     progress = Progress("downloaded", sum(file.size for file in found), show=size)
     done = 0

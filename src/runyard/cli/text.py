@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from runyard.core.secret_values import LineRedactor
 
-# C0 (less tab and newline), DEL, C1, and the characters that turn the direction of text or hide it.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+# C0 (less tab and newline), DEL, C1, the characters that turn the direction of text or hide it, and those that stand
+# for a byte of a file's name (core/names.py), which no font has.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\uf001-\uf0ff]"
+)
 # Progress bars return to the line's start and logs may be coloured: neither reaches beyond its own line.
 _HARMLESS_IN_LOGS = re.compile("\x1b\\[[0-9;]{0,32}m|\r")
 _CUT_OFF = re.compile("\x1b(?:\\[[0-9;]{0,32})?\\Z")
@@ -84,4 +87,5 @@ def _make_redactor() -> LineRedactor:
 
 def _written_out(match: re.Match[str]) -> str:
     code = ord(match.group())
+    code = code - 0xF000 if 0xF000 < code <= 0xF0FF else code
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 from runyard.client.answers import read_answer
 from runyard.client.transport import Transport
 from runyard.core.chunks import BATCH_BYTES, Batcher, Chunk, chunk_id, read_chunks
-from runyard.core.errors import InvalidArgument, ProtocolError
+from runyard.core.errors import InvalidArgument, ProtocolError, error_from_plain
 from runyard.core.frames import iter_frames, pack_frame
 from runyard.core.records import RunFile
 from runyard.core.tree import tree_id
@@ -49,19 +49,22 @@ class ContentCalls:
     def release(self, ids: Sequence[str]) -> None:
         """Take back chunks of an upload that failed: their space is free then, unless somebody else needs them."""
         for start in range(0, len(ids), ASK_AT_ONCE):
-            part = list(ids[start : start + ASK_AT_ONCE])
-            self._transport.request("POST", "/chunks/release", json={"ids": part}, timeout_s=TIMEOUT_S)
+            self._ask("/chunks/release", {"ids": list(ids[start : start + ASK_AT_ONCE])}, lambda plain: None)
 
     def fetch(self, ids: Sequence[str]) -> Iterator[Chunk]:
         """Yield (id, bytes) in the order asked for, each checked against its id. Ask for about 8 MiB at a time.
 
         Raises:
             ProtocolError: the server sent other bytes.
+            DamagedContent: the server's disk holds other bytes, or none.
         """
         answer = self._transport.request("POST", "/chunks/fetch", json={"ids": list(ids)}, timeout_s=TIMEOUT_S)
         frames = iter_frames(answer.read())
         for name in ids:
-            data = bytes(next(frames, ({}, memoryview(b"")))[1])
+            head, body = next(frames, ({}, memoryview(b"")))
+            if "error" in head:
+                raise error_from_plain(head["error"])
+            data = bytes(body)
             if chunk_id(data) != name:
                 raise _wrong_bytes(name)
             yield name, data

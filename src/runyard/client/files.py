@@ -26,6 +26,7 @@ from runyard.core.whole_files import written_beside
 _SMALL_BYTES = 1 << 20
 _BATCH_BYTES = 8 << 20
 _BATCH_FILES = 500
+_MOST_RESUMES = 5  # of a download that is cut off again and again
 _BATCH_TIMEOUT_S = 120.0  # many files at once, and the server's disk
 
 
@@ -79,8 +80,10 @@ class FileCalls:
         answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
         return read_answer(answer, lambda plain: _refusals(plain, len(files)))
 
-    def fetch_files(self, run_id: str, files: Sequence[RunFile]) -> Iterator[bytes]:
+    def fetch_files(self, run_id: str, files: Sequence[RunFile]) -> Iterator[Union[bytes, RunyardError]]:
         """Yield the bytes of some small files in their order, each checked. Ask for 1000 and about 8 MiB at most.
+
+        A file whose content is damaged on the server yields the error that says so; the others come all the same.
 
         Raises:
             DamagedContent: the server sent other bytes.
@@ -92,7 +95,11 @@ class FileCalls:
         answer = self._transport.request("POST", path, json=body, timeout_s=_BATCH_TIMEOUT_S)
         frames = iter_frames(answer.read())
         for file in files:
-            data = bytes(next(frames, ({}, memoryview(b"")))[1])
+            head, content = next(frames, ({}, memoryview(b"")))
+            if "error" in head:
+                yield error_from_plain(head["error"])
+                continue
+            data = bytes(content)
             if file.sha256:
                 _check_digest(run_id, file.name, file, chunk_id(data), len(data))
             yield data
@@ -104,17 +111,29 @@ class FileCalls:
 
         Args:
             done: called with each path once its file is there.
+
+        Raises:
+            DamagedContent: the content of a file is damaged on the server; all others are written.
         """
         told = done or _ignore_path
+        faults: List[RunyardError] = []
         for batch in _batches(places):
             if len(batch) == 1:
-                self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
-                told(batch[0][1])
+                try:
+                    self.download(run_id, batch[0][0].name, batch[0][1], expected=batch[0][0])
+                    told(batch[0][1])
+                except DamagedContent as error:
+                    faults.append(error)
                 continue
             for (file, path), data in zip(batch, self.fetch_files(run_id, [file for file, _ in batch])):
+                if isinstance(data, RunyardError):
+                    faults.append(data)
+                    continue
                 with _writing(file.name, path) as out:
                     _write_all(out, data)
                 told(path)
+        if faults:
+            raise faults[0]
 
     def download(
         self,
@@ -146,8 +165,8 @@ class FileCalls:
         from hashlib import sha256
 
         digest, size = sha256(), 0
-        while True:
-            tried_at = size
+        for resumes_left in reversed(range(_MOST_RESUMES)):
+            begun_at = size
             try:
                 query = {"offset": size} if size else None
                 with self._transport.stream("GET", _file_path(run_id, name), query=query, timeout_s=120.0) as response:
@@ -157,8 +176,8 @@ class FileCalls:
                         _write_all(out, piece)
                         progress(size)
                 break
-            except ServerUnreachable:  # cut off: where it was, the server says why, or goes on
-                if size == tried_at:
+            except ServerUnreachable:  # cut off: asked from there on, the server says why, or goes on
+                if size == begun_at or not resumes_left:
                     raise
         _check_digest(run_id, name, known, digest.hexdigest(), size)
 

@@ -11,6 +11,7 @@ RunyardError
 │   ├── NotAuthenticated
 │   ├── NotTrusted            the server's certificate is not the one that is trusted
 │   ├── SubmitRejected        found before anything ran: script, target, environment
+│   ├── SubmissionLost        what a queued run was submitted with, and no database holds, is gone or damaged
 │   ├── SnapshotRejected      the source folder cannot be stored as it is
 │   ├── NotYetSupported       (also NotImplementedError) comes with a later release
 │   ├── MissingExtra          an optional library is not installed
@@ -101,6 +102,10 @@ class NotTrusted(UserError):
 
 class SubmitRejected(UserError):
     code = "SubmitRejected"
+
+
+class SubmissionLost(UserError):
+    code = "SubmissionLost"
 
 
 class SnapshotRejected(UserError):

@@ -113,6 +113,15 @@ def end_of(data: bytes | memoryview, *, base: int = 0) -> int:
     return end
 
 
+def is_beginning(tail: bytes, size: int) -> bool:
+    """Whether `tail`, the first bytes of `size` left, begins a long record that does not fit into them."""
+    if len(tail) < HEAD.size:
+        return False
+    kind, flags, zero, length, _crc, zero2 = HEAD.unpack_from(tail)
+    is_head = FIRST_LONG <= kind <= SIDE and not (flags or zero or zero2)
+    return is_head and length <= MAX_PAYLOAD and HEAD.size + length > size
+
+
 def long_at(view: memoryview, at: int, base: int = 0) -> LongRecord | None:
     """Return the long record that begins at `at`; None when it is torn, corrupt or something else."""
     if at + HEAD.size > len(view):

@@ -18,6 +18,12 @@ SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 MAX_FILE_NAME = 1024
 MAX_METRIC_NAME = 255
+_EASY_FILE_NAME = re.compile(r"[\w\-]+(?:\.[\w\-]+)*(?:/[\w\-]+(?:\.[\w\-]+)*)*", re.ASCII)
+_ESCAPES = 0xF000  # plus a byte: the character that stands for it in a file's name
+_ESCAPED = re.compile("[\uf001-\uf020\uf02e\uf05c\uf07f-\uf0ff]")
+_ODD_IN_FILE_NAME = re.compile(
+    "[\x01-\x1f\x7f\\\\\udc80-\udcff\uf001-\uf020\uf02e\uf05c\uf07f-\uf0ff]|(?:^|(?<=/))\\s|[\\s.](?=/|\\Z)"
+)
 SYSTEM_METRICS = "_system/"  # begins the names of what a run's machine did; `get_metrics()` leaves them out
 
 
@@ -75,45 +81,95 @@ def check_writer_id(value: str) -> str:
 
 
 def clean_file_name(value: str) -> str:
-    """Return the one canonical form of a run file's name, `outputs/model.pkl`.
+    """Return the one canonical form of a run file's name, `outputs/model.pkl`; a canonical name stays as it is.
+
+    Bytes that a database, an address, a header, a terminal or a Windows disk would not keep (control characters, a
+    backslash, a space at the edge of a part, a dot at its end, bytes that are not UTF-8) become characters of Unicode's
+    private use area, U+F000 plus the byte, as WSL writes them. Nothing in a name is ever decoded on the way;
+    `true_file_name` turns it back where a file is written to a disk.
 
     Raises:
-        InvalidArgument: the name is empty, absolute, leaves its root, or holds characters no file system agrees on.
+        InvalidArgument: the name is empty, too long, absolute, leaves its root, or holds NUL.
     """
     if not isinstance(value, str):
         raise InvalidArgument(f"A file name must be text, found {type(value).__name__}.")
-    name = unicodedata.normalize("NFC", value)
+    if len(value) <= MAX_FILE_NAME and _EASY_FILE_NAME.fullmatch(value):
+        return value
+    try:
+        return _stored(_unescaped(value), value)
+    except UnicodeEncodeError:
+        raise _unusable_name(value, "It is not valid UTF-8.") from None
+
+
+def stored_file_name(found: str) -> str:
+    """Return the canonical name of a file that was found on a disk under this path, as `os.listdir` gives it.
+
+    Raises:
+        InvalidArgument: as `clean_file_name`.
+    """
+    if len(found) <= MAX_FILE_NAME and _EASY_FILE_NAME.fullmatch(found):
+        return found
+    return _stored(found, found)
+
+
+def true_file_name(stored: str) -> str:
+    """Return the path that a run's file had on the disk it came from, below its root, for `open` and its kind.
+
+    Raises:
+        InvalidArgument: no file may have that name here: a hostile server's, say.
+    """
+    name = clean_file_name(stored)
+    return name if os.name == "nt" else _unescaped(name)
+
+
+def _stored(name: str, given: str) -> str:
+    name = unicodedata.normalize("NFC", name)
     while name.startswith("./"):
         name = name[2:].lstrip("/")
-    reason = _file_name_fault(name)
-    if reason:
-        raise InvalidArgument(
-            f"The file name {value[:200]!r} cannot be used.",
-            why=reason,
-            hint="Use a relative name with `/` between folders, such as `outputs/model.pkl`.",
-        )
-    return name
+    fault = _file_name_fault(name)
+    stored = "" if fault else _ODD_IN_FILE_NAME.sub(_escape, name)
+    if not fault and len(stored.encode("utf-8")) > MAX_FILE_NAME:
+        fault = f"It is longer than {MAX_FILE_NAME} bytes."
+    if fault:
+        raise _unusable_name(given, fault)
+    return stored
 
 
 def _file_name_fault(name: str) -> str:
     if not name:
         return "It is empty."
-    if len(name.encode("utf-8", "surrogatepass")) > MAX_FILE_NAME:
-        return f"It is longer than {MAX_FILE_NAME} bytes."
     if name.startswith("/") or re.match(r"[A-Za-z]:", name):
         return "It is an absolute path."
-    if "\\" in name:
-        return "It holds a backslash."
-    if any(ord(char) < 32 or ord(char) == 127 for char in name):
-        return "It holds a control character."
-    if any(0xD800 <= ord(char) <= 0xDFFF for char in name):
-        return "It is not valid UTF-8."
+    if "\0" in name:
+        return "It holds NUL."
     for part in name.split("/"):
         if part in ("", ".", ".."):
             return f"It holds the part {part!r}."
-        if part != part.strip() or part.endswith("."):
-            return f"The part {part!r} starts or ends with a space, or ends with a dot."
     return ""
+
+
+def _escape(match: re.Match[str]) -> str:
+    return "".join(chr(_ESCAPES + byte) for byte in match.group().encode("utf-8", "surrogateescape"))
+
+
+def _unescaped(name: str) -> str:
+    """Return the name with its escaped bytes in place, those that are not UTF-8 as `os.fsdecode` gives them."""
+    if name.isascii():
+        return name
+    raw = _ESCAPED.sub(lambda match: _byte_as_text(ord(match.group()) - _ESCAPES), name)
+    return raw.encode("utf-8", "surrogateescape").decode("utf-8", "surrogateescape")
+
+
+def _byte_as_text(byte: int) -> str:
+    return chr(byte) if byte < 0x80 else chr(0xDC00 + byte)
+
+
+def _unusable_name(value: str, why: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"The file name {value[:200]!r} cannot be used.",
+        why=why,
+        hint="Use a relative name with `/` between folders, such as `outputs/model.pkl`.",
+    )
 
 
 def check_metric_name(value: object) -> str:

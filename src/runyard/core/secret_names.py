@@ -14,6 +14,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_LONGEST = 128
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # What may follow the word that counts: `API_KEY_2`, `DB_PASSWORD_PROD`.
 _ADDITIONS = _words(
@@ -58,7 +59,7 @@ def is_secret(name: str, value: str, *, is_variable: bool = False) -> bool:
 
     Variables are less often hyper-parameters: `X_KEY` and `X_TOKEN` count where `--x-key` may be the name of a column.
     """
-    kind = _kind_of(name)
+    kind = _kind_of(name[-_LONGEST:])  # what is remembered should be small
     if kind is None or _CONSTANT.fullmatch(value):
         return False
     if kind == "always":

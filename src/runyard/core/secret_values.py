@@ -1,7 +1,8 @@
 """Secrets that are known by their form, wherever in a text they stand: tokens of services, passwords in addresses.
 
 The table states what the services publish about their tokens: prefix, alphabet, length.
-`tests/engine/secrets_corpus.py` has examples, and what must stay readable.
+`tests/engine/secrets_corpus.py` has examples, and what must stay readable. Texts come from others, so whatever could
+run on for long before it fails has a limit.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _TOKENS = (
     r"npm_[A-Za-z0-9]{30,}",
     r"dop_v1_[0-9a-f]{40,}",  # DigitalOcean
     r"dapi[0-9a-f]{32}(?:-\d)?",  # Databricks
-    r"SG\.[\w-]{16,}\.[\w-]{16,}",  # SendGrid
+    r"SG\.[\w-]{16,64}\.[\w-]{16,}",  # SendGrid
     r"hv[sb]\.[\w-]{20,}",  # HashiCorp Vault
     r"glsa_[A-Za-z0-9]{30,}\w*",  # Grafana
     r"tskey-[\w-]{16,}",  # Tailscale
@@ -47,23 +48,29 @@ _TOKENS = (
     r"AGE-SECRET-KEY-1[0-9A-Z]{50,}",
     r"\d{8,10}:AA[\w-]{32,}",  # Telegram
     r"[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,}",  # Discord
-    r"eyJ[\w-]{4,}\.eyJ[\w-]{4,}(?:\.[\w-]*)?",  # JSON Web Tokens
+    r"(?<!-)eyJ[\w-]{4,2048}\.eyJ[\w-]{4,}(?:\.[\w-]*)?",  # JSON Web Tokens
 )
 _TOKEN = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(_TOKENS)})")
 _HOOK = re.compile(r"(https://(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/)[^\s'\"]+")
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----).*?(?=-----END|\Z)", re.DOTALL)
 # User and password before the host. A password may hold `@` and `/`; a port is none.
-_USER_INFO = re.compile(r"(\w[\w+.-]*://)([^:/@\s'\"?#]*)(:(?!\d{1,5}(?:[/?#\s]|$))[^\s'\"]*)?@(?=[^\s/@'\"])")
+_USER_INFO = re.compile(
+    r"(?<![\w+.-])(\w[\w+.-]{0,31}://)([^:/@\s'\"?#]{0,256})"
+    r"(:(?!\d{1,5}(?:[/?#\s]|$))(?:[^\s'\"?#]{0,128}(?=@)|[^\s'\"/]{0,2048}))?@(?=[^\s/@'\"])"
+)
 _FIELD = re.compile(
     r"((?:^|[?&;\s,'\"])(?:accountkey|sharedaccesskey|sharedsecret|(?:ssl|db|user)?_?(?:password|passwd)|pwd|client_secret|secret"
     r"|(?:access|auth|refresh|id|api|session)_?token|api_?key|x-(?:amz|goog)-(?:signature|credential|security-token))\s*=\s*)"
     r"(?!\$)(?:'[^']*'|\"[^\"]*\"|[^&;\s'\",]+)",
     re.IGNORECASE,
 )
-_QUERY_FIELD = re.compile(r"([?&](?:sig|signature|token|key|code|auth|apikey|password)=)[^&\s'\"#]{6,}", re.IGNORECASE)
+_QUERY_FIELD = re.compile(
+    r"([?&](?:(?:sig|signature|password|apikey)=(?=[^&\s'\"#]{6})|(?:token|key|code|auth)=(?=[^&\s'\"#]{16})))[^&\s'\"#]+",
+    re.IGNORECASE,
+)
 _SAS = re.compile(r"(SharedAccessSignature=)[^;\s'\"]+", re.IGNORECASE)
 _HEADER = re.compile(
-    r"(\b(?:proxy-)?(?:authorization|cookie|(?:x-)?(?:[a-z]+-)*(?:api-?key|token|secret))\s*:\s+)"
+    r"(\b(?:proxy-)?(?:authorization|cookie|(?:[a-z]{1,20}-){0,4}(?:api-?key|token|secret))\s*:\s+)"
     r"(?!\$)((?:bearer|basic|token|apikey|negotiate)\s+)?[^\s'\"][^'\"\r\n]*",
     re.IGNORECASE,
 )

@@ -7,7 +7,7 @@ import re
 HIDDEN = "****"
 
 _PASSWORD_FIELD = re.compile(r"((?:\A|[?&\s])(?:ssl)?password=)[^&\s]*")
-_USER_INFO = re.compile(r"(\w[\w+.-]*://)[^/\s'\"]+@(?=[^\s/])")
+_USER_INFO = re.compile(r"(?<![\w+.-])(\w[\w+.-]{0,31}://)[^/\s'\"]+@(?=[^\s/])")
 
 
 def hide_passwords(text: str) -> str:

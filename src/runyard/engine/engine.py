@@ -74,6 +74,7 @@ class Engine:
         on_log: Callable[[str], None] = nobody,
         on_node: Callable[[str], None] = nobody,
         hold_snapshot: Callable[[str], None] = nobody,
+        check_snapshot: Callable[[str], None] = nobody,
         on_delete: Callable[[], None] = nothing,
         find_gpus: Callable[[], Sequence[Gpu]] = list_gpus,
     ) -> None:
@@ -102,6 +103,7 @@ class Engine:
             on_change=on_change,
             on_log=on_log,
             hold_snapshot=hold_snapshot,
+            check_snapshot=check_snapshot,
             on_delete=on_delete,
             on_hide=self._note_hidden,
         )

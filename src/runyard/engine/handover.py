@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from runyard.compute.base import JobHandle
 from runyard.core.compute import LOCAL
-from runyard.core.errors import InvalidTransition, UserError
+from runyard.core.errors import InvalidTransition, SubmissionLost, UserError
 from runyard.core.plain import from_plain
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
@@ -17,6 +17,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.gpu_wish import with_device_order
 from runyard.engine.job import Stage
 from runyard.engine.reachable import address_for
+from runyard.engine.redaction import holds_hidden
 from runyard.engine.spool import Spooled
 from runyard.engine.tokens import hash_token, mint_run_token
 from runyard.engine.waits import note_wait
@@ -126,6 +127,22 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
     )
 
 
+def spooled_of(yard: Yard, run: Run) -> Spooled:
+    """Return what the run was submitted with and its record does not hold.
+
+    Raises:
+        SubmissionLost: that is gone, and the run would start without it.
+        StoreUnavailable: it cannot be read now.
+    """
+    try:
+        return yard.spool.get(run.id)
+    except SubmissionLost:
+        target = yard.targets.find(run.workspace, run.spec.target)
+        if target is None or target.is_local or holds_hidden(run.spec):
+            raise
+        return Spooled()  # a cluster's run that hides nothing has nothing there
+
+
 def try_again_soon(yard: Yard, run_id: str) -> None:
     """Let a run wait that could not be handed over since the store failed: it is committed, so it is not lost."""
     logger.exception("run %s: not started, will be tried again", run_id)
@@ -204,7 +221,7 @@ def _give_late_back(yard: Yard, run: Run, now: Run) -> None:
 
 
 def _submit(yard: Yard, run: Run, token: str) -> None:
-    spooled = yard.spool.read(run.id) or Spooled()
+    spooled = spooled_of(yard, run)
     backend = yard.backend(run.workspace, run.spec.target)
     request = backend.plan(job_of(yard, run, token, spooled))
     held = yard.board.find(run.id)

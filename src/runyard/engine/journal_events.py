@@ -51,9 +51,8 @@ def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
     end_unsupervised(yard, run_id, status, error if isinstance(error, dict) else None)
 
 
-def may_end(yard: Yard, run_id: str) -> bool:
+def may_end(run: Run) -> bool:
     """Whether an END record of the run's journal can end it: supervised and ended runs pass over those records."""
-    run = yard.store.get_run(run_id)
     return not run.attempt and not run.status.is_terminal
 
 

@@ -7,12 +7,12 @@ import re
 from dataclasses import dataclass, replace
 
 from runyard.core.compute import LOCAL
-from runyard.core.errors import Conflict, InvalidArgument
+from runyard.core.errors import Conflict, InvalidArgument, SubmissionLost
 from runyard.core.records import Run
 from runyard.core.specs import JobSpec
-from runyard.engine.handover import job_of
+from runyard.engine.control import fail
+from runyard.engine.handover import job_of, spooled_of
 from runyard.engine.run_events import JOINED, append_event, list_joins
-from runyard.engine.spool import Spooled
 from runyard.engine.watch import hear
 from runyard.engine.yard import Yard, is_launched
 
@@ -38,7 +38,16 @@ def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
     Raises:
         Conflict: another process has this node's part, or the attempt is over.
         InvalidArgument: the job has no such node.
+        SubmissionLost: what the run needs to start is gone; the run is ended with that error.
     """
+    try:
+        return _join(yard, run_id, rank, said)
+    except SubmissionLost as error:
+        fail(yard, run_id, {"code": error.code, "message": str(error)})
+        raise
+
+
+def _join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
     if not _INCARNATION.fullmatch(said.incarnation) or max(len(said.host), len(said.address)) > _LONGEST_NAME:
         raise InvalidArgument("A node must say who it is: an incarnation of 16 to 64 hex digits, its host and address.")
     with yard.locks(run_id):
@@ -50,6 +59,7 @@ def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
                 f"Node {rank} of run `{run_id}` is in the hands of another process, on {known.get('host') or '?'}.",
                 why="Each node's part of an attempt is started once.",
             )
+        spooled = spooled_of(yard, run)
         if known is None:
             event = {"event": JOINED, "attempt": said.attempt, "rank": rank, "incarnation": said.incarnation}
             append_event(yard, run_id, {**event, "host": said.host, "address": said.address})
@@ -58,7 +68,7 @@ def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
         if run.spec.distribution.node_count > 1:  # a single one speaks for the run itself
             now = yard.clock.monotonic()
             yard.gangs.add(run_id, said.attempt, rank, now, host=said.host, incarnation=said.incarnation)
-        job = job_of(yard, run, "", yard.spool.read(run_id) or Spooled())
+        job = job_of(yard, run, "", spooled)
     return replace(job, node_rank=rank, incarnation=said.incarnation, submitter={}, places=[], devices=[])
 
 

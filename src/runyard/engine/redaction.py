@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from runyard.core import urls
+from runyard.core.plain import to_plain
 from runyard.core.secret_names import is_plural, is_secret
 from runyard.core.secret_values import HIDDEN, hide_values
 from runyard.core.specs import EnvironmentSpec, RunSpec
@@ -37,6 +39,19 @@ def redact(spec: RunSpec) -> RunSpec:
         definition=_redact_definition(spec.definition),
     )
     return spec if shown == spec else shown
+
+
+def holds_hidden(spec: RunSpec) -> bool:
+    """Whether something of this stored spec is hidden, so that its processes need the whole one."""
+    return _is_hidden_in(to_plain(spec))
+
+
+def _is_hidden_in(value: Any) -> bool:
+    if isinstance(value, str):
+        return HIDDEN in value or f"//{urls.HIDDEN}@" in value
+    if isinstance(value, dict):
+        return any(_is_hidden_in(item) for item in value.values())
+    return isinstance(value, list) and any(_is_hidden_in(item) for item in value)
 
 
 def _redact_environment(spec: EnvironmentSpec) -> EnvironmentSpec:

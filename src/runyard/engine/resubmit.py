@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from runyard.core import urls
-from runyard.core.errors import SubmitRejected
+from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
 from runyard.core.names import make_uuid
 from runyard.core.node_variables import node_variables
-from runyard.core.plain import to_plain
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
-from runyard.engine import redaction
+from runyard.engine.redaction import holds_hidden
 from runyard.engine.yard import Yard
 
 ORIGIN = "runyard.resubmitted_from"
@@ -67,7 +65,7 @@ def _check(yard: Yard, run: Run) -> None:
             why="It was not launched by Runyard: it logged from a notebook or a program of yours.",
             hint="Start that program again.",
         )
-    if _holds_hidden(to_plain(run.spec)):
+    if holds_hidden(run.spec):
         raise SubmitRejected(
             f"Run `{run.id}` cannot be submitted again from here.",
             why="Its arguments or variables held a secret, which was given to its processes and not kept.",
@@ -76,22 +74,23 @@ def _check(yard: Yard, run: Run) -> None:
     if run.snapshot_id is None:
         return
     yard.hold_snapshot(run.snapshot_id)
-    if yard.store.find_snapshot(run.snapshot_id) is None:
-        raise SubmitRejected(
-            f"Run `{run.id}` cannot be submitted again.",
-            why="Its code is no longer on the server.",
-            hint="Submit it from its source folder: `runyard submit`.",
-        )
+    root = yard.store.find_snapshot(run.snapshot_id)
+    if root is None:
+        raise _without_code(run, "Its code is no longer on the server.")
+    try:
+        yard.check_snapshot(root)
+    except (NotFound, DamagedContent) as error:
+        raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
+
+
+def _without_code(run: Run, why: str) -> SubmitRejected:
+    return SubmitRejected(
+        f"Run `{run.id}` cannot be submitted again.",
+        why=why,
+        hint="Submit it from its source folder: `runyard submit`.",
+    )
 
 
 def _of_code(run: Run) -> dict[str, str]:
     kept = (SNAPSHOT_PROPERTY, LEFT_OUT_PROPERTY)
     return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key in kept}
-
-
-def _holds_hidden(value: Any) -> bool:
-    if isinstance(value, str):
-        return redaction.HIDDEN in value or f"//{urls.HIDDEN}@" in value
-    if isinstance(value, dict):
-        return any(_holds_hidden(item) for item in value.values())
-    return isinstance(value, list) and any(_holds_hidden(item) for item in value)

@@ -107,7 +107,7 @@ class Shipping:
         if named != run.id and not is_parent and not self._is_below(named, run.id):
             raise NotFound(f"There is no run `{named}` below `{run.id}`.")
         marks: dict[tuple[str, int], Mark] = {}
-        may_still_end = not is_parent and may_end(self._yard, named)
+        may_still_end = not is_parent and may_end(run if named == run.id else self._yard.store.get_run(named))
         while pieces:
             now = self._decode(named, attempt, pieces, sides, stops_at_end=may_still_end)
             if not is_parent:

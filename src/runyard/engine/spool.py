@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from runyard.core.errors import StoreUnavailable
+from runyard.core.errors import StoreUnavailable, SubmissionLost
 from runyard.core.names import check_run_id
 
 
@@ -33,23 +34,21 @@ class Spool:
         self._folder = folder
 
     def write(self, run_id: str, spooled: Spooled) -> None:
-        text = json.dumps(
-            {
-                "submitter": dict(spooled.submitter),
-                "interactive_pid": spooled.interactive_pid,
-                "interactive_start_ticks": spooled.interactive_start_ticks,
-                "interactive_folders": dict(spooled.interactive_folders),
-                "spec": spooled.spec,
-                "handed": spooled.handed,
-                "slots": spooled.slots,
-            }
-        ).encode()
-        path = self._path(run_id)
-        beside = path.with_suffix(f".{os.getpid()}.new")
+        """Write the file; it survives a loss of power when this returns."""
+        plain = {
+            "run": run_id,
+            "submitter": dict(spooled.submitter),
+            "interactive_pid": spooled.interactive_pid,
+            "interactive_start_ticks": spooled.interactive_start_ticks,
+            "interactive_folders": dict(spooled.interactive_folders),
+            "spec": spooled.spec,
+            "handed": spooled.handed,
+            "slots": list(spooled.slots),
+        }
+        text = json.dumps({**plain, "sha256": _digest(plain)}).encode()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write_private(beside, text)
-            os.replace(beside, path)
+            _replace_durably(self._path(run_id), text)
         except OSError as error:
             raise StoreUnavailable(
                 f"Run `{run_id}` could not be taken in.",
@@ -58,14 +57,34 @@ class Spool:
             ) from error
 
     def read(self, run_id: str) -> Spooled | None:
+        """Return what the file holds; None when it is missing, cannot be read, or is damaged."""
         try:
-            loaded = json.loads(self._path(run_id).read_bytes())
-            watched = loaded["interactive_pid"], loaded["interactive_start_ticks"]
-            folders = loaded.get("interactive_folders") or {}
-            spec, handed, slots = loaded.get("spec"), loaded.get("handed"), tuple(loaded.get("slots") or ())
-            return Spooled(loaded["submitter"], *watched, folders, spec=spec, handed=handed, slots=slots)
-        except (OSError, ValueError, KeyError, TypeError):
+            return self.get(run_id)
+        except (SubmissionLost, StoreUnavailable):
             return None
+
+    def get(self, run_id: str) -> Spooled:
+        """Return what the file holds.
+
+        Raises:
+            SubmissionLost: the file is missing or damaged; its `why` says which.
+            StoreUnavailable: it cannot be read now.
+        """
+        path = self._path(run_id)
+        try:
+            data = path.read_bytes()
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+            raise _lost(run_id, f"Its spool file `{path}` is gone") from None
+        except OSError as error:
+            raise StoreUnavailable(
+                f"Run `{run_id}` cannot be started now.",
+                why=f"The server cannot read its spool file `{path}`: {error.strerror}.",
+                hint="Give the server's user back what it may read below RUNYARD_HOME; the run starts by itself then.",
+            ) from error
+        found = _parse(run_id, data)
+        if found is None:
+            raise _lost(run_id, f"Its spool file `{path}` is damaged ({len(data)} bytes)")
+        return found
 
     def note_handed(self, run_id: str, attempt: int, slots: tuple[int, ...] = ()) -> None:
         """Remember that the target has this attempt, at these places."""
@@ -89,12 +108,47 @@ class Spool:
         return self._folder / f"{check_run_id(run_id)}.json"
 
 
-def _write_private(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+def _parse(run_id: str, data: bytes) -> Spooled | None:
+    """Return what a spool file holds; None when it is not what was written for this run."""
     try:
+        loaded = json.loads(data)
+        digest = loaded.pop("sha256", None)
+        # A server of 0.2 or earlier wrote neither; JSON that is cut off cannot be read.
+        if digest is not None and (digest != _digest(loaded) or loaded["run"] != run_id):
+            return None
+        watched = loaded["interactive_pid"], loaded["interactive_start_ticks"]
+        folders = loaded.get("interactive_folders") or {}
+        spec, handed, slots = loaded.get("spec"), loaded.get("handed"), tuple(loaded.get("slots") or ())
+        return Spooled(loaded["submitter"], *watched, folders, spec=spec, handed=handed, slots=slots)
+    except (AttributeError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+def _digest(plain: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def _lost(run_id: str, why: str) -> SubmissionLost:
+    return SubmissionLost(
+        f"Run `{run_id}` was not started.",
+        why=f"{why}. Only there were the variables of the process that submitted it, and the values that its record "
+        "shows as ********: no database holds them.",
+        hint="Submit it again from where it was submitted: `runyard submit`, or experiment.submit(…).",
+    )
+
+
+def _replace_durably(path: Path, data: bytes) -> None:
+    """Put a file in place of `path` that a loss of power leaves whole, or as it was."""
+    beside = path.with_suffix(f".{os.getpid()}.new")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(beside, flags, 0o600), "wb", buffering=0) as file:
         view = memoryview(data)
         while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
+            view = view[file.write(view) :]
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
     finally:
-        os.close(descriptor)
+        os.close(folder)

@@ -172,6 +172,8 @@ def _check_script(new: NewRun) -> None:
         return
     try:
         clean_file_name(new.spec.script)
+        if "\\" in new.spec.script:
+            raise InvalidArgument("It is a path of Windows.", why="It holds a backslash.")
     except InvalidArgument as error:
         raise SubmitRejected(
             f"The script {new.spec.script[:200]!r} cannot be run.",

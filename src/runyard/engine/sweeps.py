@@ -15,6 +15,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, MAXIMIZE, SWEEP_TYPE, SweepSpec
 from runyard.engine import control
+from runyard.engine.handover import spooled_of
 from runyard.engine.spool import Spooled
 from runyard.engine.streams import close_streams, register_stream, stream_key
 from runyard.engine.submit import Submitted, accept, check, create, submit
@@ -27,6 +28,7 @@ from runyard.tuning import get_policy, get_sampler
 logger = logging.getLogger(__name__)
 
 LOG = "azureml-logs/hyperdrive.txt"
+MOST_OBSERVED = 100_000  # values of one child: they are read anew each time there are more, and kept in the journal
 BEST_TABLE = "best_child_by_primary_metric"
 
 
@@ -156,10 +158,21 @@ class _Sweep:
     def _values_beyond(self, run_id: str, known: int) -> list[float]:
         name = self._spec.primary_metric
         found = self._yard.store.list_metrics(run_id, name=name)
-        if not found or found[0].kind != "scalar" or found[0].count <= known:
+        if not found or found[0].kind != "scalar" or found[0].count <= known or known >= MOST_OBSERVED:
             return []
         series = self._yard.store.read_series(run_id, name)
-        return [] if series.kind == "json" else [float(value) for value in series.values[known:]]
+        if series.kind == "json":
+            return []
+        if len(series.values) >= MOST_OBSERVED:
+            self._warn_of_many(run_id)
+        return [float(value) for value in series.values[known:MOST_OBSERVED]]
+
+    def _warn_of_many(self, run_id: str) -> None:
+        message = (
+            f"Run `{run_id}` logged its primary metric {MOST_OBSERVED:,} times or more. The policy judges the first "
+            f"{MOST_OBSERVED:,}; the best value is that of all."
+        )
+        self._yard.store.update_run(self._run.id, warnings_add=[{"source": "sweep", "message": message}])
 
     def _best_of(self, run_id: str) -> float | None:
         found = self._yard.store.list_metrics(run_id, name=self._spec.primary_metric)
@@ -217,10 +230,10 @@ class _Sweep:
 
     def _make(self, run_id: str) -> bool:
         """Create the child's run; a target that refuses it ends it, and the sweep makes no more."""
-        spooled = self._spooled
-        spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
-        request = child_request(self._run, spec, self._state.children[run_id])
         try:
+            spooled = self._spooled
+            spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
+            request = child_request(self._run, spec, self._state.children[run_id])
             submit(self._yard, request, submitter=spooled.submitter)
         except UserError as error:
             logger.warning("sweep %s: %s refused: %s", self._run.id, run_id, error)
@@ -299,7 +312,7 @@ class _Sweep:
 
     @cached_property
     def _spooled(self) -> Spooled:
-        return self._yard.spool.read(self._run.id) or Spooled()
+        return spooled_of(self._yard, self._run)
 
 
 def _find(yard: Yard, run_id: str) -> Run | None:

@@ -73,6 +73,7 @@ class Yard:
     on_change: Callable[[str], None] = nobody  # a run's status moved, or what it waits for
     on_log: Callable[[str], None] = nobody  # a run's log grew
     hold_snapshot: Callable[[str], None] = nobody  # a run is about to name this snapshot: it must stay
+    check_snapshot: Callable[[str], None] = nobody  # raises where the content of this root tree is damaged
     on_delete: Callable[[], None] = nothing  # a run is about to be deleted for good
     on_hide: Callable[[], None] = nothing  # a run was deleted, and can be restored for a while
     sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it

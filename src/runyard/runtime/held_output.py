@@ -7,6 +7,7 @@ the supervisor's folder in memory. What a kill takes along is counted in `journa
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import Any
 
@@ -34,6 +35,7 @@ class HeldOutput:
         self._bytes = bytearray()
         self._lost = 0
         self._deadline = 0.0
+        self._seen_to = 0
         self._forget()
         os.register_at_fork(after_in_child=self._forget)
         wake(run_folder)
@@ -41,6 +43,7 @@ class HeldOutput:
     def write(self, data: Any) -> int:
         """Keep the bytes and try to write all that wait; return how many were given, as if they had been written."""
         size = len(data)
+        self._see_to_workers()
         if len(self._bytes) + size > LIMIT_BYTES:
             self._lost += size
         else:
@@ -58,6 +61,19 @@ class HeldOutput:
         while self._bytes and time.monotonic() < self._deadline:
             time.sleep(0.05)
             self._flush()
+
+    def _see_to_workers(self) -> None:
+        """Processes of multiprocessing leave without atexit."""
+        workers: Any = sys.modules.get("multiprocessing.util")
+        if getattr(workers, "_exiting", False):  # it flushes the streams last of all
+            self._raw.is_leaving = True
+        elif workers is not None and self._seen_to != os.getpid():
+            self._seen_to = os.getpid()
+            workers.Finalize(None, self._leave, exitpriority=0)
+
+    def _leave(self) -> None:
+        self._raw.is_leaving = True
+        self.finish()
 
     def _flush(self) -> None:
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Set, Tuple
 
 from runyard.core.models import ModelSpec, ModelVersion
-from runyard.core.names import clean_file_name
+from runyard.core.names import clean_file_name, stored_file_name, true_file_name
 from runyard.sdk.exceptions import WebserviceException
 
 if TYPE_CHECKING:
@@ -34,20 +34,20 @@ def upload(client: Client, path: str, spec: ModelSpec, *, child_paths: Optional[
     chosen = [(name, where) for name, where in found if not wanted or _is_wanted(name, wanted)]
     if not chosen:
         raise WebserviceException(f"There is no file in the model's folder `{path}`.")
-    files = [client.content.upload_file(where, name=clean_file_name(name)) for name, where in chosen]
-    return replace(spec, path=base, is_folder=is_folder, files=files)
+    files = [client.content.upload_file(where, name=stored_file_name(name)) for name, where in chosen]
+    return replace(spec, path=stored_file_name(base), is_folder=is_folder, files=files)
 
 
 def download(calls: ModelCalls, model: ModelVersion, folder: str, *, exist_ok: bool) -> str:
     """Write the model below `folder` and return the path of its file or folder."""
-    target = os.path.join(folder, clean_file_name(model.spec.path))
+    target = os.path.join(folder, true_file_name(model.spec.path))
     if os.path.lexists(target) and not exist_ok:
         raise WebserviceException(
             f"Illegal state: `{target}` is there already, so model `{model.name}:{model.version}` was not downloaded. "
             "Pass exist_ok=True to replace it, or another target_dir."
         )
     for file in model.spec.files:
-        calls.download(model, file, os.path.join(folder, clean_file_name(file.name)))
+        calls.download(model, file, os.path.join(folder, true_file_name(file.name)))
     return target
 
 

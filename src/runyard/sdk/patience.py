@@ -20,10 +20,12 @@ class Patience:
         self,
         *,
         limit_s: float = LIMIT_S,
+        pause_s: float = PAUSE_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._limit_s = limit_s
+        self._pause_s = pause_s
         self._clock = clock
         self._sleep = sleep
 
@@ -31,7 +33,7 @@ class Patience:
         """Return what `read` gives. It must be safe to repeat.
 
         Raises:
-            SystemFailure: the server was away for too long.
+            SystemFailure: the server was away for too long, or coming again does not help.
         """
         deadline = self._clock() + self._limit_s
         while True:
@@ -40,4 +42,4 @@ class Patience:
             except SystemFailure as error:
                 if not is_later(error) or self._clock() >= deadline:
                     raise
-            self._sleep(PAUSE_S)
+            self._sleep(self._pause_s)

@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, Union
 
 from runyard.core.errors import NotFound
-from runyard.core.names import clean_file_name
+from runyard.core.names import clean_file_name, stored_file_name, true_file_name
 from runyard.sdk.edge import translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_wait import RunWaiting
@@ -59,13 +59,13 @@ class RunFiles(RunWaiting):
             folders.sort()
             for file in sorted(files):
                 source = os.path.join(folder, file)
-                found.append((clean_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
+                found.append((stored_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
         self._upload_many(found)
 
     def get_file_names(self) -> List[str]:
-        """Return the names of all files of the run."""
+        """Return the names of all files of the run, as they were on the disk that they came from."""
         self._flush_own()
-        return [file.name for file in self._client.runs.files(self._run_id)]
+        return [true_file_name(file.name) for file in self._client.runs.files(self._run_id)]
 
     def _get_outputs_datapath(self) -> DataPath:
         """Return a DataPath to a copy of what is in `outputs/` now, for `resume_from` of another run."""
@@ -84,13 +84,14 @@ class RunFiles(RunWaiting):
         wanted = clean_file_name(name)
         self._flush_own()
         files = {file.name: file for file in self._client.runs.files(self._run_id)}
+        wanted = wanted if wanted in files else stored_file_name(name)
         if wanted not in files:
             raise NotFound(
                 f"Run `{self._run_id}` has no file `{name}`.",
                 why=f"Its files: {_shortened(list(files))}.",
                 hint="run.get_file_names() lists them all.",
             )
-        self._fetch(files[wanted], _download_path(wanted, output_file_path))
+        self._fetch(files[wanted], _download_path(true_file_name(wanted), output_file_path))
 
     def download_files(
         self,
@@ -108,14 +109,13 @@ class RunFiles(RunWaiting):
             append_prefix: false leaves the prefix out of the paths.
         """
         self._flush_own()
-        chosen = [file for file in self._client.runs.files(self._run_id) if file.name.startswith(prefix or "")]
+        listed = [(file, true_file_name(file.name)) for file in self._client.runs.files(self._run_id)]
+        chosen = [(file, name) for file, name in listed if name.startswith(prefix or "")]
         if output_paths is not None and len(output_paths) != len(chosen):
             raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
         places = []
-        for index, file in enumerate(chosen):
-            below = clean_file_name(file.name)
-            if not append_prefix and prefix:
-                below = below[len(prefix) :].lstrip("/") or os.path.basename(below)
+        for index, (file, name) in enumerate(chosen):
+            below = name if append_prefix else _without_prefix(name, prefix or "")
             target = output_paths[index] if output_paths is not None else os.path.join(output_directory or ".", below)
             places.append((file, target))
         self._client.runs.download_many(self._run_id, places)
@@ -125,7 +125,7 @@ class RunFiles(RunWaiting):
         root = destination or os.path.join("assets", self._run_id)
         paths = []
         for file in self._logs():
-            paths.append(os.path.join(root, clean_file_name(file.name)))
+            paths.append(os.path.join(root, true_file_name(file.name)))
             self._fetch(file, paths[-1])
         return paths
 
@@ -168,6 +168,12 @@ def _download_path(name: str, target: Optional[str]) -> str:
     if not target:
         return os.path.join(".", os.path.basename(name))
     return os.path.join(target, os.path.basename(name)) if os.path.isdir(target) or target.endswith("/") else target
+
+
+def _without_prefix(name: str, prefix: str) -> str:
+    """Return the rest of a file's name; the whole where the rest alone would lead out of the folder it goes to."""
+    rest = name[len(prefix) :].lstrip("/") or os.path.basename(name)
+    return name if {"", ".", ".."} & set(rest.split("/")) else rest
 
 
 def _no_file(path: str) -> UserErrorException:

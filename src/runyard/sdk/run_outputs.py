@@ -6,6 +6,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING
 
+from runyard.core.names import stored_file_name
 from runyard.sdk.datapath import DataPath
 from runyard.sdk.exceptions import UserErrorException
 
@@ -33,5 +34,5 @@ def outputs_datapath(run: Run) -> DataPath:
         for name in names:
             part = os.path.join(folder, "file")
             run.download_file(name, part)
-            storage.put_file(part, f"{place}/{name}")
+            storage.put_file(part, f"{place}/{stored_file_name(name)}")
     return DataPath(datastore, f"{place}/{_FOLDER}")

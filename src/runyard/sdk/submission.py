@@ -23,6 +23,7 @@ from runyard.sdk.environment_plan import plan_environment, variable_texts
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.not_yet import refuse
 from runyard.sdk.notices import warn
+from runyard.sdk.patience import Patience
 from runyard.sdk.resources import plan_resources
 from runyard.sdk.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.run_configuration import RunConfiguration
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.sdk.experiment import Experiment
     from runyard.sdk.workspace import Workspace
+
+SUBMIT_PATIENCE_S = 10.0  # a server that answers, but whose database is being restarted
+SUBMIT_PAUSE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,8 @@ def submit(
     check_target(experiment.workspace, plan.spec)
     check_datastores(experiment.workspace, plan.spec)
     client = experiment._client
-    source = store_source(client, plan.source_directory)
+    patience = Patience(limit_s=SUBMIT_PATIENCE_S, pause_s=SUBMIT_PAUSE_S)
+    source = patience.ask(lambda: store_source(client, plan.source_directory))
     new = NewRun(
         key=make_uuid(),
         id=plan.run_id or make_run_id(experiment.name),
@@ -84,7 +89,8 @@ def submit(
         properties=source.properties,
         submitted_by=user_name(),
     )
-    created = client.runs.create(new, submitter=submitter_variables(client, plan.spec))
+    submitter = submitter_variables(client, plan.spec)
+    created = patience.ask(lambda: client.runs.create(new, submitter=submitter))  # its key makes it one run
     store_git_patch(client, created.run.id, source)
     return ScriptRun._known(experiment, created.run) if plan.type == SCRIPT_RUN else _sweep(experiment, created.run)
 

@@ -6,7 +6,7 @@ import os
 from typing import Any, Dict, Iterator, Tuple
 
 from runyard.core.errors import RunyardError
-from runyard.core.names import clean_file_name
+from runyard.core.names import true_file_name
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 
@@ -38,7 +38,7 @@ class RunLogs:
 
     def _changed(self) -> Iterator[Tuple[RunFile, str]]:
         for file in self._run._client.runs.files(self._run.id):
-            name = clean_file_name(file.name)
+            name = true_file_name(file.name)
             if file.kind != "blob" or not (name.startswith(LIVE) or MARK in os.path.basename(name)):
                 continue
             if self._copied.get(file.name) != (file.size, file.sha256):

@@ -17,6 +17,7 @@ def main(arguments: list[str]) -> int:
     os.umask(0o077)
     # Read by glibc at the start of this process; the runs that we start should choose for themselves.
     os.environ.pop("MALLOC_ARENA_MAX", None)
+    use_one_thread_for_algebra()
     home, ready_fd = _parse(arguments)
     if ready_fd is not None:
         _detach()
@@ -39,6 +40,15 @@ def main(arguments: list[str]) -> int:
     print(f"error: {found}", file=sys.stderr)
     word.say({"error": found.to_plain()})
     return 1
+
+
+def use_one_thread_for_algebra() -> None:
+    """Have numpy's OpenBLAS start no threads: where memory is limited it cannot, and interrupts the process (SIGINT).
+
+    `putenv` and not `os.environ`: our own process reads it, the runs that we start choose for themselves.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.putenv(name, "1")
 
 
 class _Word:

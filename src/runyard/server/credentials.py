@@ -81,9 +81,17 @@ class Credentials:
         return "" if access is None else access.name
 
     async def is_still(self, scope: Scope, principal: Principal) -> bool:
-        """Whether the request would be let in as the same principal now."""
+        """Whether the request would be let in as the same principal now.
+
+        What a run delivers is not cut off in the middle when its user goes: the next request may deliver it, too.
+        """
         found = await self.find_principal(scope)
-        return found is not None and found[0] == principal
+        if found is None:
+            return False
+        now = found[0]
+        if isinstance(now, RunPrincipal) and isinstance(principal, RunPrincipal) and scope.get("method") != "GET":
+            return (now.run_id, now.attempt) == (principal.run_id, principal.attempt)
+        return now == principal
 
     def find_session(self, scope: Scope) -> Session | None:
         """Return the session that the request's cookie names, when we made it and its time is not over."""

@@ -33,6 +33,7 @@ STATUS = {
     "NotAuthenticated": 401,
     "NotTrusted": 502,
     "SubmitRejected": 422,
+    "SubmissionLost": 409,
     "SnapshotRejected": 422,
     "NotYetSupported": 501,
     "MissingExtra": 501,

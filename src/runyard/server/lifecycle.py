@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from runyard import __version__
 from runyard.core.folders import database_file, token_file
+from runyard.core.names import make_uuid
 from runyard.core.runtime_folder import runtime_folder, socket_path
 from runyard.core.server_settings import read_server_settings
 from runyard.core.settings import Settings
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 # A server that is leaving finishes its requests first.
 _LOCK_PATIENCE_S = 15.0
 _PORT = "port"
+_EPOCH = "session_epoch"
 
 
 def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
@@ -80,9 +82,11 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     except BaseException:
         store.close()
         raise
-    tcp = bind_loopback(settings.port, _kept_port(store))
+    kept = _kept_port(store)
+    tcp = bind_loopback(settings.port, kept)
     port = tcp.getsockname()[1]
     store.set_value(_PORT, str(port))
+    epoch = _session_epoch(store, has_moved=kept not in (None, port))
     activity = Activity()
     server: PrivateServer
     services = open_services(
@@ -97,7 +101,7 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     )
     try:
         app = create_app(services)
-        app.state.signin = Signin(token=token, server_id=services.server_id)
+        app.state.signin = Signin(token=token, server_id=services.server_id, epoch=epoch)
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
         guarded = guard(app, names=Names(port), credentials=credentials, activity=activity)
@@ -134,6 +138,17 @@ def _why_leave(services: Services) -> str:
 def _kept_port(store: Any) -> int | None:
     found = store.find_value(_PORT)
     return int(found) if found is not None and found.isdigit() else None
+
+
+def _session_epoch(store: Any, *, has_moved: bool) -> str:
+    """Return what browsers' sessions are bound to beside the token; another one ends them all.
+
+    Whoever took our port while we were away may have shown a page there, and got both halves of sessions from browsers
+    that opened it. Their own pages cannot use them at another port anyway.
+    """
+    if has_moved:
+        store.set_value(_EPOCH, make_uuid())
+    return store.find_value(_EPOCH) or ""
 
 
 def _addresses(path: str, port: int, team: TeamPort | None) -> tuple[str, ...]:

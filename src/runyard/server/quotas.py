@@ -1,6 +1,7 @@
-"""How many bytes of files one run, and all runs of one user, may have. Off unless the server's settings say a number.
+"""How many bytes of files one run, and one user, may have. Off unless the server's settings say a number.
 
-Sizes are those of the files as they would be downloaded: content that several files share counts for each of them.
+A user has the files of all their runs, and what they and their runs wrote to the server's own datastores. Sizes are
+those of the files as they would be downloaded: content that several files share counts for each of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from runyard.store.base import RunStore
 
 RECOUNT_S = 60.0  # a total that is over its quota is counted again, since files may have been deleted
 _MOST_KNOWN = 10_000
+_DATA = "data_bytes:"  # the store's value with what a user wrote to the server's datastores
 
 
 class Quotas:
@@ -55,6 +57,23 @@ class Quotas:
             if self._run_bytes:
                 self._grow(("run", run.id), size)
 
+    def add_data(self, user: str, size: int) -> None:
+        """Count bytes that a user writes to a datastore of the server; less than 0: what they replace was larger.
+
+        Raises:
+            TooLarge: the user would have more than the quota.
+        """
+        if not self._user_bytes or not user:
+            return
+        with self._lock:
+            key = ("user", user)
+            self._check(key, size, self._user_bytes, f"User `{user}`", "server.quota_user_bytes")
+            self._grow(key, size)
+            self._store.set_value(_DATA + user, str(max(0, self._data_of(user) + size)))
+
+    def _data_of(self, user: str) -> int:
+        return int(self._store.find_value(_DATA + user) or 0)
+
     def _check(self, key: tuple[str, str], size: int, most: int, whose: str, setting: str) -> None:
         if self._total(key, most - size) + size <= most or size <= 0:
             return
@@ -70,7 +89,10 @@ class Quotas:
         total, at = self._totals.get(key, (enough + 1, -RECOUNT_S))
         if total > enough and now - at >= RECOUNT_S:
             kind, name = key
-            total = self._store.sum_file_sizes(**{"run_id" if kind == "run" else "submitted_by": name})
+            if kind == "run":
+                total = self._store.sum_file_sizes(run_id=name)
+            else:
+                total = self._store.sum_file_sizes(submitted_by=name) + self._data_of(name)
             if len(self._totals) >= _MOST_KNOWN:
                 self._totals.clear()
             self._totals[key] = (total, now)

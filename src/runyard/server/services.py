@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ MOST_LONG = 64  # long answers under way, of one user or run
 MOST_BUILDING = 2  # of them, that are read from the store at the same time: each may need much memory
 
 logger = logging.getLogger(__name__)
+
+CHECKED_BYTES = 64 << 20  # of a snapshot's files, before a run of it is submitted again
 
 
 def _stay() -> None:
@@ -137,6 +140,7 @@ def open_services(
         on_log=on_log,
         on_node=nodes.notify,
         hold_snapshot=content.hold_snapshot,
+        check_snapshot=partial(content.check_snapshot, most_bytes=CHECKED_BYTES),
         on_delete=collecting.note,
     )
     services = Services(

@@ -5,7 +5,7 @@ programs too, so it opens the empty page and nothing else. The other half, the p
 which belongs to one port; the page sends it as a header with every call of the API. A download, which cannot carry a
 header, has a ticket for its one path instead.
 
-Cookie, page key and tickets are signed with a key made from the server's token: they end with it.
+Cookie, page key and tickets are signed with a key made from the server's token and an epoch: they end with either.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ class Session:
 class Signin:
     """Codes and cookies of one server. Used from the event loop and from worker threads."""
 
-    def __init__(self, *, token: str, server_id: str, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, *, token: str, server_id: str, epoch: str = "", clock: Callable[[], float] = time.time) -> None:
         self.cookie_name = f"runyard_{server_id}"
         self._server_id = server_id
-        self._key = hashlib.sha256(b"runyard cookie\0" + token.encode()).digest()
+        self._key = hashlib.sha256(b"runyard cookie\0" + token.encode() + epoch.encode()).digest()
         self._clock = clock
         self._codes: dict[bytes, tuple[float, Pass]] = {}
         self._ended: dict[str, float] = {}  # nonce → when it may be forgotten

@@ -37,7 +37,7 @@ async def make_signin_path(request: Request, wanted: SigninRequest) -> SigninPat
 class TicketRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    path: str = Field(max_length=4096)  # as the browser will ask for it, without the query
+    path: str = Field("", max_length=4096)  # as the browser will ask for it, without the query
 
 
 class Ticket(BaseModel):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from runyard.artifacts.content import size_of
-from runyard.core.errors import DamagedContent, InvalidArgument, RunyardError, UserError
-from runyard.core.names import check_content_id
+from runyard.core.errors import DamagedContent, InvalidArgument, NotFound, RunyardError, UserError
+from runyard.core.names import check_content_id, clean_file_name
 from runyard.core.records import RunFile
-from runyard.server.filenames import file_name
 from runyard.server.services import Services
+
+logger = logging.getLogger(__name__)
 
 
 def check_stored(services: Services, file: RunFile) -> RunFile:
@@ -60,7 +62,30 @@ def _checked(file: RunFile, sizes: Mapping[str, int]) -> RunFile:
     held = size_of(file.chunks, sizes)
     if held != file.size:
         raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
-    return replace(file, name=file_name(file.name), complete=True, updated_at=None)
+    return replace(file, name=clean_file_name(file.name), complete=True, updated_at=None)
+
+
+def naming_damage(services: Services, run_id: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a run's file piece by piece; where its content is damaged or gone, name the file in the error and the run.
+
+    Raises:
+        DamagedContent: it is.
+    """
+    try:
+        yield from pieces
+    except (NotFound, DamagedContent) as error:
+        found = damaged_file(name, error)
+        logger.error("run %s: %s", run_id, found)
+        note_damage(services, run_id, found)
+        raise found from error
+
+
+def note_damage(services: Services, run_id: str, error: DamagedContent) -> None:
+    """Show a warning on the run, once."""
+    warning = {"source": "server", "message": f"{error.what} {error.why}"}
+    run = services.store.find_run(run_id)
+    if run is not None and warning not in run.warnings:
+        services.store.update_run(run_id, warnings_add=[warning])
 
 
 def damaged_file(name: str, error: RunyardError) -> DamagedContent:

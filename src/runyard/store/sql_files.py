@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 
 from sqlalchemy import bindparam, select
 
@@ -59,24 +60,18 @@ class SqlFiles(SqlPart):
         return self._database.write(put)
 
     def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
+        now = self._clock()
+        # Made out here, since all writers wait for each other inside.
+        stamped = [checked_file(run_id, None, file, replace_it=True, now=now) for file in files]
+        rows = [{"name": clean(file.name), "document": document_of(file)} for file in stamped]
+
         def put(session: Session) -> list[RunFile | Conflict]:
             serial = get_serial(session, run_id)
-            names = [] if replace else [file.name for file in files]
-            taken = _find_files(session, serial, names)
-            results: list[RunFile | Conflict] = []
-            for file in files:
-                try:
-                    new = checked_file(run_id, taken.get(file.name), file, replace_it=replace, now=self._clock())
-                except Conflict as error:
-                    results.append(error)
-                    continue
-                taken[file.name] = new
-                results.append(new)
-            stored = [item for item in results if isinstance(item, RunFile)]
-            session.many(
-                _PUT_FILE,
-                [{"run_serial": serial, "name": clean(new.name), "document": document_of(new)} for new in stored],
+            results: list[RunFile | Conflict] = (
+                [*stamped] if replace else _without_taken(session, serial, run_id, stamped, now)
             )
+            good = [row for row, result in zip(rows, results) if isinstance(result, RunFile)]
+            session.many(_PUT_FILE, [{**row, "run_serial": serial} for row in good])
             return results
 
         return self._database.write(put)
@@ -158,3 +153,20 @@ def _find_files(session: Session, serial: int, names: Sequence[str]) -> dict[str
         for key, document in session.connection.execute(_SOME_FILES, batch):
             found[by_key[key]] = record_of(RunFile, document)
     return found
+
+
+def _without_taken(
+    session: Session, serial: int, run_id: str, files: Sequence[RunFile], now: datetime
+) -> list[RunFile | Conflict]:
+    """Return the files, and a Conflict in the place of each that would replace other content."""
+    taken = _find_files(session, serial, [file.name for file in files])
+    results: list[RunFile | Conflict] = []
+    for file in files:
+        try:
+            new = checked_file(run_id, taken.get(file.name), file, replace_it=False, now=now)
+        except Conflict as error:
+            results.append(error)
+        else:
+            taken[file.name] = new
+            results.append(new)
+    return results

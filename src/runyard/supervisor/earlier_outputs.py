@@ -6,6 +6,7 @@ import os
 from typing import Callable, Iterator, List, Tuple
 
 from runyard.core.errors import DamagedContent
+from runyard.core.names import true_file_name
 from runyard.core.records import RunFile
 from runyard.core.specs import JobSpec
 from runyard.supervisor.connection import Connection
@@ -61,4 +62,5 @@ def _iter_wanted(folder: RunFolder, job: JobSpec, files: List[RunFile]) -> Itera
             start = f"{prefix}{name}/"
             for file in files:
                 if file.kind == "blob" and file.name.startswith(start):
-                    yield file, os.path.join(top, *file.name[len(start) :].split("/")), top[: -len(name) - 1]
+                    below = true_file_name(file.name).split("/")[start.count("/") :]
+                    yield file, os.path.join(top, *below), top[: -len(name) - 1]

@@ -9,7 +9,7 @@ import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from runyard.core.errors import RunyardError, SystemFailure
-from runyard.core.names import clean_file_name
+from runyard.core.names import stored_file_name
 from runyard.supervisor.file_ledger import FileLedger
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.refusals import Refusals, explain
@@ -29,6 +29,17 @@ SETTLED_S = 2.0  # an output that was not touched for so long counts as written
 LIVE_FOLDER = "logs"  # followed by TensorBoard: shipped at once
 PASSES = 3  # over the files of a program that has ended, which others may still change
 REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
+SHOWN_NAMES = 5
+FOLDER = "folder that cannot be read"
+FILE = "file that cannot be looked at"
+VANISHED = "vanished before it was read"
+SPECIAL = {
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFDIR: "link to a folder",
+}
 
 
 class Found(NamedTuple):
@@ -79,6 +90,7 @@ class OutputFiles:
         self._prefix = prefix
         self._files: Dict[str, WatchedFile] = {}
         self._ledger = FileLedger(folder)
+        self._left_out: Dict[str, List[str]] = {}  # by kind: what the last look found and cannot store
         self._rest_until = 0.0  # a folder that takes long to look through is looked through less often
         self._load()
 
@@ -87,17 +99,20 @@ class OutputFiles:
         began = time.monotonic()
         if began < self._rest_until:
             return
+        self._left_out.clear()
         changed = [found for found in self._iter_changed() if self._is_due(found)]
         self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
         self._store(changed)
 
     def finish(self) -> None:
         """Upload all that is left of a program that has ended. An outage is raised: call it again."""
+        self._left_out.clear()
         for _ in range(PASSES):
+            self._forget_left_out()
             changed = list(self._iter_changed())
-            if not changed:
-                return
-            self._store(changed)
+            if not self._store(changed):
+                break
+        self._warn_of_left_out()
 
     def try_refused_again(self) -> None:
         """Have `finish` try once more what was refused."""
@@ -121,7 +136,9 @@ class OutputFiles:
         """Whether `upload_file` gave this name a content later than this file's."""
         return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
 
-    def _store(self, changed: Sequence[Found]) -> None:
+    def _store(self, changed: Sequence[Found]) -> bool:
+        """Upload these; return whether one was changed meanwhile."""
+        is_changed = False
         held: Optional[Exception] = None
         wanted = [Wanted(found.name, found.path, found.root, found.signature.size) for found in changed]
         for batch in iter_batches(wanted):
@@ -135,10 +152,13 @@ class OutputFiles:
                 name = changed[index].name
                 if isinstance(outcome, Signature):
                     stored[name] = self._files[name].stored = outcome
+                    is_changed = is_changed or outcome != changed[index].signature
                     self._refusals.settle("files", _called(name))
                 elif is_passing(outcome):  # others are stored meanwhile
                     held = outcome
-                elif not isinstance(outcome, FileNotFoundError):
+                elif isinstance(outcome, FileNotFoundError):
+                    self._leave_out(VANISHED, name)
+                else:
                     self._refuse(changed[index], explain(outcome))
                 self._files[name].rest_until = time.monotonic() + rest_s
             self._ledger.add(stored)
@@ -146,11 +166,31 @@ class OutputFiles:
             raise (
                 held if isinstance(held, RunyardError) else SystemFailure("A file cannot be opened now.", why=str(held))
             )
+        return is_changed
 
     def _refuse(self, found: Found, why: str) -> None:
         self._files[found.name].refused = found.signature
         logger.warning("%s: %s", found.name, why)
         self._refusals.add("files", _called(found.name), why)
+
+    def _leave_out(self, kind: str, name: str, error: Optional[OSError] = None) -> None:
+        shown = repr(name if len(name) <= 200 else f"{name[:120]}…{name[-60:]}")
+        self._left_out.setdefault(kind, []).append(f"{shown}: {error.strerror}" if error is not None else shown)
+
+    def _forget_left_out(self) -> None:
+        """Before a next look: it finds again what is still there. What vanished is not."""
+        for kind in [kind for kind in self._left_out if kind != VANISHED]:
+            del self._left_out[kind]
+
+    def _warn_of_left_out(self) -> None:
+        """Name on the run what lies in its folders and is not stored."""
+        for kind, names in sorted(self._left_out.items()):
+            shown = ", ".join(sorted(names)[:SHOWN_NAMES])
+            more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+            count = (
+                "1 entry of the work folder is" if len(names) == 1 else f"{len(names)} entries of the work folder are"
+            )
+            self._warn("files", f"{count} not stored ({kind}): {shown}{more}.")
 
     def _iter_files(self) -> Iterator[Found]:
         taken: Set[str] = set()
@@ -174,7 +214,9 @@ class OutputFiles:
             prefix, path = waiting.pop()
             try:
                 entries = list(os.scandir(path))
-            except OSError:
+            except OSError as error:
+                if prefix != folder or os.path.lexists(path):  # a folder that the program did not make is no fault
+                    self._leave_out(FOLDER, prefix, error)
                 continue
             for entry in entries:
                 name = f"{prefix}/{entry.name}"
@@ -191,13 +233,21 @@ class OutputFiles:
                 self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
                 return None
             status = entry.stat()
-            if not stat.S_ISREG(status.st_mode) or self._is_before(name, status):
+            if self._is_before(name, status):
                 return None
-            return Found(clean_file_name(name), entry.path, root, signature(status))
-        except OSError:
+            if not stat.S_ISREG(status.st_mode):
+                is_twin = stat.S_ISDIR(status.st_mode) and _is_inside(
+                    entry.path, os.path.join(root, name.split("/")[0])
+                )
+                if not is_twin:  # a link to a folder whose files are stored where they are loses nothing
+                    self._leave_out(SPECIAL.get(stat.S_IFMT(status.st_mode), "special file"), name)
+                return None
+            return Found(stored_file_name(name), entry.path, root, signature(status))
+        except OSError as error:
+            self._leave_out(FILE, name, error)
             return None
         except RunyardError as error:
-            self._warn("files", str(error))
+            self._leave_out(f"name that cannot be used; {error.why.rstrip('.')}", name)
             return None
 
     def _is_before(self, name: str, status: os.stat_result) -> bool:

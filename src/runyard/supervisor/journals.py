@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
 LEAST_BYTES = 2 << 20  # of one segment per request; more than the longest record
+DAMAGED = "system_logs/damaged_journals.txt"
+MOST_DAMAGE = 4096  # bytes of one place that are kept there
 MOST_HELD = 256  # files kept open, so that one which the program removes can still be read
 
 Frame = Tuple[Dict[str, Any], bytes]
@@ -161,7 +163,8 @@ class Journals:
             left = segment.size - segment.offset
             if segment.is_given_up or segment.refusal or segment.rewound_ns is not None:
                 continue
-            if left > 0 and segment.number == last[segment.writer]:
+            if left > 0 and (segment.number == last[segment.writer] or not self._is_torn(segment, left)):
+                self._keep_damaged(segment, segment.course.position_of(segment.offset), left)
                 self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
 
     def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
@@ -204,9 +207,27 @@ class Journals:
         if gap is None:
             return None
         what = f"{gap.size} bytes of {segment.name} from byte {gap.position} on are damaged and were left out"
+        self._keep_damaged(segment, gap.position, gap.size)
         names = f" Metrics whose names were lost there: {', '.join(gap.unnamed)}." if gap.unnamed else ""
         self._warn("journal", f"{what}; the records behind them are stored.{names}")
         return gap.offset
+
+    def _is_torn(self, segment: Segment, left: int) -> bool:
+        """Whether the tail is the beginning of one record, as a full disk leaves it."""
+        try:
+            tail = segment.read_from(segment.offset, journal.CELL)
+        except OSError:
+            return False
+        return left < journal.CELL or journal.is_beginning(tail, left)
+
+    def _keep_damaged(self, segment: Segment, position: int, size: int) -> None:
+        """Put the bytes that were left out into a log of the run: the file goes with the run folder."""
+        try:
+            data = segment.read_file(position, min(size, MOST_DAMAGE))
+            with open(self._folder.at(DAMAGED), "a", encoding="ascii") as file:
+                file.write(f"{segment.name}, {size} bytes from {position} on, the first {len(data)}: {data.hex()}\n")
+        except OSError as error:
+            logger.debug("%s: %s", DAMAGED, error)
 
     def _restart(self, segment: Segment) -> bool:
         """The file was cut below what is stored: find what was written since."""

@@ -7,7 +7,7 @@ import stat
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import RunyardError
-from runyard.core.names import clean_file_name
+from runyard.core.names import stored_file_name, true_file_name
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.segments import is_unreadable, read_part
 
@@ -119,7 +119,7 @@ class Logs:
     def look(self) -> None:
         sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
         for name in sizes:
-            self._logs.setdefault(name, Log(name, self._folder.at(name)))
+            self._logs.setdefault(name, Log(name, self._folder.at(true_file_name(name))))
         held = 0
         for log in self._logs.values():
             said = log.look(sizes.get(log.name), hold=held < MOST_HELD)
@@ -162,7 +162,7 @@ class Logs:
             try:
                 status = entry.stat(follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
-                    found.append((clean_file_name(f"{folder}/{entry.name}"), status.st_size))
+                    found.append((stored_file_name(f"{folder}/{entry.name}"), status.st_size))
             except (OSError, RunyardError):
                 continue
         return found

@@ -42,8 +42,11 @@ class Refusals:
         self._lock = threading.Lock()
         self._entries: Dict[str, Entry] = folder.read_object(REFUSED)
 
-    def add(self, source: str, what: str, why: str, *, more: int = 0, **about: Any) -> None:
-        """Note that `what` was refused. `more`: how many more of it; `about`: what is needed to try it again."""
+    def add(self, source: str, what: str, why: str, *, more: int = 0, is_final: bool = False, **about: Any) -> None:
+        """Note that `what` was refused. `more`: how many more of it; `about`: what is needed to try it again.
+
+        `is_final`: nobody tries it again.
+        """
         with self._lock:
             known = self._entries.get(_key(source, what), {})
             count = int(known.get("count", 0)) + more
@@ -51,7 +54,7 @@ class Refusals:
                 "source": source, "what": what, "why": why, "count": count, **about,
             }  # fmt: skip
             self._save()
-        if not known:
+        if not known and not is_final:
             self._warn(source, f"Not stored so far: {what}. {why} It is tried again at the end of the run.")
 
     def settle(self, source: str, what: str) -> None:

@@ -189,11 +189,18 @@ class Supervisor:
         if self._reporter.is_superseded or (stop is not None and stop.reason == CUT_OFF):
             return outcome  # another attempt goes on with this run
         error = self._preparation.data.deliver()
+        if error is not None:  # what the program wrote may be all there is of it
+            name = error["details"]["data_reference"]
+            why = str(error["message"]).partition("\n")[2]
+            self._courier.cargo.refusals.add("data", f"what the run wrote for `{name}`", why, is_final=True)
         if outcome.status is not RunStatus.COMPLETED:
             return outcome
         if error is not None:
             return Outcome(RunStatus.FAILED, error)
-        self._preparation.data.register()
+        try:
+            self._preparation.data.register()
+        except RunyardError as refusal:
+            self._reporter.warn("data", f"An output of the run was not registered as a dataset: {refusal}")
         return outcome
 
     def _prepare(self) -> Optional[Outcome]:

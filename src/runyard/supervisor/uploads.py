@@ -397,12 +397,12 @@ def _read_small(file: Wanted, real_root: str, chunks: Dict[str, bytes]) -> Tuple
     """Read a small file into `chunks`; return how the run names it, and its signature before it was read."""
     fd = open_inside(file.path, file.root, real_root=real_root)
     try:
-        before = signature(os.fstat(fd))
-        if before.size > 2 * SMALL_BYTES:
+        if file.size > SMALL_BYTES or os.fstat(fd).st_size > 2 * SMALL_BYTES:
             raise _Grown
         found = read_chunks(fd, chunks.__setitem__, whole=True)
     finally:
         os.close(fd)
+    before = signature(found.status)
     return RunFile(name=file.name, size=found.size, sha256=found.sha256, chunks=found.chunks), before
 
 

@@ -7,8 +7,10 @@ import threading
 import pytest
 
 from runyard.core.errors import Conflict, NotFound
-from runyard.core.users import Access
+from runyard.core.records import NewRun
+from runyard.core.users import Access, RunAccess
 from runyard.store.base import RunStore
+from runyard.testing.runs import a_workspace
 
 
 class UserSuite:
@@ -85,6 +87,31 @@ class UserSuite:
         assert access is not None and access.role == "admin"
         with pytest.raises(NotFound, match="bob"):
             store.set_user_role("bob", "user")
+
+    def test_a_runs_token_tells_its_workspace_and_what_its_user_may_now(self, store: RunStore) -> None:
+        store.add_user("ada", role="user", label="first", token_hash="h1")
+        store.put_workspace(a_workspace())
+        owners = {"hers": "ada", "servers": "", "old": None, "odd": None}
+        for run_id, owner in owners.items():
+            by = "ada" if run_id == "old" else "root"
+            store.create_run(NewRun(run_id, run_id, "default", run_id, type=None, submitted_by=by, owner=owner))
+            store.add_token(f"token-{run_id}", run_id=run_id, attempt=0)
+
+        def found() -> dict[str, tuple[str, str | None]]:
+            accesses = {run_id: store.find_token(f"token-{run_id}") for run_id in owners}
+            return {run_id: (one.user, one.role) for run_id, one in accesses.items() if one is not None}
+
+        servers: tuple[str, str | None] = ("", None)
+        assert store.find_token("token-hers") == RunAccess("hers", 0, "default", "ada", "user")
+        assert found() == {"hers": ("ada", "user"), "servers": servers, "old": ("ada", "user"), "odd": servers}
+        store.set_user_role("ada", "reader")
+        assert found()["hers"] == ("ada", "reader")
+        store.remove_user("ada")
+        assert found() == {"hers": ("ada", None), "servers": servers, "old": servers, "odd": servers}
+        assert store.list_owners("default") == {"ada", "", "root"}
+        assert store.list_owners("default", experiment="hers") == {"ada"}
+        assert store.list_owners("default", experiment="none") == set()
+        assert store.get_experiment("default", "hers").owner == "ada"
 
     def test_when_a_token_was_last_seen_is_kept(self, store: RunStore) -> None:
         store.add_user("ada", role="user", label="first", token_hash="h1")

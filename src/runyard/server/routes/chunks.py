@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
-from runyard.core.errors import InvalidArgument
+from runyard.core.errors import DamagedContent, InvalidArgument
 from runyard.core.frames import pack_frame
 from runyard.core.names import check_content_id
 from runyard.server.answers import json_answer
@@ -97,5 +97,8 @@ def _chain(first: tuple[str, bytes], rest: Iterator[tuple[str, bytes]]) -> Itera
 
 
 def _frames(chunks: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
-    for name, data in chunks:
-        yield b"".join(pack_frame({"id": name}, data))
+    try:
+        for name, data in chunks:
+            yield b"".join(pack_frame({"id": name}, data))
+    except DamagedContent as error:  # the answer has begun: its last frame says why there are no more
+        yield b"".join(pack_frame({"error": error.to_plain()}))

@@ -26,6 +26,7 @@ from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import download_headers
 from runyard.server.openapi import takes
+from runyard.server.permissions import RunPrincipal, UserPrincipal
 from runyard.server.room import Taken
 from runyard.server.stored_files import check_stored
 
@@ -75,8 +76,16 @@ def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
     file = check_stored(call.services, parse(DataFileBody, body).file)
     document = _document(call, workspace, name)
     pieces = call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+    storage, path = FolderStorage(document), clean_data_path(file.name)
+    old = storage.find_file(path)
     with call.services.room.take(file.size, f"The file {file.name[:200]!r}") as taken:
-        FolderStorage(document).put_pieces(_counted(pieces, taken), clean_data_path(file.name))
+        user, growth = _user_of(call), file.size - (0 if old is None else old.size)
+        call.services.quotas.add_data(user, growth)
+        try:
+            storage.put_pieces(_counted(pieces, taken), path)
+        except BaseException:
+            call.services.quotas.add_data(user, -growth)
+            raise
     return json_answer({"name": file.name, "size": file.size}, status=201)
 
 
@@ -91,6 +100,15 @@ def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
         )
     folder = datastores_folder(call.services.settings.home, workspace) / name
     return {**folder_document(str(folder)), "make": True}
+
+
+def _user_of(call: Call) -> str:
+    """Return the user whose quota a write counts for; a run writes for who submitted it, and the owner has none."""
+    if isinstance(call.principal, UserPrincipal):
+        return call.principal.name
+    if isinstance(call.principal, RunPrincipal):
+        return call.services.store.get_run(call.principal.run_id).submitted_by
+    return ""
 
 
 def _counted(pieces: Iterable[bytes], taken: Taken) -> Iterator[bytes]:

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import NotFound
+from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.server.calls import call_of
 from runyard.server.downloads import Window
-from runyard.server.filenames import file_name
 from runyard.server.routes.files import as_it_is, read_window
 from runyard.server.services import Services
 from runyard.server.zips import Packed, zip_answer
@@ -24,7 +24,7 @@ def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
     """Download the files below `folder`, or all, as one zip; a log as far as it is written."""
     call = call_of(request)
     run = call.readable_run(run_id)
-    below = f"{file_name(folder.rstrip('/'))}/" if folder else ""
+    below = f"{clean_file_name(folder.rstrip('/'))}/" if folder else ""
     files = [file for file in call.services.store.list_files(run_id) if file.name.startswith(below)]
     if not files:
         raise NotFound(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NoReturn, Optional
 
@@ -12,16 +12,16 @@ from starlette.concurrency import run_in_threadpool
 from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
 from runyard.core.frames import Bytes, pack_frame
+from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.engine.streams import key_of
-from runyard.server.answers import json_answer
+from runyard.server.answers import frames_answer, json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer, window_of
-from runyard.server.filenames import file_name
 from runyard.server.openapi import takes
 from runyard.server.services import Services
-from runyard.server.stored_files import check_many_stored, check_stored, damaged_file
+from runyard.server.stored_files import check_many_stored, check_stored, naming_damage
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0
@@ -61,6 +61,7 @@ class Found:
     size: int
     complete: bool
     stream: Optional[str]  # key of a log's stream
+    run_id: str
 
 
 @router.get("")
@@ -132,7 +133,7 @@ def _listed(services: Services, run: Run, file: RunFile) -> RunFile:
 
 
 def _find(call: Call, run_id: str, name: str) -> Found:
-    return find_in(call.services, call.readable_run(run_id), file_name(name))
+    return find_in(call.services, call.readable_run(run_id), clean_file_name(name))
 
 
 def find_in(services: Services, run: Run, name: str) -> Found:
@@ -148,19 +149,17 @@ def _no_file(run: Run, name: str) -> NoReturn:
 def as_it_is(services: Services, run: Run, file: RunFile) -> Found:
     """Return a file of a run as it is at this moment; a log may grow on."""
     if file.kind != "stream":
-        return Found(file, file.size, complete=True, stream=None)
+        return Found(file, file.size, complete=True, stream=None, run_id=run.id)
     key = key_of(run, file)
     complete = file.complete or run.status.is_terminal
-    return Found(file, services.artifacts.stream_size(key), complete, key)
+    return Found(file, services.artifacts.stream_size(key), complete, key, run.id)
 
 
 def read_window(services: Services, found: Found, window: Window) -> Iterator[bytes]:
     """Yield some of a file's bytes."""
     if found.stream is None:
-        try:
-            yield from services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
-        except (NotFound, DamagedContent) as error:
-            raise damaged_file(found.file.name, error) from error
+        pieces = services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
+        yield from naming_damage(services, found.run_id, found.file.name, pieces)
         return
     for start in range(window.start, window.stop, PIECE):
         yield services.artifacts.read_stream(found.stream, offset=start, length=min(PIECE, window.stop - start))
@@ -218,24 +217,32 @@ def _check_count(count: int) -> None:
 
 def _fetch(call: Call, run_id: str, body: bytes) -> Response:
     run = call.readable_run(run_id)
-    names = [file_name(name) for name in parse(Names, body).names]
+    names = [clean_file_name(name) for name in parse(Names, body).names]
     _check_count(len(names))
     files = call.services.store.find_files(run_id, names)
     found = [as_it_is(call.services, run, files[name]) if name in files else _no_file(run, name) for name in names]
     size = sum(item.size for item in found)
     if size > FETCH_BYTES:
         raise TooLarge(f"These files have {size} bytes; one request fetches {FETCH_BYTES} at most.")
-    blobs = [item.file for item in found if item.stream is None]
-    chunks = dict(
-        call.services.content.iter_chunks(list(dict.fromkeys(name for file in blobs for name in file.chunks)))
-    )
+    chunks = _chunks_of(call.services, [item.file for item in found if item.stream is None])
     frames = [piece for item in found for piece in _framed(call.services, item, chunks)]
-    return Response(b"".join(frames), media_type="application/octet-stream")
+    return frames_answer(frames)
+
+
+def _chunks_of(services: Services, files: Sequence[RunFile]) -> Mapping[str, bytes]:
+    """Return the files' chunks, read together; none when one of them is damaged: then each file is read by itself."""
+    try:
+        return dict(services.content.iter_chunks(list(dict.fromkeys(name for file in files for name in file.chunks))))
+    except (NotFound, DamagedContent):
+        return {}
 
 
 def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> list[Bytes]:
-    if found.stream is None:
-        pieces = [chunks[name] for name in found.file.chunks]
-    else:
-        pieces = list(read_window(services, found, Window(0, found.size, is_range=False)))
-    return pack_frame({"name": found.file.name}, b"".join(pieces))
+    """Return a file as a frame; the head of a file whose content is damaged has the error instead of bytes."""
+    head = {"name": found.file.name}
+    if found.stream is None and all(name in chunks for name in found.file.chunks):
+        return pack_frame(head, b"".join(chunks[name] for name in found.file.chunks))
+    try:
+        return pack_frame(head, b"".join(read_window(services, found, Window(0, found.size, is_range=False))))
+    except DamagedContent as error:
+        return pack_frame({**head, "error": error.to_plain()})

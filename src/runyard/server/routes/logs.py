@@ -11,11 +11,11 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import clean_file_name
 from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
 from runyard.server.answers import json_answer
 from runyard.server.calls import Call, call_of
-from runyard.server.filenames import file_name
 from runyard.server.line_index import Budget, Source
 from runyard.server.log_lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, read_lines
 from runyard.server.log_search import LONGEST_TEXT, MOST_HITS, Progress, Wanted, find_first_error, search
@@ -180,7 +180,7 @@ def _progress(services: Services, source: Source, budget: Budget, *, after: int,
 
 def _find(call: Call, run_id: str, file: str) -> tuple[Run, Found]:
     run = call.readable_run(run_id)
-    name = file_name(file) if file else _first_log(call.services, run)
+    name = clean_file_name(file) if file else _first_log(call.services, run)
     return run, find_in(call.services, run, name)
 
 

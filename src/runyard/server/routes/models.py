@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
-from starlette.responses import StreamingResponse
 
-from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.errors import DamagedContent, InvalidArgument, NotFound
 from runyard.core.models import KIND, ModelSpec, ModelVersion
 from runyard.core.names import check_asset_name, check_workspace_name, clean_file_name
 from runyard.core.plain import from_plain, to_plain
@@ -17,10 +16,9 @@ from runyard.core.records import Asset, RunFile
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.downloads import download_headers
-from runyard.server.filenames import file_name
+from runyard.server.downloads import Window, download_answer
 from runyard.server.openapi import takes
-from runyard.server.stored_files import check_stored
+from runyard.server.stored_files import check_stored, damaged_file
 from runyard.store.record_limits import check_labels
 
 router = APIRouter(prefix="/workspaces/{workspace}/models", tags=["models"])
@@ -98,16 +96,12 @@ def get_file(workspace: str, name: str, version: int, path: str, request: Reques
     """Download one of a version's files."""
     call = call_of(request)
     call.may("read_workspace", workspace=workspace)
-    wanted = file_name(path)
+    wanted = clean_file_name(path)
     file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
     if file is None:
         raise NotFound(f"Model `{name}:{version}` has no file {path[:200]!r}.")
-    headers = download_headers(file.name, file.size, complete=True)
-    return StreamingResponse(
-        _read(call, file),
-        headers={**headers, "Content-Length": str(file.size)},
-        media_type="application/octet-stream",
-    )
+    whole = Window(0, file.size, is_range=False)
+    return download_answer(file.name, file.size, lambda _: _read(call, file), window=whole)
 
 
 def _register(call: Call, workspace: str, name: str, body: bytes) -> Response:
@@ -175,7 +169,10 @@ def _get(call: Call, workspace: str, name: str, version: int | None) -> Asset:
 
 
 def _read(call: Call, file: RunFile) -> Iterator[bytes]:
-    yield from call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+    try:
+        yield from call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+    except (NotFound, DamagedContent) as error:
+        raise damaged_file(file.name, error) from error
 
 
 def _shown(asset: Asset) -> ModelVersion:

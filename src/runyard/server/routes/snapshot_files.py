@@ -9,12 +9,13 @@ from fastapi import APIRouter, Query, Request, Response
 
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.listing import Folders, compare, list_files
-from runyard.core.errors import NotFound, TooLarge
+from runyard.core.errors import DamagedContent, NotFound, TooLarge
 from runyard.core.tree import FileEntry, LinkEntry, name_bytes
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of
 from runyard.server.downloads import download_answer, window_of
 from runyard.server.routes.snapshots import readable_root
+from runyard.server.stored_files import damaged_file
 from runyard.server.zips import Packed, link_mode, zip_answer
 
 router = APIRouter(prefix="/snapshots/{snapshot}", tags=["content"])
@@ -83,7 +84,10 @@ def _read(
     content: ContentStore, entry: FileEntry | LinkEntry, *, offset: int = 0, limit: int | None = None
 ) -> Iterator[bytes]:
     if isinstance(entry, FileEntry):
-        yield from content.read_file(entry.chunks, offset=offset, limit=limit)
+        try:
+            yield from content.read_file(entry.chunks, offset=offset, limit=limit)
+        except (NotFound, DamagedContent) as error:
+            raise damaged_file(entry.name, error) from error
     else:
         target = name_bytes(entry.target)
         yield target[offset : len(target) if limit is None else offset + limit]
