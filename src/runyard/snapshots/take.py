@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Callable, Iterable, List, Optional, Tuple
 
 from runyard.core.chunks import BATCH_BYTES, Chunk, Clock
-from runyard.core.errors import MissingContent, SnapshotRejected, StoreUnavailable
+from runyard.core.errors import MissingContent, SnapshotRejected, StoreUnavailable, TooLarge
 from runyard.core.later import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
 from runyard.snapshots.folder import Folder
@@ -100,7 +100,7 @@ class _Taking:
                 self._send_trees((folder.seal(), folder) for _, folder in root.iter_below())
             else:
                 self._send_trees((change.data, change.folder) for change in walk.changed if change.is_new)
-        except StoreUnavailable:  # its disk is full, above all
+        except (StoreUnavailable, SnapshotRejected, TooLarge):  # the server's disk is full, above all
             sender.release()
             raise
         snapshot_id = self._content.put_snapshot(root.tree, walk.files, walk.size_bytes)
