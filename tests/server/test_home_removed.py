@@ -67,6 +67,8 @@ def test_a_moved_home_is_served_in_its_new_place_with_all_that_was_in_it(place: 
 
     assert client.server.info().id == id and "kept" in [one.name for one in client.workspaces.list()]
     wait_until(lambda: not is_alive(old))
+    for one in (first, client):
+        one.transport.close()
     stop(moved)
 
 
