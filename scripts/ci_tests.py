@@ -97,14 +97,19 @@ def again(folder: Path, targets: list[str]) -> int:
     failed = list(dict.fromkeys(test for session in sessions for test in session.failed))
     if len(failed) > MOST_SECOND_RUNS:
         faults.append(f"{len(failed)} tests; up to {MOST_SECOND_RUNS} are run a second time")
-    elif failed:
+        return _say(faults)
+    if failed:
         print(f"\n== {len(failed)} failed: once more, one after another ==", flush=True)
-    passed = run_alone(folder, failed) if len(failed) <= MOST_SECOND_RUNS else set()
+    passed = run_alone(folder, failed)
     for test in failed:
         print(f"first: failed, second: {'passed' if test in passed else 'failed'}  {test}")
+    return _say(faults) or int(not passed.issuperset(failed))
+
+
+def _say(faults: list[str]) -> int:
     for fault in faults:
         print(f"failed, not run again: {fault}")
-    return 0 if not faults and passed.issuperset(failed) else 1
+    return int(bool(faults))
 
 
 def run_alone(folder: Path, tests: list[str]) -> set[str]:

@@ -100,6 +100,15 @@ def test_a_session_that_ends_badly_fails_the_run(tmp_path: Path, quick: str, fau
     assert fault in done.stdout
 
 
+def test_many_failures_are_no_accident(tmp_path: Path) -> None:
+    done = run_ci(
+        tmp_path, "import pytest\n@pytest.mark.parametrize('n', range(21))\ndef test_bad(n):\n    assert False\n"
+    )
+
+    assert done.returncode == 1
+    assert "failed, not run again: 21 tests" in done.stdout and "second" not in done.stdout.replace("second time", "")
+
+
 def test_a_test_that_kills_its_worker_is_run_again(tmp_path: Path) -> None:
     dies = FLAKY.replace("    assert seen", "    if not seen: __import__('os')._exit(1)")
     done = run_ci(tmp_path, dies, options="-n1")
