@@ -124,7 +124,7 @@ class started:
     """Starts the supervisor of a run that a user of the server submitted; kills what is left of it at the end."""
 
     def __init__(self, served: Served, proxy: Proxy, home: Path, tmp_path: Path, fingerprint: str) -> None:
-        token = served.client.users.add("ann").token
+        token = served.client.users.add("ann", role="admin").token  # `local` is for admins
         ann = Client(Transport(replace(served.address, token=token)))
         served.others.append(ann)
         script = SCRIPT.encode()
