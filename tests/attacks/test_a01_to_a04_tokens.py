@@ -51,7 +51,10 @@ def test_a01_no_route_answers_without_a_token(victim: Victim, tmp_path: Path) ->
 def test_a01_the_public_list_is_short_and_says_nothing(victim: Victim) -> None:
     health = victim.wire.send("GET", "/api/v1/health")
 
-    assert (health.status, json.loads(health.body)) == (200, {"ok": True})
+    assert (health.status, json.loads(health.body)) == (
+        200,
+        {"ok": True, "parts": {"database": "ok", "disk": "ok"}},
+    )
     assert victim.wire.send("GET", "/signin/" + "x" * 43).status in CLOSED | {410}
 
 

@@ -151,7 +151,7 @@ def test_a59_control_without_the_checks_both_attacks_bite(browser: Browser, buil
         assert [user.name for user in weak.client().users.list()] == ["mallory"]
         link = url + weak.client().server.signin_path("/api/v1/health")
         seen = rebound(browser, link, f"http://rebind.example:{weak.port}", ["/api/v1/health"])
-        assert 'fetch: {"ok":true}' in [words.replace(" ", "").replace("fetch:", "fetch: ") for words in seen]
+        assert any(words.replace(" ", "").startswith('fetch:{"ok":true') for words in seen)
 
 
 PAGES = [

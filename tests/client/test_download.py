@@ -121,7 +121,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         assert caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../x", "a\\b", "", "a\x00b"])
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "a/../../x", "\uf02e\uf02e/x", "", "a\x00b"])
 def test_a_name_that_leaves_its_root_is_not_even_asked_for(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidArgument):
         download(serve(DATA), tmp_path / "m", name)

@@ -208,7 +208,7 @@ def test_a_run_knows_the_name_and_version_of_a_registered_environment(
     definition = run.get_details()["runDefinition"]["environment"]
     assert (definition["name"], definition["version"]) == ("train-env", "1")
     assert definition["python"]["condaDependencies"]["dependencies"][1]["pip"] == [
-        "--index-url https://****@i/simple",
+        "--index-url https://********@i/simple",
         "azureml-defaults",
     ]
     assert "canary" not in str(run.get_details()) + repr(used)

@@ -28,6 +28,8 @@ def test_a_script_reads_the_secrets_of_its_workspace(workspace: Workspace, submi
     assert run.get_tags()["lengths"] == "[8, 8, null]"
     assert vault.get_secret("test-one") == "canary-1"
     assert {"name": "test-two"} in vault.list_secrets()
+    vault.share_secret("test-two", ["ada"])
+    assert vault.get_secret("test-two") == "canary-2"
     assert "canary-1" not in str(run.get_details_with_logs())
     vault.delete_secrets(["test-one", "test-two", "test-never"])
     with pytest.raises(UserErrorException, match="no secret `test-one`"):

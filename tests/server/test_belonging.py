@@ -80,8 +80,18 @@ def link_to_another(path: Path) -> None:
     path.symlink_to("elsewhere.db")
 
 
-@pytest.mark.parametrize("spoil", [truncate, os.unlink, make_another, of_another_home, link_to_another])
-@pytest.mark.parametrize("is_old", [False, True], ids=["with-id", "as-0.1-left-it"])
+@pytest.mark.parametrize(
+    ("spoil", "is_old"),
+    [
+        (truncate, False),
+        (os.unlink, False),
+        (make_another, False),
+        (of_another_home, False),
+        (link_to_another, False),
+        pytest.param(truncate, True, id="truncate-as-0.1-left-it"),
+        pytest.param(of_another_home, True, id="of_another_home-as-0.1-left-it"),
+    ],
+)
 def test_a_database_that_is_not_the_contents_is_refused_and_going_back_finds_everything(
     folder: Path, spoil, is_old: bool
 ) -> None:

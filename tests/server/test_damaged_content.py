@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.client.models import ModelCalls
-from runyard.core.errors import DamagedContent, RunyardError, SubmitRejected
+from runyard.core.errors import DamagedContent, SubmitRejected
 from runyard.core.folders import artifact_folder
 from runyard.core.models import ModelSpec
 from runyard.core.records import RunFile
@@ -100,7 +100,7 @@ def test_a_file_that_is_damaged_behind_its_first_chunk_is_named_as_well(served: 
     put(served, "outputs/long", os.urandom(CHUNK), second)
     flip(damaged)
 
-    with pytest.raises(RunyardError):
+    with pytest.raises(DamagedContent, match="`outputs/long` is damaged"):
         served.client.runs.download("exp_1", "outputs/long", tmp_path / "m")
     with pytest.raises(DamagedContent, match="`outputs/long` is damaged"):
         served.client.runs.read_file("exp_1", "outputs/long", CHUNK)

@@ -179,8 +179,8 @@ def test_shares_are_each_callers_own() -> None:
     with shares.take(alice), shares.take(UserPrincipal("bob", "user", 3)), shares.take(Owner()):
         with pytest.raises(TooManyRequests, match="1 things are open"), shares.take(again):
             pass
-        with shares.take(RunPrincipal("exp_1", 1)), pytest.raises(TooManyRequests):
-            with shares.take(RunPrincipal("exp_1", 2)):
+        with shares.take(RunPrincipal("exp_1", 1, "default")), pytest.raises(TooManyRequests):
+            with shares.take(RunPrincipal("exp_1", 2, "default")):
                 pass
     with shares.take(again):
         pass

@@ -50,7 +50,7 @@ class FailingStore:
         found = getattr(self._store, name)
 
         def call(*args: object, **kwargs: object) -> object:
-            if self.fault is not None:
+            if self.fault is not None and name != "find_fault":  # which asks nobody
                 raise self.fault
             return found(*args, **kwargs)
 
@@ -170,7 +170,7 @@ def test_a_download_of_damaged_content_names_the_file_and_the_damage() -> None:
         with pytest.raises(DamagedContent, match=r"content of the file `outputs/model.bin` is damaged") as caught:
             client.runs.download(run_id, "outputs/model.bin", target)
         remove_packs(guarded.services)
-        with pytest.raises(DamagedContent, match=r"`outputs/model.bin` is missing"):
+        with pytest.raises(DamagedContent, match=r"(?s)`outputs/model.bin`.* missing"):
             client.runs.download(run_id, "outputs/model.bin", target)
         client.transport.close()
 

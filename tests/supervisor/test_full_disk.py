@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -67,12 +68,13 @@ def said(job: Job) -> str:
     return "\n".join(warning["message"] for warning in job.run.warnings)
 
 
-def overflow_folders() -> set[str]:
-    return {name for name in os.listdir("/dev/shm") if name.startswith("runyard-")}
+def overflow_of(job: Job) -> list[Path]:
+    """Return the run's files in memory. Other tests have theirs beside them."""
+    files = [file for file in Path("/dev/shm").glob("runyard-*/**/*") if file.is_file()]
+    return [file for file in files if job.id.encode() in file.read_bytes()]
 
 
 def test_what_a_script_logs_and_prints_arrives_though_it_ends_on_a_full_disk(full_site: Site) -> None:
-    before = overflow_folders()
     job = full_site.start(SCRIPT)
     run = job.wait()
 
@@ -81,7 +83,7 @@ def test_what_a_script_logs_and_prints_arrives_though_it_ends_on_a_full_disk(ful
     assert numbers(full_site, job) == list(range(2000))
     assert printed(job) == LINES
     assert "is full. What the run logs and prints waits in memory" in said(job)
-    assert overflow_folders() == before
+    assert overflow_of(job) == []
 
 
 def printed(job: Job) -> bytes:

@@ -68,8 +68,8 @@ def test_a_refused_file_of_a_batch_keeps_none_out_and_is_named_on_the_run(site: 
 
     assert run.status == "Completed"
     assert len(run.files) == 999 and "outputs/3/10.txt" not in run.files
-    [warning] = run.warnings
-    assert "outputs/3/10.txt" in warning["message"] and "is refused" in warning["message"]
+    messages = [warning["message"] for warning in run.warnings if warning["source"] == "files"]
+    assert messages and all("outputs/3/10.txt" in message and "is refused" in message for message in messages)
 
 
 def test_a_batch_that_the_server_cannot_take_now_is_sent_again_whole(site: Site) -> None:

@@ -17,11 +17,13 @@ if os.getuid() == 0:
 said = []
 class Nothing:
     uploaded_at = {}
+    def add(self, source, what, why):
+        said.append(f"{what}: {why}")
     def upload_many(self, run_id, files):
         return [FileNotFoundError() for _ in files]
 files = OutputFiles(
     RunFolder("/nonexistent"), "r", [{"outputs": sys.argv[1] + "/outputs"}],
-    uploader=Nothing(), explicit=Nothing(), warn=lambda source, message: said.append(message),
+    uploader=Nothing(), explicit=Nothing(), refusals=Nothing(), warn=lambda source, message: said.append(message),
 )
 files.finish()
 print(json.dumps(said))

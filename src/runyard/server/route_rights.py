@@ -94,6 +94,7 @@ GET /nodes/bundle                                          read_server
 GET /nodes/uv                                              read_server
 POST /chunks                                               put_content
 POST /chunks/missing                                       put_content
+POST /chunks/release                                       put_content
 POST /chunks/fetch                                         read_content
 POST /trees                                                put_content
 GET /trees/{tree}                                          read_content

@@ -31,6 +31,7 @@ PASSES = 3  # over the files of a program that has ended, which others may still
 REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
 SHOWN_NAMES = 5
 FOLDER = "folder that cannot be read"
+BAD_NAME = "name that cannot be used"
 FILE = "file that cannot be looked at"
 VANISHED = "vanished before it was read"
 SPECIAL = {
@@ -91,6 +92,7 @@ class OutputFiles:
         self._files: Dict[str, WatchedFile] = {}
         self._ledger = FileLedger(folder)
         self._left_out: Dict[str, List[str]] = {}  # by kind: what the last look found and cannot store
+        self._kept: List[str] = []  # what of it is among the refusals
         self._rest_until = 0.0  # a folder that takes long to look through is looked through less often
         self._load()
 
@@ -184,13 +186,19 @@ class OutputFiles:
 
     def _warn_of_left_out(self) -> None:
         """Name on the run what lies in its folders and is not stored."""
+        for what in self._kept:
+            self._refusals.settle("files", what)
+        self._kept.clear()
         for kind, names in sorted(self._left_out.items()):
             shown = ", ".join(sorted(names)[:SHOWN_NAMES])
             more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-            count = (
-                "1 entry of the work folder is" if len(names) == 1 else f"{len(names)} entries of the work folder are"
-            )
-            self._warn("files", f"{count} not stored ({kind}): {shown}{more}.")
+            count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
+            if kind == FOLDER or kind.startswith(BAD_NAME):  # it holds something: the run folder is kept for it
+                self._kept.append(f"{count} of the work folder ({kind})")
+                self._refusals.add("files", self._kept[-1], f"{shown}{more}.")
+            else:
+                verb = "is" if len(names) == 1 else "are"
+                self._warn("files", f"{count} of the work folder {verb} not stored ({kind}): {shown}{more}.")
 
     def _iter_files(self) -> Iterator[Found]:
         taken: Set[str] = set()
@@ -247,7 +255,7 @@ class OutputFiles:
             self._leave_out(FILE, name, error)
             return None
         except RunyardError as error:
-            self._leave_out(f"name that cannot be used; {error.why.rstrip('.')}", name)
+            self._leave_out(f"{BAD_NAME}; {error.why.rstrip('.')}", name)
             return None
 
     def _is_before(self, name: str, status: os.stat_result) -> bool:
