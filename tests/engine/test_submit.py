@@ -35,6 +35,15 @@ def test_a_submitted_run_is_handed_to_its_target_at_once(bench: Bench) -> None:
     assert job.workspace_id == bench.store.get_workspace("default").id
 
 
+def test_parameters_that_the_client_names_hide_their_secrets_too(bench: Bench) -> None:
+    parameters = {"lr": "0.1", "db_password": "hush", "url": "postgres://ann:hush@db/x", "max_tokens": "512"}
+    made = bench.engine.submit(bench.new(parameters=parameters))
+
+    shown = made.run.parameters
+    assert "hush" not in str(shown)
+    assert (shown["lr"], shown["max_tokens"], shown["alpha"]) == ("0.1", "512", "0.5")
+
+
 def test_the_same_key_again_is_the_same_run_and_starts_nothing(bench: Bench) -> None:
     first = bench.engine.submit(bench.new())
     second = bench.engine.submit(bench.new())

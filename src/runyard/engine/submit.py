@@ -14,7 +14,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.handover import draft_job, hand_over, mint_token
 from runyard.engine.needs import find_wish, waiting_job
 from runyard.engine.parameters import parse_parameters
-from runyard.engine.redaction import redact
+from runyard.engine.redaction import redact, redact_variables
 from runyard.engine.run_target import with_target
 from runyard.engine.schedule import launch_now
 from runyard.engine.spool import Spooled
@@ -60,7 +60,7 @@ def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = Non
         )
     accepted, spooled = accept(yard, prepared, submitter or {})
     wish = find_wish(yard, prepared.workspace, prepared.spec, submitter or {})
-    parameters = {**parse_parameters(accepted.spec.arguments), **new.parameters}
+    parameters = {**parse_parameters(accepted.spec.arguments), **redact_variables(new.parameters)}
     run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
     if is_new and any(warnings.values()):
