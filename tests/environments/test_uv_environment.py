@@ -270,6 +270,16 @@ def test_another_package_of_a_private_ones_name_is_not_installed(tmp_path: Path)
     assert version_of(best, "acme") == "99.0", "the control, and for who wants it"
 
 
+def test_a_package_whose_first_index_has_it_for_other_pythons_only_comes_from_the_next(tmp_path: Path) -> None:
+    made = tmp_path / "wheels"
+    wheel = make_wheel(made, "acme", "2.0")
+    private = an_index(tmp_path / "private", wheel.rename(made / "acme-2.0-cp27-cp27m-any.whl"))
+    public = an_index(tmp_path / "public", make_wheel(made, "acme", "1.0"))
+    python = build_from(tmp_path / "home", public, private, "acme")
+
+    assert version_of(python, "acme") == "1.0"
+
+
 def test_a_version_that_only_a_later_index_has_fails_with_the_way_out(tmp_path: Path) -> None:
     made = tmp_path / "wheels"
     private = an_index(tmp_path / "private", make_wheel(made, "acme", "1.0"))

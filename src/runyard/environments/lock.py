@@ -9,6 +9,7 @@ from typing import List, Optional, Sequence, Tuple
 from runyard.core.urls import hide_passwords
 from runyard.environments.installed import Installed
 from runyard.environments.pip_install import PipInstall
+from runyard.environments.pip_settings import NEXT_INDEX
 from runyard.environments.process import run_program
 from runyard.environments.uv_program import explanation, find_uv
 
@@ -44,6 +45,8 @@ def _compile(pip: PipInstall, python: str, pins: Sequence[str]) -> Tuple[List[st
     argv = [find_uv(pip.variables), "pip", "compile", *_COMPILE, "--python", python, *pip.settings.as_arguments(), "-"]
     # A pinned one may be a pre-release. An index that is gone since the build must not keep the run's end waiting.
     environ = {**pip.environ(), "UV_PRERELEASE": "allow", "UV_HTTP_RETRIES": "1"}
+    if pip.settings.is_first_index_only:  # the build may have gone on to the next one
+        environ["UV_INDEX_STRATEGY"] = NEXT_INDEX
     try:
         code = run_program(argv, environ=environ, say=lines.append, check=_Deadline(), feed="\n".join(pins) + "\n")
     except TimeoutError as error:

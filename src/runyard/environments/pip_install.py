@@ -17,7 +17,7 @@ from runyard.core.specs import EnvironmentSpec
 from runyard.core.urls import hide_passwords
 from runyard.environments.base import Check, Say
 from runyard.environments.horovod import Horovod, plan_horovod, split_horovod
-from runyard.environments.pip_settings import PipSettings, read_pip_settings
+from runyard.environments.pip_settings import NEXT_INDEX, PipSettings, read_pip_settings
 from runyard.environments.process import run_program
 from runyard.environments.uv_program import find_uv, install_failed, uv_variables
 
@@ -117,9 +117,26 @@ def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Chec
             limits.flush()
             argv += ["-c", limits.name]
         feed = "\n".join(pip.requirements) + "\n"
-        code = pip.run([*argv, "-r", "-"], environ=pip.environ(), say=hear, check=check, feed=feed, keep=keep)
+
+        def run(**variables: str) -> int:
+            environ = {**pip.environ(), **variables}
+            return pip.run([*argv, "-r", "-"], environ=environ, say=hear, check=check, feed=feed, keep=keep)
+
+        code = run()
+        if code != 0 and pip.settings.is_first_index_only and _has_only_other_wheels(lines):
+            say("warning: The first index has no wheel of it for this Python or machine; the next index is asked too.")
+            lines.clear()
+            code = run(UV_INDEX_STRATEGY=NEXT_INDEX)
     if code != 0:
         raise install_failed(pip.name, code, lines)
+
+
+def _has_only_other_wheels(lines: Sequence[str]) -> bool:
+    """Whether uv says that a package's first index has it for other Pythons or machines only, and that a later one has
+    more. A version that only a later index has is another matter: a stranger may have put it there.
+    """
+    text = " ".join(lines)
+    return "no wheels with a matching" in text and "subsequent index" in text
 
 
 def _checked(line: str) -> str:

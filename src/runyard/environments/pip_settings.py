@@ -20,6 +20,7 @@ _CURATED_HOST = re.compile(r"download(?:-r2)?[.]pytorch[.]org|pypi[.]nvidia[.]co
 # Where everybody can publish under any name that is free.
 _OPEN_HOST = re.compile(r"(?:test[.])?pypi(?:[.]python)?[.]org")
 _FIRST, _BEST = "first-index", "unsafe-best-match"
+NEXT_INDEX = "unsafe-first-match"  # uv's word for asking the next index where the first has nothing that fits
 # Values that mean themselves in pip and in uv, and what uv calls them.
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client_cert": "SSL_CLIENT_CERT", "timeout_s": "UV_HTTP_TIMEOUT",
               "retries": "UV_HTTP_RETRIES"}  # fmt: skip
@@ -56,6 +57,10 @@ class PipSettings:
             url for url in [self.index_url or "", *self.extra_index_urls] if not _CURATED_HOST.fullmatch(_host(url))
         }
         return self.index_strategy or (_BEST if len(others) < 2 else _FIRST)
+
+    @property
+    def is_first_index_only(self) -> bool:
+        return self.strategy == _FIRST
 
     def _indexes(self) -> List[str]:
         """Return the indexes in the order in which they are asked: those where everybody can publish come last."""
