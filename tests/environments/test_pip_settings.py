@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def test_uv_gets_addresses_by_variables_and_never_by_arguments() -> None:
     assert settings.as_variables() == {
         "UV_DEFAULT_INDEX": "https://me:pw@index/simple",
         "UV_INDEX": "https://a/ https://b/",
-        "UV_INDEX_STRATEGY": "first-index",
+        "UV_INDEX_STRATEGY": "unsafe-first-match",
         "UV_FIND_LINKS": "/w,https://c/",
         "UV_PRERELEASE": "allow",
         "UV_INSECURE_HOST": "h1 h2",
@@ -194,7 +195,7 @@ def test_what_may_help_is_told(line: str, hint: str) -> None:
 PYPI = "https://" + ".".join(["pypi", "org"]) + "/simple"
 TORCH, OWN = "https://download.pytorch.org/whl/cu118", "https://u:p@own.example/simple"
 LIKE_TORCH = "https://download.pytorch.org.evil.example/whl"
-BEST, FIRST = "unsafe-best-match", "first-index"
+BEST, FIRST, NEXT = "unsafe-best-match", "first-index", "unsafe-first-match"
 
 
 @pytest.mark.parametrize(
@@ -220,16 +221,19 @@ BEST, FIRST = "unsafe-best-match", "first-index"
 def test_a_private_packages_name_is_not_looked_for_where_everybody_can_publish(
     index: str | None, extra: list[str], asked: list[str], default: str | None, strategy: str
 ) -> None:
-    found = PipSettings(index_url=index, extra_index_urls=extra).as_variables()
+    named = PipSettings(index_url=index, extra_index_urls=extra, names_indexes=True)
+    found, machines = named.as_variables(), replace(named, names_indexes=False).as_variables()
 
     assert found["UV_INDEX"].split() == asked
     assert (found.get("UV_DEFAULT_INDEX"), found["UV_INDEX_STRATEGY"]) == (default, strategy)
+    assert machines == {**found, "UV_INDEX_STRATEGY": NEXT if strategy == FIRST else BEST}
 
 
 def test_whoever_trusts_all_indexes_alike_can_say_so(tmp_path: Path) -> None:
     variables = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "PIP_EXTRA_INDEX_URL": OWN}
     safe = read_pip_settings(variables)
+    named = read_pip_settings({**variables, "PIP_EXTRA_INDEX_URL": ""}, options=[f"--extra-index-url {OWN}"])
     chosen = read_pip_settings({**variables, "UV_INDEX_STRATEGY": BEST})
 
-    assert chosen.as_variables()["UV_INDEX_STRATEGY"] == BEST and safe.as_variables()["UV_INDEX_STRATEGY"] == FIRST
+    assert [one.as_variables()["UV_INDEX_STRATEGY"] for one in (chosen, safe, named)] == [BEST, NEXT, FIRST]
     assert safe.what_counts() != chosen.what_counts(), "the environments are not the same"

@@ -270,6 +270,18 @@ def test_another_package_of_a_private_ones_name_is_not_installed(tmp_path: Path)
     assert version_of(best, "acme") == "99.0", "the control, and for who wants it"
 
 
+def test_the_machines_own_indexes_are_asked_one_after_another(tmp_path: Path) -> None:
+    made = tmp_path / "wheels"
+    private = an_index(tmp_path / "private", make_wheel(made, "acme", "1.0"), make_wheel(made, "part", "1.0"))
+    public = an_index(tmp_path / "public", make_wheel(made, "acme", "99.0"), make_wheel(made, "part", "2.0"))
+    spec = EnvironmentSpec(name="e", kind="uv", pip_packages=["acme", "part==2.0"])
+    environ = {**os.environ, "PIP_CONFIG_FILE": os.devnull, "PIP_INDEX_URL": public, "PIP_EXTRA_INDEX_URL": private}
+    built = uv_builder(tmp_path / "home").build(spec, say=lambda _: None, variables=environ)
+    python = Path(built.interpreter)
+
+    assert (version_of(python, "acme"), version_of(python, "part")) == ("1.0", "2.0")
+
+
 def test_a_package_whose_first_index_has_it_for_other_pythons_only_comes_from_the_next(tmp_path: Path) -> None:
     made = tmp_path / "wheels"
     wheel = make_wheel(made, "acme", "2.0")

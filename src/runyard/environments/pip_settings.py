@@ -45,6 +45,7 @@ class PipSettings:
     timeout_s: Optional[str] = None
     retries: Optional[str] = None
     index_strategy: Optional[str] = None  # uv's word for it; None: see `strategy`
+    names_indexes: bool = False  # the environment itself does, beyond the settings of the machine
 
     @property
     def strategy(self) -> str:
@@ -52,11 +53,15 @@ class PipSettings:
 
         pip takes the highest version of all, so whoever publishes a private package's name on PyPI is installed in its
         place. Hence a package comes from the first index that has it, unless at most one index has other publishers.
+        Of indexes that the machine's own settings name, mirrors of parts mostly, the next one is asked where the first
+        has no version that fits.
         """
         others = {
             url for url in [self.index_url or "", *self.extra_index_urls] if not _CURATED_HOST.fullmatch(_host(url))
         }
-        return self.index_strategy or (_BEST if len(others) < 2 else _FIRST)
+        if self.index_strategy or len(others) < 2:
+            return self.index_strategy or _BEST
+        return _FIRST if self.names_indexes else NEXT_INDEX
 
     @property
     def is_first_index_only(self) -> bool:
@@ -121,7 +126,10 @@ def read_pip_settings(
     for name, value in variables.items():
         if name.startswith("PIP_") and name != "PIP_CONFIG_FILE":
             found[name[len("PIP_") :].lower().replace("_", "-")] = value
-    return _with_options(_settings(found, variables), options)
+    own = _settings(found, variables)
+    settings = _with_options(own, options)
+    names_indexes = (settings.index_url, settings.extra_index_urls) != (own.index_url, own.extra_index_urls)
+    return replace(settings, names_indexes=names_indexes)
 
 
 def _files(variables: Mapping[str, str], interpreter: Optional[str]) -> List[str]:
