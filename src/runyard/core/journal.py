@@ -81,12 +81,14 @@ def dump(payload: Dict[str, Any]) -> bytes:
 def iter_parts(data: bytes | memoryview, *, base: int = 0) -> Iterator[LongRecord | Span]:
     """Walk `data`, which starts on a record at segment offset `base`; stop before a torn, corrupt or unwritten record.
 
-    Finding what is no number costs four regular expressions over every 32nd byte, so a million numbers are one Span.
+    Finding what is no number looks at four bytes of every 32, so a million numbers are one Span.
     """
-    view = memoryview(data)
-    whole = len(view) // CELL
-    columns = [bytes(view[at::CELL]) for at in range(len(_NOT_A_NUMBER))] if whole else []
-    odd = [-1] * len(columns)  # where each column next differs from a number's
+    raw = data if isinstance(data, bytes) else bytes(data)  # to take every 32nd byte of it is ten times as fast
+    view = memoryview(raw)
+    whole = len(raw) // CELL
+    columns = [raw[at : whole * CELL : CELL] for at in range(len(_NOT_A_NUMBER))]
+    # Where each column next differs from a number's; nearly always the last three hold nothing but zeros.
+    odd = [-1, *(whole if column == bytes(whole) else -1 for column in columns[1:])]
     position = 0
     while position < whole:
         for at, column in enumerate(columns):
