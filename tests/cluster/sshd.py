@@ -7,7 +7,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def make_key(path: Path) -> Path:
 
 
 class Sshd:
-    """One daemon, in `ground`'s node or, without one, on a loopback port of this machine."""
+    """One daemon, in `ground`'s node or, without one, on a port of this machine; `prefix` starts it elsewhere."""
 
     def __init__(
         self,
@@ -64,13 +64,15 @@ class Sshd:
         ground: Ground | None = None,
         node: str = "",
         env: Mapping[str, str] | None = None,
+        address: str = "127.0.0.1",
+        prefix: Sequence[str] = (),
     ) -> None:
         install()
         folder.mkdir(parents=True)
         folder.chmod(0o755)
         self.folder, self._ground, self._node = folder, ground, node
-        self._env = dict(env or {})
-        self.address = ground.address(node) if ground is not None else "127.0.0.1"
+        self._env, self._prefix = dict(env or {}), list(prefix)
+        self.address = ground.address(node) if ground is not None else address
         self.port = 22 if ground is not None else _free_port()
         make_key(folder / "host_key")
         # Users of the machine must be able to read it, and on a node they see its /var/tmp.
@@ -93,7 +95,7 @@ class Sshd:
         else:
             with (self.folder / "log").open("a") as log:
                 self._process = subprocess.Popen(
-                    [*_WITH_PASSWD, str(self.folder / "passwd"), *words],
+                    [*self._prefix, *_WITH_PASSWD, str(self.folder / "passwd"), *words],
                     env=variables(self._env),
                     stdin=subprocess.DEVNULL,
                     stderr=log,

@@ -39,7 +39,7 @@ Wanted = Callable[[bytes], bool]
 class Proxy:
     """`told` counts the requests that were lied to, by lie; a test waits for it."""
 
-    def __init__(self, upstream: str, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, upstream: str, tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1") -> None:
         self.told: Counter[str] = Counter()
         self.seen: list[str] = []
         self._upstream = upstream
@@ -48,7 +48,7 @@ class Proxy:
         self._honest_again = threading.Event()
         self._folder = tempfile.mkdtemp(prefix="ry-p-")
         self._listener = socket.socket(socket.AF_INET if tls else socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(("127.0.0.1", 0) if tls else os.path.join(self._folder, "s"))
+        self._listener.bind((host, 0) if tls else os.path.join(self._folder, "s"))
         self._listener.listen(128)
         threading.Thread(target=self._accept, daemon=True).start()
 

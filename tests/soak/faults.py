@@ -37,6 +37,7 @@ def lanes_of(site: Site) -> dict[str, dict[str, Fault]]:
     lanes["disk"] = {"full": lambda dice: disk_full(site.disk)} if site.disk.is_small else {}
     if isinstance(site, TeamSite):
         lanes["proxy"] = {lie: proxy_fault(site, lie) for lie in LIES}
+        lanes["network"] = network_faults(site)
         lanes["node disk"] = {"full": lambda dice: disk_full(site.node_disk)} if site.node_disk.is_small else {}
         lanes["database"] = database_faults(site)
     return {f"{site.name} {name}": faults for name, faults in lanes.items() if faults}
@@ -109,6 +110,20 @@ def database_faults(site: TeamSite) -> dict[str, Fault]:
         return postgres.start
 
     return {"stop": stop("fast"), "crash": stop("immediate"), "kill": kill, "freeze": lambda _: frozen(postgres.pids())}
+
+
+def network_faults(site: TeamSite) -> dict[str, Fault]:
+    link = site.link
+
+    def unplug(dice: random.Random) -> Heal:
+        link.unplug()
+        return link.plug
+
+    def lose(dice: random.Random) -> Heal:
+        link.lose_packets()
+        return link.find_packets
+
+    return {"unplugged": unplug, "packets lost": lose}
 
 
 def proxy_fault(site: TeamSite, lie: str) -> Fault:

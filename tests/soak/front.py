@@ -9,8 +9,8 @@ from tests.faults.lying_proxy import PAGE, STATUSES, Proxy, _answer
 
 
 class Front(Proxy):
-    def __init__(self, upstream: tuple[str, int], tls: ssl.SSLContext) -> None:
-        super().__init__("", tls)
+    def __init__(self, upstream: tuple[str, int], tls: ssl.SSLContext, host: str) -> None:
+        super().__init__("", tls, host=host)
         self._server = upstream
         self._trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._trust.check_hostname, self._trust.verify_mode = False, ssl.CERT_NONE

@@ -32,6 +32,7 @@ from tests.server import private
 from tests.server.team import free_port
 from tests.soak.clock import Clock
 from tests.soak.front import Front
+from tests.soak.link import HERE, THERE, Link
 from tests.store.postgres import Postgres
 
 USER, TARGET = "alice", "box"
@@ -142,7 +143,7 @@ class PrivateSite(Site):
 
 
 class TeamSite(Site):
-    """A team's server with a proxy in front. Its runs are on a machine over SSH: their supervisors know the proxy."""
+    """A team's server with a proxy in front. Its runs are on a machine over SSH, behind a cable of its own."""
 
     target = TARGET
 
@@ -159,12 +160,14 @@ class TeamSite(Site):
         (folder / "tls.key").write_bytes(key)
         (folder / "tls.key").chmod(0o600)
         port = free_port(own)
-        self.proxy = Front((own, port), load_context(folder / "tls.pem", folder / "tls.key"))
+        self.link = Link()
+        self._stack.callback(self.link.close)
+        self.proxy = Front((own, port), load_context(folder / "tls.pem", folder / "tls.key"), HERE)
         self._stack.callback(self.proxy.close)
         settings = ServerSettings(
             host=own,
             port=port,
-            names=[f"127.0.0.1:{self.proxy.port}"],
+            names=[f"{HERE}:{self.proxy.port}"],
             tls_cert=str(folder / "tls.pem"),
             tls_key=str(folder / "tls.key"),
             database=postgres.url if postgres else "",
@@ -188,10 +191,10 @@ class TeamSite(Site):
 
     def _attach_machine(self) -> None:
         key = make_key(self.folder / "key")
-        daemon = Sshd(self.folder / "sshd", key).start()
+        daemon = Sshd(self.folder / "sshd", key, address=THERE, prefix=self.link.words).start()
         self._stack.callback(daemon.kill)
         config = RemoteCompute.attach_configuration(
-            address=f"127.0.0.1:{daemon.port}",
+            address=f"{THERE}:{daemon.port}",
             username="root",
             private_key_file=str(key),
             python=sys.executable,

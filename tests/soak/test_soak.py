@@ -225,9 +225,11 @@ def new(folder: Path, name: str) -> Path:
 
 SHORT = [
     Event(0.5, "team proxy", "bad gateway", 3.0, 1),
+    Event(1.0, "team network", "packets lost", 2.0, 5),
     Event(4.5, "team server", "kill", 1.0, 2),
     Event(6.0, "team processes", "kill all of ours", 0.1, 3),
     Event(7.0, "team node disk", "full", 2.0, 4),
+    Event(9.0, "team network", "unplugged", 2.0, 6),
     Event(10.0, "team proxy", "swallow", 2.0, 4),
 ]
 
