@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from runyard.client.client import Client
+from runyard.core.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, StoreUnavailable, SystemFailure, TooLarge
 from runyard.core.folders import datastores_folder
 from runyard.core.records import RunFile
@@ -18,6 +19,7 @@ from runyard.core.server_settings import ServerSettings
 from runyard.data.folder import FolderStorage
 from runyard.server.quotas import RECOUNT_S, Quotas
 from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
+from runyard.server.routes import datastores
 from tests.server.conftest import Served
 
 NAME = "workspaceblobstore"
@@ -74,6 +76,40 @@ def test_a_datastore_file_that_does_not_fit_now_is_for_later(served: Served, run
     assert not folder_of(served).exists()
     assert put_data(run, repeated(15)) == 15 << 16  # the control: a little less goes in
     assert (folder_of(served) / "bomb.bin").read_bytes() == CHUNK * 15
+
+
+@pytest.mark.parametrize(("different", "repeats"), [(1, 257), (3, 259)])
+def test_m1_few_chunks_named_over_and_over_are_refused_with_the_number(
+    served: Served, run: Client, different: int, repeats: int
+) -> None:
+    """A name has 64 bytes and a chunk up to 4 MiB: 1 MB of names asked for 58 GiB."""
+    chunks = [bytes([at + 1]) * 100 for at in range(different)]
+    ids = [chunk_id(chunk) for chunk in chunks]
+    run.content.put(list(zip(ids, chunks, strict=True)))
+
+    def a_file(names: list[str]) -> RunFile:
+        return RunFile(name="bomb.bin", size=100 * len(names), chunks=names)
+
+    with pytest.raises(TooLarge, match=f" {repeats + 1} times") as caught:
+        put_data(run, a_file(ids + [ids[-1]] * (repeats + 1)))
+    assert f"{repeats} repeats are allowed" in caught.value.why and not folder_of(served).exists()
+    assert put_data(run, a_file(ids + [ids[-1]] * repeats)) == 100 * (different + repeats)
+    assert (folder_of(served) / "bomb.bin").read_bytes() == b"".join(chunks) + chunks[-1] * repeats
+
+
+def test_m1_zeros_are_written_however_many_and_take_no_disk(
+    served: Served, run: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    zeros, end = bytes(CHUNK_SIZE), b"the end"
+    assert chunk_id(zeros) == datastores.ZEROS
+    monkeypatch.setattr(datastores, "MOST_REPEATS", 0)
+    run.content.put([(chunk_id(zeros), zeros), (chunk_id(end), end)])
+    for name, chunks in (("z", [zeros] * 5), ("mixed", [zeros] * 4 + [end])):
+        data = b"".join(chunks)
+        put_data(run, RunFile(name=name, size=len(data), chunks=[chunk_id(chunk) for chunk in chunks]))
+
+        assert (folder_of(served) / name).read_bytes() == data
+        assert (folder_of(served) / name).stat().st_blocks * 512 < 1 << 20
 
 
 def test_uploads_leave_the_reserve_alone(served: Served, run: Client) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from io import FileIO
 from typing import Iterable, Iterator, Union
 
+from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import SystemFailure
 
 BLOCK = 1 << 20
+_ZEROS = memoryview(bytes(CHUNK_SIZE))
 
 
 def copy_checked(source: str, target: str) -> str:
@@ -24,6 +27,8 @@ def copy_checked(source: str, target: str) -> str:
 def write_checked(pieces: Iterable[Union[bytes, memoryview]], target: str) -> str:
     """Write the pieces to the path `target`, read them back and return their SHA-256.
 
+    Pieces of zeros become holes, which take no space on the disk.
+
     Raises:
         SystemFailure: what can be read at the target is not what was written there.
     """
@@ -32,8 +37,13 @@ def write_checked(pieces: Iterable[Union[bytes, memoryview]], target: str) -> st
         for piece in pieces:
             left = memoryview(piece)
             digest.update(left)
+            if left == _ZEROS[: len(left)]:
+                out.seek(len(left), os.SEEK_CUR)
+                continue
             while left:
                 left = left[out.write(left) or 0 :]
+        if out.tell() > os.fstat(out.fileno()).st_size:  # it ends with a hole
+            out.truncate()
     wanted, found = digest.hexdigest(), file_digest(target)
     if found != wanted:
         raise SystemFailure(

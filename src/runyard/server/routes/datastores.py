@@ -7,6 +7,7 @@ can. They are for machines that see them.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +15,7 @@ from typing import ClassVar
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
-from runyard.core.errors import NotAllowed, NotFound
+from runyard.core.errors import NotAllowed, NotFound, TooLarge
 from runyard.core.folders import datastores_folder
 from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.core.records import RunFile
@@ -32,6 +33,8 @@ from runyard.server.stored_files import check_stored
 
 router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
 PIECE = 1 << 20
+MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones
+ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"  # a full chunk of zeros: takes no disk
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def get_file(workspace: str, name: str, path: str, request: Request) -> Response
 def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
     call.may("put_data", workspace=workspace)
     file = check_stored(call.services, parse(DataFileBody, body).file)
+    _check_repeats(file)
     document = _document(call, workspace, name)
     pieces = call.services.content.read_file(file.chunks, offset=0, limit=file.size)
     storage, path = FolderStorage(document), clean_data_path(file.name)
@@ -87,6 +91,23 @@ def _put(call: Call, workspace: str, name: str, body: bytes) -> Response:
             call.services.quotas.add_data(user, -growth)
             raise
     return json_answer({"name": file.name, "size": file.size}, status=201)
+
+
+def _check_repeats(file: RunFile) -> None:
+    """Refuse a small request that asks for a huge file: the name of a chunk is short, and each mention is written out.
+
+    Raises:
+        TooLarge: most of the file is copies of the same few chunks.
+    """
+    counts = Counter(file.chunks)
+    counts.pop(ZEROS, None)
+    repeats, most = counts.total() - len(counts), MOST_REPEATS + len(counts)
+    if repeats > most:
+        raise TooLarge(
+            f"The file {file.name[:200]!r} repeats chunks of its own content {repeats:,} times.",
+            why=f"It has {len(counts):,} different ones, so {most:,} repeats are allowed: each one is written out.",
+            hint="Upload it compressed, or keep it on a datastore of your own: Datastore.register_folder().",
+        )
 
 
 def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
