@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from runyard.client.private_server import connect
+from runyard.core.errors import StoreUnavailable
 from runyard.core.settings import read_settings
 from tests.faults.yard import Yard, open_yard
 
@@ -57,6 +59,31 @@ def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_di
         assert status_when_full
         assert details["status"] == "Completed"
         assert metrics["n"] == list(range(metrics["total"]))
+
+
+@pytest.mark.parametrize(("files", "size_mb"), [(1, 60), (60, 1)])
+def test_m7_a_submit_that_does_not_fit_gives_its_space_back(small_disk: Path, files: int, size_mb: int) -> None:
+    """What did not fit used to keep the disk full: neither a collection nor a restart freed it."""
+    with open_yard(small_disk, seed=24) as yard:
+        outside = small_disk.parent
+        project = outside / "large"
+        project.mkdir()
+        (project / "train.py").write_text("print('hello')")
+        small = yard.project("small", "print('hello')")
+        yard.submit(small).wait_for_completion()  # the server is up and has what it needs
+        for at in range(files):
+            (project / f"{at}.bin").write_bytes(os.urandom(size_mb << 20))
+        free = free_bytes(small_disk)
+        with pytest.raises(StoreUnavailable, match="No space left on device") as caught:
+            yard.submit(project)
+
+        assert "Nothing partial is kept" in str(caught.value)
+        assert free_bytes(small_disk) > free - (2 << 20)
+        yard.submit(small).wait_for_completion(raise_on_error=True)
+
+
+def free_bytes(folder: Path) -> int:
+    return shutil.disk_usage(folder).free
 
 
 PRINTING = """

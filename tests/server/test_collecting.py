@@ -14,6 +14,7 @@ from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
 from runyard.artifacts.leases import Leases
 from runyard.core.chunks import chunk_id
+from runyard.core.errors import StoreUnavailable
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.server.collecting import GARBAGE, Collecting, Collection
@@ -112,6 +113,33 @@ def test_an_upload_that_failed_is_taken_back_at_once(store: RunStore, tmp_path: 
     assert content.missing(ids) == ids[2:]
     assert list(artifacts.iter_keys("packs/")) == sorted(store.iter_packs()) and len(list(store.iter_packs())) == 2
     assert collecting.take_back(ids, "alice") == 0
+    artifacts.close()
+
+
+def test_an_upload_that_could_not_be_taken_back_is_at_the_next_try(
+    store: RunStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """M7: the disk is so full that the index cannot even forget a chunk; the server then frees its reserve."""
+    artifacts = FilesystemStore(tmp_path / "artifacts")
+    content, collecting = open_collecting(store, artifacts)
+    blobs = [bytes([at]) + BLOB for at in range(2)]
+    for blob in blobs:
+        content.put_chunks([(chunk_id(blob), blob)], uploader="alice")
+    ids, tries = [chunk_id(blob) for blob in blobs], [0]
+
+    def full_at_first(*args: object) -> None:
+        tries[0] += 1
+        if tries[0] == 2:  # of the second pack
+            raise StoreUnavailable("database or disk is full")
+        replace_pack(*args)  # type: ignore[arg-type]
+
+    replace_pack = store.replace_pack
+    monkeypatch.setattr(store, "replace_pack", full_at_first)
+    with pytest.raises(StoreUnavailable):
+        collecting.take_back(ids, "alice")
+    assert len(list(artifacts.iter_keys("packs/"))) == 1
+    assert collecting.take_back(ids, "alice") > 0
+    assert list(artifacts.iter_keys("packs/")) == [] == list(store.iter_packs())
     artifacts.close()
 
 

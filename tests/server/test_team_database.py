@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from azureml.core import Experiment, ScriptRunConfig, Workspace
+from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client import private_server
 from runyard.core.errors import StoreUnavailable
 from runyard.core.logins import Login, store_login
@@ -15,7 +16,7 @@ from runyard.server.history import count_runs
 from tests.cli.command_line import runyard
 from tests.server import private
 from tests.server.team import start_team, team_address
-from tests.store.postgres import running_postgres
+from tests.store.postgres import controlled_postgres, running_postgres
 
 pytestmark = pytest.mark.external
 
@@ -86,3 +87,66 @@ def test_a_home_with_runs_keeps_its_database_unless_forced(home: Path, tmp_path:
         assert runyard("server", "set", "server.database", "", "--force").returncode == 0
         assert runyard("runs", "list", "--json").stdout.count("near_") > 0
         private.stop(home)
+
+
+def test_c2_another_database_by_force_costs_neither_database_a_file(home: Path, tmp_path: Path) -> None:
+    first = keep_file(tmp_path, b"first")
+    before = packs_of(home)
+    with running_postgres() as url:
+        assert runyard("server", "start", "--database", url, "--force").returncode == 0
+        assert json.loads(runyard("runs", "list", "--json").stdout) == []
+        second = keep_file(tmp_path, b"second")
+        assert packs_of(home) == before and len(before) == 1
+
+        assert runyard("server", "set", "server.database", "", "--force").returncode == 0
+        assert read_file(first, tmp_path) == b"first"
+        assert runyard("server", "start", "--database", url, "--force").returncode == 0
+        assert read_file(second, tmp_path) == b"second"
+        private.stop(home)
+
+
+def test_c2_a_postgresql_that_came_up_empty_is_refused_and_costs_no_file(home: Path, tmp_path: Path) -> None:
+    with controlled_postgres() as postgres:
+        assert runyard("server", "start", "--database", postgres.url).returncode == 0
+        run_id = keep_file(tmp_path, b"weights")
+        before = packs_of(home)
+        private.stop(home)
+        postgres.stop("fast")
+        os.rename(postgres.folder / "data", postgres.folder / "unmounted")
+        postgres.make_volume()
+        postgres.start()
+
+        for words in (["server", "start"], ["runs", "list"]):
+            refused = runyard(*words)
+            assert refused.returncode == 1
+            assert "does not belong to the files that are stored" in refused.stderr
+            assert "The database is empty. Nothing was changed." in refused.stderr
+        assert packs_of(home) == before and len(before) == 1
+        postgres.stop("fast")
+        os.rename(postgres.folder / "data", postgres.folder / "empty")
+        os.rename(postgres.folder / "unmounted", postgres.folder / "data")
+        postgres.start()
+        assert read_file(run_id, tmp_path) == b"weights"
+        private.stop(home)
+
+
+def keep_file(folder: Path, data: bytes) -> str:
+    """Have a run whose file is stored, and return its id."""
+    (folder / "sent").write_bytes(data * 1000)
+    run = Experiment(Workspace.from_config(), "kept").start_logging(snapshot_directory=None)
+    run.upload_file("outputs/m", str(folder / "sent"))
+    run.complete()
+    run.wait_for_completion()
+    return str(run.id)
+
+
+def read_file(run_id: str, folder: Path) -> bytes:
+    """Return what `keep_file` gave for that run."""
+    Run.get(Workspace.from_config(), run_id).download_file("outputs/m", str(folder / "read"))
+    data = (folder / "read").read_bytes()
+    assert data == data[: len(data) // 1000] * 1000
+    return data[: len(data) // 1000]
+
+
+def packs_of(home: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (home / "artifacts/packs").iterdir()}

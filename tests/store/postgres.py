@@ -44,6 +44,10 @@ class Postgres:
         if self._owner is not None:
             os.chown(self.folder, self._owner.pw_uid, self._owner.pw_gid)
         self.url = f"postgresql:///postgres?host={self.folder}&user={USER}"
+        self.make_volume()
+
+    def make_volume(self) -> None:
+        """Make an empty database where there is none, as a container with a new volume does."""
         self._call("initdb", "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
 
     def start(self) -> None:

@@ -99,14 +99,23 @@ class Collector:
         return Collected(len(dead), self._shrink(packs, kept))
 
     def take_back(self, ids: Collection[str], uploader: str) -> int:
-        """Delete what an upload that failed has stored, as far as nobody else counts on it; return the bytes."""
+        """Delete what an upload that failed has stored, as far as nobody else counts on it; return the bytes.
+
+        May be repeated after an error: packs that could not be deleted are still the uploader's.
+        """
         freed = 0
         with self._leases.gate:
-            for pack, held in self._content.unnamed.take(ids, uploader).items():
-                self._index.remove_chunks(held)
-                self._index.replace_pack(pack, None, {})
-                freed += self._artifacts.size(pack)
-                self._artifacts.delete(pack)
+            packs = self._content.unnamed.take(ids, uploader)
+            try:
+                for pack in list(packs):
+                    self._index.remove_chunks(packs[pack])
+                    self._index.replace_pack(pack, None, {})
+                    freed += self._artifacts.size(pack)
+                    self._artifacts.delete(pack)
+                    del packs[pack]
+            finally:
+                for pack, held in packs.items():
+                    self._content.unnamed.note(pack, uploader, held)
         return freed
 
     def _drop_snapshots(self, *, hold: bool) -> None:

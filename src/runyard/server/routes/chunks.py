@@ -71,7 +71,10 @@ def _put(call: Call, body: bytes) -> Response:
 
 def _release(call: Call, body: bytes) -> Response:
     call.may("put_content")
-    return json_answer({"freed_bytes": call.services.collecting.take_back(_ids(body), repr(call.principal))})
+    ids, services = _ids(body), call.services
+    # The upload filled the disk, as a rule, and the index needs room to forget its chunks.
+    freed = services.engine.reserve.spend(lambda: services.collecting.take_back(ids, repr(call.principal)))
+    return json_answer({"freed_bytes": freed})
 
 
 def _fetch(call: Call, body: bytes) -> Response:
