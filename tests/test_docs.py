@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -163,6 +164,24 @@ def test_every_promise_names_a_test_and_every_test_named_exists() -> None:
     assert len(promises) > 30
     assert [promise for promise in promises if promise not in {*rows, *ADVICE}] == []
     assert {name for name in named if not _exists(*name.partition("::")[::2])} == set()
+
+
+def test_every_id_that_a_test_cites_is_explained_beside_the_tests() -> None:
+    pages = [(ROOT / "tests" / folder / "README.md").read_text() for folder in ("attacks", "faults")]
+    rows = [cells for page in pages for cells in re.findall(r"^\| ([A-Z]\d+(?:, [A-Z]\d+)*) \|", page, re.MULTILINE)]
+    explained = [id for cells in rows for id in cells.split(", ")]
+    cited: dict[str, str] = {}
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef):
+                said = getattr(node, "name", "").upper().replace("_", " ") + " " + (ast.get_docstring(node) or "")
+                cited.update(dict.fromkeys(re.findall(r"\b[ACHLMR]\d{1,2}\b", said), path.name))
+    named = re.findall(r"`([\w/]+\.py::\w+)`", "".join(pages))
+
+    assert len(cited) > 90 and len(named) > 60
+    assert {id: path for id, path in cited.items() if id not in explained} == {}
+    assert len(explained) == len(set(explained))
+    assert [name for name in named if not _exists(*f"tests/{name}".split("::"))] == []
 
 
 def _exists(path: str, test: str) -> bool:

@@ -1,4 +1,4 @@
-"""The script of issue 3: many children, rows, files and tags read back as they were written."""
+"""Many children, rows, files and tags read back as they were written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R1, R2, R3 of the reliability figures: nothing acknowledged is lost or doubled, whatever is killed."""
+"""R1, R2, R3 (tests/faults/README.md): nothing acknowledged is lost or doubled, whatever is killed."""
 
 from __future__ import annotations
 

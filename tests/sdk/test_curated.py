@@ -14,7 +14,7 @@ from runyard.core.provided import package_name
 from runyard.sdk.curated import FILE, find_curated, list_curated, package_sets
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_curated.py"
-# azureml-api.md 11: names that real notebooks and Microsoft's pages ask for.
+# Names that real notebooks and Microsoft's pages ask for.
 ASKED_FOR = [
     "AzureML-Minimal", "AzureML-Tutorial", "AzureML-TensorFlow-1.13-GPU", "AzureML-TensorFlow-2.0-GPU",
     "AzureML-TensorFlow-2.1-GPU", "AzureML-TensorFlow-2.3-GPU", "AzureML-PyTorch-1.4-GPU", "AzureML-PyTorch-1.6-GPU",

@@ -1,4 +1,4 @@
-"""Nobody unknown gets past the guard: A01 to A04 of the attack list, on the live route table."""
+"""Nobody unknown gets past the guard: A01 to A04 (tests/attacks/README.md), on the live route table."""
 
 from __future__ import annotations
 

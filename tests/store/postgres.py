@@ -97,7 +97,8 @@ def controlled_postgres() -> Iterator[Postgres]:
         try:
             yield postgres
         finally:
-            postgres.stop()
+            if (postgres.folder / "data/postmaster.pid").exists():
+                postgres.stop()
     finally:
         postgres.close()
 
