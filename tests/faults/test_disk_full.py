@@ -121,7 +121,7 @@ def test_h4_a_run_that_ends_on_a_full_disk_loses_nothing_in_silence(small_disk: 
         details = run.wait_for_completion(raise_on_error=False)
         returned = int((outside / "returned").read_text())
         points = run.get_metrics()["n"]
-        said = " ".join(warning["message"] for warning in details["warnings"])
+        said = " ".join(warning["message"] for warning in details.get("warnings", []))
         log = run.get_all_logs(destination=str(outside / "logs"))
         text = Path(next(path for path in log if path.endswith("std_log.txt"))).read_text()
         lines = re.sub(r"runyard: warning: [^\n]*\n", "", text).splitlines()  # it may stand inside of a line
