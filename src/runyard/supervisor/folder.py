@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from runyard.core.disk import NO_SPACE, RESERVE
+from runyard.core.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_id, read_process
@@ -116,6 +116,17 @@ class RunFolder:
         except OSError:
             return False
         return True
+
+    def remove_overflow(self) -> None:
+        """Remove the folder in memory, if there is one of ours."""
+        link = self.at(OVERFLOW)
+        try:
+            target = os.readlink(link)
+            os.unlink(link)
+        except OSError:
+            return
+        if os.path.dirname(target) == MEMORY and os.path.basename(target).startswith(IN_MEMORY):
+            remove_tree(target)
 
     def _write_beside(self, name: str, data: bytes, *, durable: bool) -> None:
         path = self.at(name)
