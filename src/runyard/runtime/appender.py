@@ -17,6 +17,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional
 
 from runyard.core import journal
 from runyard.core.disk import NO_SPACE
+from runyard.core.whole_files import write_whole
 from runyard.runtime.acks import wake
 from runyard.runtime.backlog import LIMIT_BYTES, Backlog, size_of
 from runyard.runtime.foreign import raise_foreign
@@ -359,9 +360,6 @@ def _new_writer(header: Dict[str, Any]) -> str:
 
 def _write_side(path: str, side: Side) -> bytes:
     """Write the payload's file and return the record that names it."""
-    beside = f"{path}.tmp"
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(side.body)
-    os.rename(beside, path)
+    write_whole(path, side.body)
     named = {"kind": side.kind, "file": os.path.basename(path), "length": len(side.body), "crc": zlib.crc32(side.body)}
     return journal.pack_long(journal.SIDE, named)

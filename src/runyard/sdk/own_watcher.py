@@ -20,6 +20,7 @@ from runyard.core.plain import to_plain
 from runyard.core.process_stat import start_ticks
 from runyard.core.settings import read_settings
 from runyard.core.specs import JobSpec, RunSpec
+from runyard.core.whole_files import write_whole
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -70,11 +71,7 @@ def _job(client: Client, run: Run, token: str, attempt: int, home: Path, folders
 
 
 def _write_job(folder: Path, job: JobSpec) -> None:
-    beside = folder / "job.json.new"
-    descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(to_plain(job), file)
-    os.rename(str(beside), str(folder / "job.json"))
+    write_whole(str(folder / "job.json"), json.dumps(to_plain(job)).encode())
 
 
 def _spawn(folder: Path) -> None:

@@ -25,7 +25,12 @@ class Disk:
     """
 
     def __init__(
-        self, folder: RunFolder, *, warn: Callable[[str, str], None], note: Callable[[str], None], memory: str = disk.MEMORY
+        self,
+        folder: RunFolder,
+        *,
+        warn: Callable[[str, str], None],
+        note: Callable[[str], None],
+        memory: str = disk.MEMORY,
     ) -> None:
         self._folder = folder
         self._warn = warn

@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from runyard.core.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
 from runyard.core.plain import from_plain
 from runyard.core.specs import JobSpec
+from runyard.core.whole_files import sync_folder, write_whole
 from runyard.supervisor.proc import boot_id, read_process
 
 SNAPSHOT = "snapshot.frames"
@@ -130,15 +131,7 @@ class RunFolder:
 
     def _write_beside(self, name: str, data: bytes, *, durable: bool) -> None:
         path = self.at(name)
-        beside = f"{path}.{os.getpid()}.new"
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            _write_all(fd, data)
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(beside, path)
+        write_whole(path, data, sync=durable)
         if durable:
             sync_folder(os.path.dirname(path))
 
@@ -189,14 +182,6 @@ def take_lock(folder: RunFolder, name: str) -> Optional[int]:
         os.close(fd)
         return None
     return fd
-
-
-def sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_tree(path: str) -> None:
