@@ -81,7 +81,7 @@ class Appender:
 
     def drain(self) -> bool:
         """Try to write what waits in memory; return whether nothing is left."""
-        is_drained = self._drain_to_disk() or (self._is_full and self._drain_to_lane())
+        is_drained = self._drain_to_disk() or (self._is_full and self._drain(self._spill))
         self._count()
         return is_drained
 
@@ -119,13 +119,14 @@ class Appender:
             self._lane.folder = f"{folder}/journal"
         return self._lane
 
-    def _drain_to_lane(self) -> bool:
+    def _drain(self, write: Callable[[Deque[Record]], None]) -> bool:
+        """Have `write` take from the left what waits in memory; return whether it took everything."""
         count = 1  # while there is no room, a try costs little
         while self.backlog:
             taken = self.backlog.take(count)
             count = _BATCH_RECORDS
             try:
-                self._spill(taken)
+                write(taken)
             finally:
                 self.backlog.put_back(taken)
             if taken:
@@ -149,18 +150,12 @@ class Appender:
         self._tally.write(self._code, waiting=waiting, lost=lost, **numbers)
 
     def _drain_to_disk(self) -> bool:
-        count = 1  # while the disk is full, a try costs little
-        while self.backlog:
-            taken = self.backlog.take(count)
-            count = _BATCH_RECORDS
-            try:
-                self._write_records(taken)
-            except OSError as error:
-                raise_foreign(error)
-                self._is_full = error.errno in NO_SPACE
-                return False
-            finally:
-                self.backlog.put_back(taken)
+        try:
+            self._drain(self._write_records)
+        except OSError as error:
+            raise_foreign(error)
+            self._is_full = error.errno in NO_SPACE
+            return False
         if self._current is not None and not self.closed:
             self._use_names(self._current.names)
             if self.backlog:  # another thread came between
