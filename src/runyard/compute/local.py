@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
-from runyard.compute.spares import SparePool, supervisor_command
+from runyard.compute.spares import SparePool
 from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
 from runyard.core.compute import LOCAL
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import run_folder
-from runyard.core.node_variables import node_variables
+from runyard.core.node_variables import node_variables, supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec

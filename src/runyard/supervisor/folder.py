@@ -9,9 +9,10 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.core.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
 from runyard.core.plain import from_plain
+from runyard.core.process_stat import boot_id
 from runyard.core.specs import JobSpec
 from runyard.core.whole_files import sync_folder, write_whole
-from runyard.supervisor.proc import boot_id, read_process
+from runyard.supervisor.proc import read_process
 
 SNAPSHOT = "snapshot.frames"
 REFUSED = "refused.json"  # what the server did not take for its content; the folder is kept for it
