@@ -73,6 +73,13 @@ def test_every_rank_starts_without_the_slow_part_of_the_standard_library() -> No
     assert result.stdout == "set()\n"
 
 
+def test_a_run_that_finds_no_spare_starts_without_the_slow_part_of_the_standard_library() -> None:
+    _, loaded = import_alone("runyard.supervisor.modes")
+
+    # `tempfile` alone brings in `shutil`, `random` and two compression libraries.
+    assert not {"tempfile", "shutil", "random", "lzma", "bz2", "hashlib", "subprocess"} & set(loaded)
+
+
 def test_the_command_line_loads_no_web_framework_for_its_help() -> None:
     code = "import sys, runyard.cli\ntry:\n    runyard.cli.main(['--help'])\nexcept SystemExit:\n    pass\n"
     code += (

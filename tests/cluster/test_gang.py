@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.spares import supervisor_command
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec
 from tests.cluster.ground import Ground

@@ -12,8 +12,9 @@ import pytest
 from azureml.core import Run
 from runyard.cli.app import run as runyard
 from runyard.core.folders import run_folder
+from runyard.core.process_stat import boot_id
 from runyard.core.settings import read_settings
-from runyard.supervisor.proc import boot_id, descendants, has_cookie, list_processes
+from runyard.supervisor.proc import descendants, has_cookie, list_processes
 from tests.e2e.conftest import Submit, finish, log_of, wait_for
 
 SCRIPT = """

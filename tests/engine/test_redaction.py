@@ -96,7 +96,9 @@ def test_passwords_of_registries_and_indexes_are_hidden() -> None:
     shown = redact(RunSpec(environment=environment, definition={"environment": environment.definition}))
 
     assert "SECRET" not in repr(shown)
-    assert shown.environment.pip_packages[1] == "b" and shown.environment.conda_channels == ["https://****@c/channel"]
+    assert shown.environment.pip_packages[1] == "b" and shown.environment.conda_channels == [
+        "https://********@c/channel"
+    ]
     assert shown.environment.container == ContainerSpec(image="i", username="me", password=HIDDEN)
 
 

@@ -172,7 +172,7 @@ def test_a_password_decides_nothing_and_an_address_does() -> None:
 def test_an_explanation_begins_at_the_error_and_hides_passwords() -> None:
     lines = ["Using Python 3.11", "", "error: Failed to fetch", "  cause: https://me:pw@index/simple/ answered 401"]
 
-    assert explanation(lines) == ["error: Failed to fetch", "  cause: https://****@index/simple/ answered 401"]
+    assert explanation(lines) == ["error: Failed to fetch", "  cause: https://********@index/simple/ answered 401"]
     assert explanation(["a", "b"]) == ["a", "b"]
     assert "user name or password" in install_failed("e", 1, lines).hint
 

@@ -19,9 +19,9 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.tls import fingerprint_of
 from runyard.client.transport import Transport
-from runyard.compute.spares import supervisor_command
 from runyard.core.chunks import chunk_id
 from runyard.core.folders import run_folder
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus

@@ -25,7 +25,7 @@ def test_a_removed_database_is_told_everywhere_and_comes_back_with_all_that_was_
     with pytest.raises(StoreUnavailable):
         client.workspaces.list()
     saved = next(iter(folder.glob("runyard.db.rescued-*")))
-    assert str(saved) in client.server.info().trouble
+    assert str(saved) in client.server.info().health["database"]
     assert not (folder / "runyard.db").exists()
     client.transport.close()  # the errors above hold on to it
     stop(home)

@@ -19,8 +19,8 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.gang import GangCalls, GangNews
 from runyard.client.nodes import NodeCalls, read_joined
-from runyard.compute.spares import supervisor_command
 from runyard.core.errors import Conflict, NotAllowed, TooLarge
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec, RunSpec
 from runyard.core.statuses import RunStatus

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from runyard.compute.spares import supervisor_command
 from runyard.core.folders import run_folder
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.specs import EnvironmentSpec, JobSpec, RunSpec
 from runyard.supervisor.proc import descendants, has_cookie, list_processes, read_process

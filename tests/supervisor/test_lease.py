@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.spares import supervisor_command
 from runyard.core.leases import LEASE_S
+from runyard.core.node_variables import supervisor_command
+from runyard.core.process_stat import boot_id
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.engine.attempts import MARGIN_S
 from runyard.supervisor.engine_watch import VARIABLE, watch_engine
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.lease import ASK_S, FILE, GRACE_S, Lease
-from runyard.supervisor.proc import boot_id, boot_ns
+from runyard.supervisor.proc import boot_ns
 from tests.supervisor.supervised import Site, lives, wait_for
 
 STUBBORN = (

@@ -159,6 +159,6 @@ def test_a_password_of_an_index_shows_nowhere(site: Site, wheels: Path) -> None:
     run = job.wait()
 
     assert run.status == "Failed"
-    assert b"gamma @ https://****@127.0.0.1:9/gamma" in job.log(BUILD_LOG)
+    assert b"gamma @ https://********@127.0.0.1:9/gamma" in job.log(BUILD_LOG)
     assert "hunter2" not in str(run.error)
     assert not [name for name, data in run.logs.items() if b"hunter2" in data]

@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
+from runyard.core.process_stat import boot_id
 from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import boot_id, read_process
+from runyard.supervisor.proc import read_process
 
 
 def adopted(

@@ -63,8 +63,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
     me = running.users.me()
     print_fields(
         [
-            ("status", "running" if not info.trouble else "running, and stores nothing"),
-            ("trouble", info.trouble),
+            ("status", "running" if _health(info) in ("ok", "") else "running, and stores nothing"),
             ("you are", f"{me.name} ({me.role})" if me.name else ""),
             ("address", info.url),
             *(("listens on", address.partition("#")[0]) for address in info.listens_on),
@@ -109,7 +108,7 @@ def collect(everything: bool, as_json: bool) -> None:
 
 def _health(info: ServerInfo) -> str:
     """Return "ok", or the parts that keep the server from storing anything."""
-    broken = [f"the {part} is {state}" for part, state in info.health.items() if state != "ok"]
+    broken = [f"{part}: {state}" for part, state in info.health.items() if state != "ok"]
     return ", ".join(broken) or ("ok" if info.health else "")
 
 

@@ -35,7 +35,6 @@ class ServerInfo:
     database: str = "SQLite"
     team: bool = False  # others use it too
     health: Dict[str, str] = field(default_factory=dict)  # "ok", or what is wrong with each part
-    trouble: str = ""  # why it stores nothing until a person acts
 
 
 class Collection(NamedTuple):

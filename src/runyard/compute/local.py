@@ -14,15 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
-from runyard.compute.spares import SparePool, supervisor_command
+from runyard.compute.spares import SparePool
 from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
 from runyard.core.compute import LOCAL
 from runyard.core.errors import SubmitRejected
 from runyard.core.folders import run_folder
-from runyard.core.node_variables import node_variables
+from runyard.core.node_variables import node_variables, supervisor_command
 from runyard.core.plain import to_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
+from runyard.core.whole_files import write_whole
 
 logger = logging.getLogger(__name__)
 
@@ -79,7 +80,7 @@ class LocalBackend(ComputeBackend):
     def cancel(self, handle: JobHandle) -> None:
         folder = self._folder(handle)
         try:
-            _write_beside(folder / "control.json", {"desired": None, "at_ns": time.time_ns()})
+            _write_json(folder / "control.json", {"desired": None, "at_ns": time.time_ns()})
             fd = os.open(folder / "wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:  # not there yet, or gone: its first or last word to the server tells
             return
@@ -157,15 +158,8 @@ def _make_private(folder: Path) -> None:
 
 
 def _write_job(folder: Path, job: JobSpec) -> None:
-    _write_beside(folder / "job.json", to_plain(job), durable=True)
+    _write_json(folder / "job.json", to_plain(job), sync=True)
 
 
-def _write_beside(path: Path, value: object, *, durable: bool = False) -> None:
-    beside = f"{path}.{os.urandom(4).hex()}.new"
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with open(fd, "wb") as file:
-        file.write(json.dumps(value, separators=(",", ":")).encode())
-        file.flush()
-        if durable:
-            os.fdatasync(fd)
-    os.rename(beside, path)
+def _write_json(path: Path, value: object, *, sync: bool = False) -> None:
+    write_whole(str(path), json.dumps(value, separators=(",", ":")).encode(), sync=sync)

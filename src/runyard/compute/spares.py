@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import sys
 import threading
 from collections.abc import Mapping
 
-import runyard
-from runyard.core.node_variables import node_variables
+from runyard.core.node_variables import node_variables, supervisor_command
 from runyard.core.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -136,11 +134,6 @@ class Spare:
 
     def dismiss(self) -> None:
         self._link.close()
-
-
-def supervisor_command() -> list[str]:
-    """Return the start of every supervisor's argv. `-I`: no PYTHON… variable, user site or current folder gets in."""
-    return [sys.executable, "-I", os.path.join(os.path.dirname(runyard.__file__), "supervisor", "__main__.py")]
 
 
 def supervisor_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:

@@ -9,6 +9,8 @@ from typing import Iterator, NamedTuple
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 RESERVE = "reserve"  # a file that is removed to make room for the run's end
 OVERFLOW = "overflow"  # a link to a folder in memory, made when the disk is full
+MEMORY = "/dev/shm"  # where that folder is made
+IN_MEMORY = "runyard-"  # begins its name
 WAITING = "journal/waiting"  # cells that are written in place
 COUNTS = 64
 _CELL = struct.Struct("<28sIQQQQ")

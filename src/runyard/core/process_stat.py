@@ -20,3 +20,12 @@ def stat_fields(pid: Union[int, str] = "self") -> List[bytes]:
 def start_ticks() -> int:
     """Return when this process started, in the kernel's ticks: a pid comes again, the two together do not."""
     return int(stat_fields()[START_TICKS])
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from any other; "" where the kernel does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
+            return file.read().decode().strip()
+    except OSError:
+        return ""

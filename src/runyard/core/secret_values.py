@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 
 from runyard.core.secret_names import is_secret
-
-HIDDEN = "********"
+from runyard.core.urls import HIDDEN, hide_passwords
 
 _TOKENS = (
     r"gh[pousr]_\w{20,}",  # GitHub
@@ -53,11 +52,6 @@ _TOKENS = (
 _TOKEN = re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(_TOKENS)})")
 _HOOK = re.compile(r"(https://(?:hooks\.slack\.com/services|discord(?:app)?\.com/api/webhooks)/)[^\s'\"]+")
 _PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----).*?(?=-----END|\Z)", re.DOTALL)
-# User and password before the host. A password may hold `@` and `/`; a port is none.
-_USER_INFO = re.compile(
-    r"(?<![\w+.-])(\w[\w+.-]{0,31}://)([^:/@\s'\"?#]{0,256})"
-    r"(:(?!\d{1,5}(?:[/?#\s]|$))(?:[^\s'\"?#]{0,128}(?=@)|[^\s'\"/]{0,2048}))?@(?=[^\s/@'\"])"
-)
 _FIELD = re.compile(
     r"((?:^|[?&;\s,'\"])(?:accountkey|sharedaccesskey|sharedsecret|(?:ssl|db|user)?_?(?:password|passwd)|pwd|client_secret|secret"
     r"|(?:access|auth|refresh|id|api|session)_?token|api_?key|x-(?:amz|goog)-(?:signature|credential|security-token))\s*=\s*)"
@@ -88,7 +82,7 @@ def hide_values(text: str) -> str:
     if len(text) < 8 or _HINT.search(text) is None:
         return text
     if "://" in text:
-        text = _HOOK.sub(rf"\1{HIDDEN}", _USER_INFO.sub(_hide_user_info, text))
+        text = _HOOK.sub(rf"\1{HIDDEN}", hide_passwords(text, keep_user=True))
     if "PRIVATE KEY" in text:
         text = _PRIVATE_KEY.sub(rf"\1 {HIDDEN} ", text)
     text = _TOKEN.sub(HIDDEN, text)
@@ -123,14 +117,6 @@ def _hide_named(found: re.Match[str]) -> str:
     if found[2].startswith(":") and found[3].startswith("//"):
         return found[0]
     return f"{found[1]}{found[2]}{HIDDEN}" if is_secret(found[1], found[3]) else found[0]
-
-
-def _hide_user_info(found: re.Match[str]) -> str:
-    scheme, user, password = found[1], found[2], found[3]
-    if password is not None:
-        return f"{scheme}{user}:{HIDDEN}@"
-    is_account = user in ("git", "") or scheme in ("ssh://", "sftp://", "git+ssh://", "abfss://", "wasbs://", "abfs://")
-    return found[0] if is_account else f"{scheme}{HIDDEN}@"
 
 
 def _hide_quoted_field(found: re.Match[str]) -> str:

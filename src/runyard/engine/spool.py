@@ -12,6 +12,7 @@ from typing import Any
 
 from runyard.core.errors import StoreUnavailable, SubmissionLost
 from runyard.core.names import check_run_id
+from runyard.core.whole_files import sync_folder, write_new, write_whole
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Spool:
         text = json.dumps({**plain, "sha256": _digest(plain)}).encode()
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _replace_durably(self._path(run_id), text)
+            _write_durably(str(self._path(run_id)), text)
         except OSError as error:
             raise StoreUnavailable(
                 f"Run `{run_id}` could not be taken in.",
@@ -137,18 +138,14 @@ def _lost(run_id: str, why: str) -> SubmissionLost:
     )
 
 
-def _replace_durably(path: Path, data: bytes) -> None:
-    """Put a file in place of `path` that a loss of power leaves whole, or as it was."""
-    beside = path.with_suffix(f".{os.getpid()}.new")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-    with open(os.open(beside, flags, 0o600), "wb", buffering=0) as file:
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
-        os.fsync(file.fileno())
-    os.replace(beside, path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def _write_durably(path: str, data: bytes) -> None:
+    """Write a file that a loss of power leaves whole.
+
+    The file systems of Linux store the name of a new file when that file is synced: one sync is enough for a submit.
+    What a crash leaves before that is of a run that nobody has committed, and its checksum tells.
+    """
     try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+        write_new(path, data, sync=True)
+    except FileExistsError:
+        write_whole(path, data, sync=True)
+        sync_folder(os.path.dirname(path))

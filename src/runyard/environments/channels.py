@@ -6,6 +6,8 @@ import os
 import re
 from typing import List
 
+from runyard.core.urls import HIDDEN, hide_passwords
+
 DEFAULT_CHANNELS = ["conda-forge"]  # where the specification names none
 _DEFAULTS = ["main", "r"]  # what conda calls `defaults`, by the names of its parts
 
@@ -29,4 +31,4 @@ def _full(channel: str) -> str:
 
 def hide_secrets(text: str) -> str:
     """Return the text without passwords and tokens in the URLs that it names."""
-    return re.sub(r"(/t/)[^/\s]+", r"\1********", re.sub(r"(//[^/\s:@]*:)[^/\s@]+@", r"\1********@", text))
+    return re.sub(r"(/t/)[^/\s]+", rf"\1{HIDDEN}", hide_passwords(text, keep_user=True))

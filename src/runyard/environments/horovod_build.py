@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Sequence
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.whole_files import written_beside
 from runyard.environments.base import Check, Say
 from runyard.environments.horovod import (
     VERSION,
@@ -82,9 +83,8 @@ class HorovodBuild:
             self._compile(tools, frameworks)
             built = find_wheel(tools / "out")
             assert built is not None
-            beside = folder / f".{built.name}.{os.urandom(4).hex()}"
-            shutil.copyfile(built, beside)
-            os.replace(beside, folder / built.name)
+            with written_beside(str(folder / built.name)) as beside:
+                shutil.copyfile(built, beside)
         self._say(f"Horovod is built ({time.monotonic() - began:.0f} s); the wheel is kept in {folder}.")
         return folder / built.name
 

@@ -13,6 +13,7 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec
+from runyard.core.urls import HIDDEN
 from runyard.environments.base import Check, Say
 from runyard.environments.building import wait_for_lock
 from runyard.environments.engines import APPTAINER, DOCKER, PODMAN, Engine
@@ -104,7 +105,7 @@ class Images:
             if self._run([*words, *([spec.registry] if spec.registry else [])], lines.append, feed=spec.password) != 0:
                 what = f"The registry `{spec.registry}` refuses the user `{spec.username}`."
                 hint = "Look at env.docker.base_image_registry: address, username, password."
-                raise _failed(what, [line.replace(spec.password, "****") for line in lines], hint=hint)
+                raise _failed(what, [line.replace(spec.password, HIDDEN) for line in lines], hint=hint)
             yield before, behind
 
     def _get_file(self, spec: ContainerSpec) -> Image:

@@ -17,6 +17,7 @@ from typing import Any, Callable, Deque, Dict, List, Optional
 
 from runyard.core import journal
 from runyard.core.disk import NO_SPACE
+from runyard.core.whole_files import write_whole
 from runyard.runtime.acks import wake
 from runyard.runtime.backlog import LIMIT_BYTES, Backlog, size_of
 from runyard.runtime.foreign import raise_foreign
@@ -80,7 +81,7 @@ class Appender:
 
     def drain(self) -> bool:
         """Try to write what waits in memory; return whether nothing is left."""
-        is_drained = self._drain_to_disk() or (self._is_full and self._drain_to_lane())
+        is_drained = self._drain_to_disk() or (self._is_full and self._drain(self._spill))
         self._count()
         return is_drained
 
@@ -118,13 +119,14 @@ class Appender:
             self._lane.folder = f"{folder}/journal"
         return self._lane
 
-    def _drain_to_lane(self) -> bool:
+    def _drain(self, write: Callable[[Deque[Record]], None]) -> bool:
+        """Have `write` take from the left what waits in memory; return whether it took everything."""
         count = 1  # while there is no room, a try costs little
         while self.backlog:
             taken = self.backlog.take(count)
             count = _BATCH_RECORDS
             try:
-                self._spill(taken)
+                write(taken)
             finally:
                 self.backlog.put_back(taken)
             if taken:
@@ -148,18 +150,12 @@ class Appender:
         self._tally.write(self._code, waiting=waiting, lost=lost, **numbers)
 
     def _drain_to_disk(self) -> bool:
-        count = 1  # while the disk is full, a try costs little
-        while self.backlog:
-            taken = self.backlog.take(count)
-            count = _BATCH_RECORDS
-            try:
-                self._write_records(taken)
-            except OSError as error:
-                raise_foreign(error)
-                self._is_full = error.errno in NO_SPACE
-                return False
-            finally:
-                self.backlog.put_back(taken)
+        try:
+            self._drain(self._write_records)
+        except OSError as error:
+            raise_foreign(error)
+            self._is_full = error.errno in NO_SPACE
+            return False
         if self._current is not None and not self.closed:
             self._use_names(self._current.names)
             if self.backlog:  # another thread came between
@@ -359,9 +355,6 @@ def _new_writer(header: Dict[str, Any]) -> str:
 
 def _write_side(path: str, side: Side) -> bytes:
     """Write the payload's file and return the record that names it."""
-    beside = f"{path}.tmp"
-    with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-        file.write(side.body)
-    os.rename(beside, path)
+    write_whole(path, side.body)
     named = {"kind": side.kind, "file": os.path.basename(path), "length": len(side.body), "crc": zlib.crc32(side.body)}
     return journal.pack_long(journal.SIDE, named)

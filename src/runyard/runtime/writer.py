@@ -14,6 +14,7 @@ from typing import IO, Any, Callable, Dict, Iterable, List, Mapping, Optional, T
 from runyard.core import journal
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import clean_file_name
+from runyard.core.process_stat import boot_id
 from runyard.runtime import acks, values
 from runyard.runtime.appender import Appender
 from runyard.runtime.foreign import raise_foreign
@@ -76,7 +77,7 @@ class JournalWriter:
         self.run_folder = os.fspath(run_folder)
         self._reopen = functools.partial(get_writer, attempt=attempt, rank=rank, role=role, translate=translate)
         header = {"format": journal.FORMAT, "run": run_id, "attempt": attempt, "rank": rank, "role": role}
-        header["boot_id"] = _boot_id()
+        header["boot_id"] = boot_id()
         self.log, use_names = _make_log(self, translate, write)
         self._appender = Appender(self.run_folder, header, use_names=use_names, write=write)
         self._ended = False
@@ -235,14 +236,6 @@ def _make_log(
                 packers[cls] = packer
 
     return log, use_names
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def _forget_after_fork() -> None:

@@ -13,13 +13,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Dict, Mapping, Optional
 
-import runyard
 from runyard.core.folders import run_folder
 from runyard.core.names import make_uuid
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import to_plain
-from runyard.core.process_stat import start_ticks
+from runyard.core.process_stat import boot_id, start_ticks
 from runyard.core.settings import read_settings
 from runyard.core.specs import JobSpec, RunSpec
+from runyard.core.whole_files import write_whole
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -30,11 +31,7 @@ def find_host(client: Client) -> str:
     """Return a word for this machine when the server is not reached over its own machine's socket, else ""."""
     if client.address.kind == "unix":
         return ""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
-    except OSError:
-        boot = ""
-    return hashlib.sha256(f"{socket.gethostname()} {boot}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{socket.gethostname()} {boot_id()}".encode()).hexdigest()[:16]
 
 
 def start_watcher(
@@ -70,11 +67,7 @@ def _job(client: Client, run: Run, token: str, attempt: int, home: Path, folders
 
 
 def _write_job(folder: Path, job: JobSpec) -> None:
-    beside = folder / "job.json.new"
-    descriptor = os.open(str(beside), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(to_plain(job), file)
-    os.rename(str(beside), str(folder / "job.json"))
+    write_whole(str(folder / "job.json"), json.dumps(to_plain(job)).encode())
 
 
 def _spawn(folder: Path) -> None:
@@ -82,11 +75,10 @@ def _spawn(folder: Path) -> None:
     # Who only talks to a server on this machine needs none of it.
     from runyard.client.processes import server_variables
 
-    program = os.path.join(os.path.dirname(os.path.abspath(runyard.__file__)), "supervisor", "__main__.py")
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
     os.posix_spawn(
         sys.executable,
-        [sys.executable, "-I", program, "--watch", str(folder)],
+        [*supervisor_command(), "--watch", str(folder)],
         server_variables(read_settings(), os.environ),
         file_actions=null,
         setsid=True,

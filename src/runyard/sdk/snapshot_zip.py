@@ -13,6 +13,7 @@ from typing import IO
 from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.tree import FileEntry, name_bytes
+from runyard.core.whole_files import written_beside
 from runyard.snapshots.fetcher import Fetcher
 from runyard.snapshots.plan import PlannedFolder, plan_restore
 from runyard.snapshots.restore import ZEROS, iter_chunks
@@ -45,17 +46,12 @@ def write_zip(root: str, content: Content, path: str | os.PathLike[str]) -> None
 
 
 def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
-    beside = f"{target}.{os.urandom(4).hex()}.part"
     fetcher = Fetcher(content, iter_chunks(planned))
     try:
-        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "w+b") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        with written_beside(target) as beside, zipfile.ZipFile(beside, "x", zipfile.ZIP_STORED) as archive:
             _Packer(archive, fetcher).add("", planned)
-        os.replace(beside, target)
     finally:
         fetcher.stop()
-        if os.path.lexists(beside):
-            os.unlink(beside)
 
 
 class _Packer:

@@ -61,6 +61,8 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
     """Write `<folder>/.azureml/<file name>` (or into `aml_config` where that exists); return its path."""
     import json  # not needed to import the SDK
 
+    from runyard.core.whole_files import written_beside
+
     old = os.path.join(folder, "aml_config")
     target = old if os.path.isdir(old) else os.path.join(folder, ".azureml")
     os.makedirs(target, exist_ok=True)
@@ -71,9 +73,8 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
         "workspace_name": config.workspace_name,
         **({"runyard_url": config.runyard_url} if config.runyard_url else {}),
     }
-    with open(path + ".new", "w", encoding="utf-8") as file:
+    with written_beside(path) as beside, open(beside, "w", encoding="utf-8") as file:
         json.dump(text, file, indent=4)
-    os.replace(path + ".new", path)
     return path
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from runyard.core.errors import ServerNotStarted
 from runyard.core.folders import server_folder
-from runyard.core.process_stat import start_ticks
+from runyard.core.process_stat import boot_id, start_ticks
 from runyard.store.mounts import find_network_file_system
 
 _OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes"})
@@ -128,7 +128,7 @@ def lock_file(home: Path) -> Path:
 
 
 def this_process(socket_path: str) -> Holder:
-    return Holder(_host(), _boot_id(), os.getpid(), start_ticks(), socket_path)
+    return Holder(_host(), boot_id(), os.getpid(), start_ticks(), socket_path)
 
 
 def _try_flock(descriptor: int, path: Path) -> bool:
@@ -156,7 +156,7 @@ def _read_holder(descriptor: int) -> Holder | None:
 
 def _is_elsewhere(holder: Holder) -> bool:
     """A restart changes a host's boot id, a container its name: only both together are another host."""
-    return holder.boot_id != _boot_id() and holder.host != _host()
+    return holder.boot_id != boot_id() and holder.host != _host()
 
 
 def _other_host(home: Path, holder: Holder, *, is_alive: bool) -> ServerNotStarted:
@@ -186,10 +186,3 @@ def _bad_home(home: Path, why: str) -> ServerNotStarted:
 
 def _host() -> str:
     return socket.gethostname()
-
-
-def _boot_id() -> str:
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from runyard.core.folders import cache_folder
+from runyard.core.whole_files import write_whole
 from runyard.snapshots.folder import Folder, Kept, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both
@@ -107,19 +108,10 @@ class SourceCache:
 
     def _rewrite(self) -> None:
         assert self.root is not None
-        folder = self._path.parent
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        beside = folder / f"{self._path.name}.{os.getpid()}.{threading.get_ident()}"
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         records = [_folder_record(path, item) for path, item in self.root.iter_below()]
         data = b"".join([self._facts_record(), *records])
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with open(fd, "wb") as file:
-                file.write(data)
-            os.replace(beside, self._path)
-        except BaseException:
-            os.unlink(beside)
-            raise
+        write_whole(str(self._path), data)
         self._file_bytes = self._live_bytes = len(data)
 
     def _facts_record(self) -> bytes:

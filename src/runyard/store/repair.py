@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from runyard.core.whole_files import sync_folder
 from runyard.store.salvage import Salvage, salvage
 
 _COMPANIONS = ("-wal", "-shm")
@@ -52,9 +53,5 @@ def _replace(path: Path, new: Path) -> Path:
     with open(new, "rb") as file:
         os.fsync(file.fileno())
     os.rename(new, real)
-    folder = os.open(real.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(str(real.parent))
     return kept

@@ -7,6 +7,7 @@ import select
 import signal
 from typing import Any, Dict, List, Optional
 
+from runyard.core.process_stat import boot_id
 from runyard.launchers.base import BY_MPIRUN, BY_REAPER
 from runyard.supervisor.cgroups import Group
 from runyard.supervisor.contained import end_of
@@ -16,7 +17,6 @@ from runyard.supervisor.keeper import Keeper
 from runyard.supervisor.killing import Sweep, find_marked, subtree
 from runyard.supervisor.proc import (
     ProcessEntry,
-    boot_id,
     boot_ns,
     descendants,
     is_alive,

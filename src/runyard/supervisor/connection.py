@@ -14,10 +14,10 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, RunyardError, ServerUnreachable, is_later
+from runyard.core.node_variables import supervisor_command
 from runyard.core.plain import from_plain
 from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
-from runyard.supervisor.again import command
 from runyard.supervisor.folder import Place
 from runyard.supervisor.loops import Backoff
 from runyard.supervisor.proc import boot_ns
@@ -123,7 +123,9 @@ class Connection:
         from runyard.client.private_server import find
 
         with self._aside():
-            subprocess.run([*command(), "--serve"], env={**os.environ, "RUNYARD_HOME": str(home)}, check=True)
+            subprocess.run(
+                [*supervisor_command(), "--serve"], env={**os.environ, "RUNYARD_HOME": str(home)}, check=True
+            )
         deadline = time.monotonic() + START_S
         while True:
             found = find(replace(self._settings, home=home, url=None))

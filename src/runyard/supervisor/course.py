@@ -6,6 +6,8 @@ import json
 import os
 from typing import Iterator, List, NamedTuple, Tuple
 
+from runyard.core.whole_files import write_whole
+
 
 class Jump(NamedTuple):
     """From `offset` of the segment on the server gets `fill`, and then the file from `position` on."""
@@ -37,11 +39,8 @@ class Course:
 
     def write(self, segment_path: str) -> None:
         """Raises OSError."""
-        path = _beside(segment_path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(f"{path}.new", flags, 0o600), "w") as file:
-            json.dump([(jump.offset, jump.fill.hex(), jump.position) for jump in self._jumps], file)
-        os.rename(f"{path}.new", path)
+        jumps = [(jump.offset, jump.fill.hex(), jump.position) for jump in self._jumps]
+        write_whole(_beside(segment_path), json.dumps(jumps).encode())
 
     def add(self, jump: Jump) -> None:
         self._jumps = [one for one in self._jumps if one.offset < jump.offset] + [jump]

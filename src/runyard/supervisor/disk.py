@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 import time
-from typing import Callable, List, Optional
+from typing import Callable, List
 
 from runyard.core import disk
 from runyard.supervisor.folder import RunFolder, remove_tree
@@ -16,7 +15,6 @@ logger = logging.getLogger(__name__)
 RESERVE_BYTES = 1 << 20  # enough for exit records, the end and its diagnosis
 FULL_BYTES = 64 << 10  # with less than this the disk counts as full
 RECENT_S = 30.0  # a failure this long after the disk was full may come from it
-MEMORY = "/dev/shm"
 _BROUGHT_HOME = ("exceptions", "ends")
 
 
@@ -27,7 +25,12 @@ class Disk:
     """
 
     def __init__(
-        self, folder: RunFolder, *, warn: Callable[[str, str], None], note: Callable[[str], None], memory: str = MEMORY
+        self,
+        folder: RunFolder,
+        *,
+        warn: Callable[[str, str], None],
+        note: Callable[[str], None],
+        memory: str = disk.MEMORY,
     ) -> None:
         self._folder = folder
         self._warn = warn
@@ -84,7 +87,7 @@ class Disk:
 
     def remove_overflow(self) -> None:
         """Everything in it is stored, or the run is gone."""
-        remove_overflow(self._folder)
+        self._folder.remove_overflow()
         if self._made:
             remove_tree(self._made)
 
@@ -145,17 +148,18 @@ class Disk:
         link = self._folder.at(disk.OVERFLOW)
         if os.path.lexists(link):
             return
-        made: Optional[str] = None
+        made = ""
         try:
             if os.stat(self._memory).st_dev == os.stat(self._folder.path).st_dev:
                 return
-            made = tempfile.mkdtemp(prefix="runyard-", dir=self._memory)
+            made = os.path.join(self._memory, f"{disk.IN_MEMORY}{os.urandom(8).hex()}")
+            os.mkdir(made, 0o700)
             os.mkdir(f"{made}/journal", 0o700)
             os.symlink(made, link)
             self._made = made
         except OSError as error:
             logger.warning("there is no folder in memory for what the disk has no room for: %s", error)
-            if made is not None:
+            if made:
                 remove_tree(made)
 
     def _say(self) -> None:
@@ -193,15 +197,3 @@ class Disk:
             os.unlink(self._folder.at(name))
         except OSError:
             pass
-
-
-def remove_overflow(folder: RunFolder) -> None:
-    """Remove the folder in memory, if there is one of ours."""
-    link = folder.at(disk.OVERFLOW)
-    try:
-        target = os.readlink(link)
-        os.unlink(link)
-    except OSError:
-        return
-    if os.path.dirname(target) == MEMORY and os.path.basename(target).startswith("runyard-"):
-        remove_tree(target)

@@ -7,10 +7,12 @@ import json
 import os
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from runyard.core.disk import NO_SPACE, RESERVE
+from runyard.core.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
 from runyard.core.plain import from_plain
+from runyard.core.process_stat import boot_id
 from runyard.core.specs import JobSpec
-from runyard.supervisor.proc import boot_id, read_process
+from runyard.core.whole_files import sync_folder, write_whole
+from runyard.supervisor.proc import read_process
 
 SNAPSHOT = "snapshot.frames"
 REFUSED = "refused.json"  # what the server did not take for its content; the folder is kept for it
@@ -117,17 +119,20 @@ class RunFolder:
             return False
         return True
 
+    def remove_overflow(self) -> None:
+        """Remove the folder in memory, if there is one of ours."""
+        link = self.at(OVERFLOW)
+        try:
+            target = os.readlink(link)
+            os.unlink(link)
+        except OSError:
+            return
+        if os.path.dirname(target) == MEMORY and os.path.basename(target).startswith(IN_MEMORY):
+            remove_tree(target)
+
     def _write_beside(self, name: str, data: bytes, *, durable: bool) -> None:
         path = self.at(name)
-        beside = f"{path}.{os.getpid()}.new"
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            _write_all(fd, data)
-            if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.rename(beside, path)
+        write_whole(path, data, sync=durable)
         if durable:
             sync_folder(os.path.dirname(path))
 
@@ -178,14 +183,6 @@ def take_lock(folder: RunFolder, name: str) -> Optional[int]:
         os.close(fd)
         return None
     return fd
-
-
-def sync_folder(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def remove_tree(path: str) -> None:

@@ -11,9 +11,10 @@ import time
 from typing import Callable, Optional
 
 from runyard.core.leases import LEASE_S
+from runyard.core.process_stat import boot_id
 from runyard.core.specs import JobSpec
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import boot_id, boot_ns
+from runyard.supervisor.proc import boot_ns
 
 FILE = "lease.json"
 ASK_S = 0.9

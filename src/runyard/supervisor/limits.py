@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from runyard.core.process_stat import boot_id
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import boot_id, boot_ns
+from runyard.supervisor.proc import boot_ns
 
 
 class TimeLimit:

@@ -9,12 +9,13 @@ import sys
 import threading
 from typing import List, Optional
 
+from runyard.core.process_stat import boot_id
 from runyard.core.settings import Settings, read_settings
 from runyard.supervisor.adopted import Adopted
 from runyard.supervisor.early import Early
 from runyard.supervisor.folder import REFUSED, RunFolder, claim, take_lock
 from runyard.supervisor.leaving import leave_the_session, leave_the_starter
-from runyard.supervisor.proc import boot_id, set_subreaper
+from runyard.supervisor.proc import set_subreaper
 from runyard.supervisor.reaper import Reaper, remove_run_folder
 from runyard.supervisor.supervising import configure_logging, supervise, watch_over
 

@@ -8,9 +8,9 @@ import time
 from typing import Any, Dict, Mapping, NamedTuple, Sequence
 
 from runyard.core import journal
+from runyard.core.process_stat import boot_id
 from runyard.core.specs import JobSpec
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import boot_id
 
 
 class Point(NamedTuple):

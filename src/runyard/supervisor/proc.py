@@ -21,14 +21,6 @@ class ProcessEntry(NamedTuple):
     state: str
 
 
-def boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-            return file.read().decode().strip()
-    except OSError:
-        return ""
-
-
 def boot_ns() -> int:
     """CLOCK_BOOTTIME: counts through suspend, untouched by changes of the wall clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)

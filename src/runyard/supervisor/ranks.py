@@ -7,11 +7,12 @@ import os
 import signal
 from typing import Any, Callable, Dict, List, Optional
 
+from runyard.core.process_stat import boot_id
 from runyard.launchers.base import BY_AGENT, BY_MPIRUN, BY_REAPER, MPIRUN
 from runyard.supervisor.cgroups import Group, make_group
 from runyard.supervisor.contained import end_of
 from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.proc import ProcessEntry, boot_id, boot_ns, is_alive, oom_kills, read_process, send_signal
+from runyard.supervisor.proc import ProcessEntry, boot_ns, is_alive, oom_kills, read_process, send_signal
 from runyard.supervisor.shim_records import read_end, read_start
 from runyard.supervisor.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 

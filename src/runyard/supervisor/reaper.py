@@ -10,7 +10,6 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.supervisor.channel import Channel, ChannelClosed
-from runyard.supervisor.disk import remove_overflow
 from runyard.supervisor.early import Early
 from runyard.supervisor.folder import RunFolder, remove_tree
 from runyard.supervisor.killing import Sweep, direct_children, find_below
@@ -240,7 +239,7 @@ class Reaper:
 
 
 def remove_run_folder(folder: RunFolder) -> None:
-    remove_overflow(folder)
+    folder.remove_overflow()
     remove_tree(folder.path)
     try:
         os.rmdir(os.path.dirname(folder.path))

@@ -7,8 +7,8 @@ import os
 import socket
 import sys
 
+from runyard.core.node_variables import supervisor_command
 from runyard.core.settings import Settings
-from runyard.supervisor.again import command
 from runyard.supervisor.folder import RunFolder, take_lock
 from runyard.supervisor.keeper import Keeper, ReaperGone, ReaperLink
 
@@ -30,7 +30,7 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
             end_marked(keeper.ranks, cookie=cookie)
             return 0
         logger.warning("the reaper is gone; going on without it")
-        os.execv(sys.executable, [*command(), "--adopt", folder.path])
+        os.execv(sys.executable, [*supervisor_command(), "--adopt", folder.path])
     return 0
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 import runyard
-from runyard.core.errors import RunyardError
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of, services_of
 from runyard.server.health import unhealthy
+from runyard.server.services import Services
 
 API_VERSION = 1
 router = APIRouter(tags=["server"])
@@ -50,14 +50,16 @@ def get_server(request: Request) -> Response:
         "listens_on": list(services.listens_on),
         "database": "PostgreSQL" if services.server_settings.database else "SQLite",
         "team": services.server_settings.is_team,
-        "health": services.health.look_now(),
-        "trouble": _trouble(services.store.find_fault()),
+        "health": _health(services),
     }
     return json_answer(info)
 
 
-def _trouble(error: RunyardError | None) -> str:
-    return "" if error is None else f"{error.what} {error.why} {error.hint}"
+def _health(services: Services) -> dict[str, str]:
+    """Return what `/health` says, and of a fault that a person must mend what to do: not for everybody to read."""
+    fault = services.store.find_fault()
+    words = {} if fault is None else {"database": f"{fault.what} {fault.why} {fault.hint}"}
+    return {**services.health.look_now(), **words}
 
 
 @router.post("/server/collect")
