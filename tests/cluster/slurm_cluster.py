@@ -72,6 +72,7 @@ class SlurmCluster:
         (folder / "conf" / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\n")
         self._start_munge()
         for node in (CONTROLLER, *NODES):
+            self._ground.run(node, ["mkdir", "-p", "/etc/slurm"])  # a node with an /etc of its own may not have it
             self._ground.bind(node, folder / "conf", "/etc/slurm")
         self.start_controller()
         for node in NODES:

@@ -35,8 +35,10 @@ LogLevel VERBOSE
 """
 
 
-_WITH_PASSWD = ["unshare", "--mount", "--propagation", "private", "--", "sh", "-c"]
-_WITH_PASSWD += ['mount --bind "$1" /etc/passwd && shift && exec "$@"', "sh"]
+# The users of a daemon are in an /etc of its own. A mount over /etc/passwd alone would not last: whoever adds a user to
+# this machine, as many packages do, renames a new file into its place, and that takes the mount away.
+_OWN_ETC = 'mount --rbind /etc "$1/machine-etc" && mount --bind "$1/etc" /etc && shift && exec "$@"'
+_ALONE = ["unshare", "--mount", "--propagation", "private", "--"]
 
 
 def install() -> None:
@@ -76,16 +78,17 @@ class Sshd:
         self.port = 22 if ground is not None else _free_port()
         make_key(folder / "host_key")
         # Users of the machine must be able to read it, and on a node they see its /var/tmp.
-        keys = (folder if ground is None else ground.disk(node)) / "authorized_keys"
+        disk, seen = (folder, folder) if ground is None else (ground.disk(node), Path("/var/tmp"))
+        keys = disk / "authorized_keys"
         keys.write_text(key.with_name(f"{key.name}.pub").read_text())
         keys.chmod(0o644)
-        seen = keys if ground is None else Path("/var/tmp/authorized_keys")
-        config = CONFIG.format(address=self.address, port=self.port, folder=folder, keys=seen)
+        config = CONFIG.format(address=self.address, port=self.port, folder=folder, keys=seen / keys.name)
         (folder / "config").write_text(config)
-        (folder / "passwd").write_text(_users())
-        (folder / "passwd").chmod(0o644)
+        _make_etc(disk / "etc", seen / "machine-etc")
+        (disk / "machine-etc").mkdir()
+        self._in_own_etc = ["sh", "-c", _OWN_ETC, "sh", str(seen)]
         if ground is not None:
-            ground.bind(node, folder / "passwd", "/etc/passwd")
+            ground.run(node, [*self._in_own_etc, "true"])
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> Sshd:
@@ -95,7 +98,7 @@ class Sshd:
         else:
             with (self.folder / "log").open("a") as log:
                 self._process = subprocess.Popen(
-                    [*self._prefix, *_WITH_PASSWD, str(self.folder / "passwd"), *words],
+                    [*self._prefix, *_ALONE, *self._in_own_etc, *words],
                     env=variables(self._env),
                     stdin=subprocess.DEVNULL,
                     stderr=log,
@@ -162,6 +165,17 @@ class Boxes:
 
     def addresses(self, *nodes: str) -> str:
         return ",".join(self.daemons[node].address for node in nodes or self.HOSTS)
+
+
+def _make_etc(folder: Path, machine: Path) -> None:
+    """Make an /etc of links to the machine's, which will be at `machine`, with users of its own."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    for entry in Path("/etc").iterdir():
+        (folder / entry.name).symlink_to(os.readlink(entry) if entry.is_symlink() else machine / entry.name)
+    (folder / "passwd").unlink()
+    (folder / "passwd").write_text(_users())
+    (folder / "passwd").chmod(0o644)
 
 
 def _users() -> str:
