@@ -1,7 +1,8 @@
-"""Give a test that failed in CI a second chance when the machine is quiet. `.ci/run` uses it twice:
+"""Give a test that failed in CI a second chance when the machine is quiet, and name the slowest tests. For `.ci/run`:
 
-    python scripts/ci_tests.py record FOLDER [PYTEST ARGUMENTS]   run pytest and write down in FOLDER what failed
+    python scripts/ci_tests.py record FOLDER [PYTEST ARGUMENTS]   run pytest, write down in FOLDER how each test ended
     python scripts/ci_tests.py again FOLDER TARGET…               run what failed once more, one test after another
+    python scripts/ci_tests.py slowest FOLDER                     print the tests that took longest
 
 FOLDER has a folder for each make target, and in it a file for each pytest session, written line by line: a session
 that dies leaves what it knew. `again` gets the targets that failed, and succeeds when all failures were of single
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,11 @@ import pytest
 
 MOST_SECOND_RUNS = 20  # more failures than that are no accident, and their second run would take too long
 SECOND = "second-run"
+SLOWEST = 20
 
 
 class Recorder:
-    """A pytest plugin of the controlling process: writes a line for each test that ended and one for the session."""
+    """A pytest plugin of the controlling process: a line for each phase of a test and one for the session."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -34,10 +37,8 @@ class Recorder:
             file.write(json.dumps(event) + "\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:  # in setup, call or teardown; xdist reports a test whose worker died in the same way
-            self.write(failed=report.nodeid)
-        elif report.when == "call" and report.passed:
-            self.write(passed=report.nodeid)
+        # Setup, call and teardown; xdist reports a test whose worker died in the same way, as a fourth phase.
+        self.write(test=report.nodeid, phase=report.when, outcome=report.outcome, seconds=report.duration)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
@@ -52,6 +53,7 @@ class Session:
     failed: list[str] = field(default_factory=list)
     passed: set[str] = field(default_factory=set)
     broken: list[str] = field(default_factory=list)
+    seconds: Counter[str] = field(default_factory=Counter)
     status: int | None = None
 
     def fault(self) -> str:
@@ -80,12 +82,19 @@ def read_session(path: Path) -> Session:
     session = Session(f"{path.parent.name}/{path.stem}")
     for line in path.read_text(encoding="utf-8").splitlines():
         event = json.loads(line)
-        if "failed" in event and event["failed"] not in session.failed:
-            session.failed.append(event["failed"])
-        session.passed |= {event["passed"]} if "passed" in event else set()
+        if "test" in event:
+            _add_phase(session, **event)
         session.broken += [event["broken"]] if "broken" in event else []
         session.status = event.get("status", session.status)
     return session
+
+
+def _add_phase(session: Session, test: str, phase: str, outcome: str, seconds: float) -> None:
+    session.seconds[test] += seconds
+    if outcome == "failed" and test not in session.failed:
+        session.failed.append(test)
+    if outcome == "passed" and phase == "call":
+        session.passed.add(test)
 
 
 def again(folder: Path, targets: list[str]) -> int:
@@ -123,6 +132,18 @@ def run_alone(folder: Path, tests: list[str]) -> set[str]:
     return session.passed - set(session.failed)
 
 
+def slowest(folder: Path, _: list[str]) -> int:
+    """Print the tests that took longest, set-up and teardown included, and their share of the time of all tests."""
+    tests = [item for file in folder.glob("*/*.jsonl") for item in read_session(file).seconds.items()]
+    total = sum(seconds for _, seconds in tests)
+    print(f"\n== The slowest of {len(tests)} tests, which took {total:.0f} s one by one ==")
+    for test, seconds in sorted(tests, key=lambda item: item[1], reverse=True)[:SLOWEST]:
+        print(f"{seconds:7.1f} s {seconds / (total or 1):6.1%}  {test}")
+    return 0
+
+
+COMMANDS = {"record": record, "again": again, "slowest": slowest}
+
 if __name__ == "__main__":
     command, place, *rest = sys.argv[1:]
-    sys.exit((record if command == "record" else again)(Path(place), rest))
+    sys.exit(COMMANDS[command](Path(place), rest))

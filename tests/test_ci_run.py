@@ -1,4 +1,4 @@
-"""`.ci/run` gives a failed test a second chance, and nothing else: tried on a small project of its own."""
+"""`.ci/run` gives a failed test a second chance, and nothing else, and names the slowest: on a small project of its own."""
 
 from __future__ import annotations
 
@@ -123,3 +123,18 @@ def test_what_is_not_a_test_has_no_second_chance(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "first: failed, second: passed  test_quick.py::test_flaky" in done.stdout
     assert "failed, not run again: make check" in done.stdout
+
+
+def test_the_slowest_tests_of_all_sessions_are_named_last(tmp_path: Path) -> None:
+    takes = "import pytest\n@pytest.fixture\ndef late():\n    __import__('time').sleep(0.5)\n"
+    many = "@pytest.mark.parametrize('n', range(30))\ndef test_quick(n):\n    pass\n"
+    slow = takes.replace("0.5", "0.2") + "def test_second(late):\n    pass\n"
+    done = run_ci(tmp_path, takes + many + "def test_first(late):\n    pass\n", slow=slow)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    end = done.stdout.partition("== The slowest of 32 tests, which took ")[2].splitlines()
+    tests = [line.split()[-1] for line in end[1:21]]
+    assert tests[:2] == ["test_quick.py::test_first", "test_slow.py::test_second"]
+    assert len({test for test in tests if test.startswith("test_quick.py::test_quick[")}) == 18
+    assert end[21] == "" and end[22].startswith("Total time: 0 min ") and ", make check " in end[22]
+    assert end[23:] == ["All passed."]
