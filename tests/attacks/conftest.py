@@ -6,7 +6,6 @@ import os
 import secrets
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from runyard.core.settings import read_settings
 from runyard.core.users import ROLES
 from tests.attacks.wire import Wire
 from tests.conftest import stop_server
+from tests.waiting import wait_for
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,7 @@ def end_run(home: Path, run: OwnedRun) -> None:
 
 def wait_for_watcher(home: Path, run_id: str) -> None:
     """A watcher that cannot reach its server starts it again, so it must have left first."""
-    deadline = time.monotonic() + 20
-    while run_folder(home, run_id, 1).exists():
-        assert time.monotonic() < deadline, f"the watcher of {run_id} stays"
-        time.sleep(0.02)
+    wait_for(lambda: not run_folder(home, run_id, 1).exists(), what=f"the watcher of {run_id} leaves")
 
 
 def own_run(client: Client, parent: str | None = None) -> OwnedRun:

@@ -31,6 +31,7 @@ from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer, Wire, read_answer
 from tests.conftest import stop_server
 from tests.server.browser_session import both_halves
+from tests.waiting import wait_for
 
 JSON = ("Content-Type", "application/json")
 DEFAULTS = ["", "admin", "password", "runyard", "token", "root", "changeme", "secret", "null", "undefined", "0" * 64]
@@ -163,10 +164,7 @@ def open_stream(team: Team, path: str, token: str) -> Answer:
 
 def wait_until_seen(team: Team, names: list[str]) -> None:
     """Return when the requests of all these users are past the guard: each was the first use of its token."""
-    deadline = time.monotonic() + 10
-    while any(user.tokens[0].seen_at is None for user in team.client.users.list() if user.name in names):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: all(user.tokens[0].seen_at is not None for user in team.client.users.list() if user.name in names))
 
 
 def test_a76_how_long_a_wrong_token_takes_says_nothing_about_the_right_one() -> None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 T = TypeVar("T")
-PATIENCE_S = 15.0
+PATIENCE_S = 30.0
 PAUSE_MS = 20
 
 

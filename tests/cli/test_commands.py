@@ -9,14 +9,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from urllib.request import HTTPCookieProcessor, build_opener
 
 import pytest
 
 from tests.cli.command_line import runyard
+from tests.waiting import wait_for
 
 RUN_ID = re.compile(r"^Run (\S+)$", re.MULTILINE)
 
@@ -240,12 +239,6 @@ def test_a_pipe_that_closes_early_is_no_error(project: Path) -> None:
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=True)
 
     assert (result.stdout, result.stderr) == ("0\n1\n", "")
-
-
-def wait_for(condition: Callable[[], bool], *, patience_s: float = 20.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
 
 
 def on_a_terminal(*arguments: str) -> bytes:

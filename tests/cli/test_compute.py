@@ -13,7 +13,7 @@ import pytest
 from runyard.core.nvml import open_nvml
 from tests.cli.command_line import runyard
 from tests.core.test_gpus import stand_in
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("shared_home")
 

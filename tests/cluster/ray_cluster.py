@@ -16,7 +16,7 @@ from runyard.server.certificates import make_certificate
 from tests.cluster.ground import Ground
 from tests.conftest import read_proc
 from tests.e2e.frameworks import interpreter_with
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 KNOWN_WORKERS = """
 from ray._private.state import state

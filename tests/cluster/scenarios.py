@@ -23,10 +23,10 @@ from runyard.core.records import Attempt
 from tests.cluster.ground import Ground
 from tests.cluster.team import Team
 from tests.conftest import environ_of, live_pids
-from tests.e2e.conftest import wait_for
 from tests.e2e.frameworks import MPI4PY, TORCH, ensure_debian_open_mpi, interpreter_with, logs_of
 from tests.e2e.test_mpi import ALLREDUCE
 from tests.e2e.test_pytorch import TRAIN
+from tests.waiting import wait_for
 
 PATIENCE_S = 120.0
 

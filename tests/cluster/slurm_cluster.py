@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests import debian
 from tests.cluster.ground import Ground
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 CONTROLLER = "node1"
 NODES = ("node2", "node3", "node4")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests import debian
 from tests.cluster.ground import Ground, variables
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 PROGRAM = "/usr/sbin/sshd"
 PLAIN_UID = 4242  # of the user `plain`

@@ -22,7 +22,7 @@ from runyard.client.private_server import find
 from runyard.core.settings import read_settings
 from tests.cluster.ground import Ground
 from tests.conftest import is_zombie
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 NODE, PORT = "node1", 8787
 

@@ -11,7 +11,7 @@ from tests.cluster.scenarios import PATIENCE_S, Yard, finish, logs_of, tell
 from tests.cluster.sshd import Boxes
 from tests.cluster.test_ssh import yard  # noqa: F401  # the fixture
 from tests.conftest import environ_of
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.ground import Ground
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 

@@ -40,7 +40,7 @@ from tests.cluster.scenarios import (
 )
 from tests.cluster.team import Team
 from tests.conftest import environ_of, live_pids, read_proc
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 

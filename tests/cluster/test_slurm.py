@@ -35,7 +35,7 @@ from tests.cluster.scenarios import (
 )
 from tests.cluster.slurm_cluster import SlurmCluster, open_slurm
 from tests.cluster.team import Team
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 

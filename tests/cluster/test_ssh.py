@@ -24,7 +24,7 @@ from tests.cluster.scenarios import RunsOnAClusterSuite, Yard
 from tests.cluster.sshd import PLAIN_UID, Boxes, make_key
 from tests.cluster.team import Team
 from tests.conftest import environ_of
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 

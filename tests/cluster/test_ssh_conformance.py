@@ -20,7 +20,7 @@ from runyard.testing.compute_backend import ComputeBackendSuite
 from tests.cluster.bench import ClusterBench
 from tests.cluster.sshd import Sshd, make_key
 from tests.conftest import end_processes, read_proc
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 

@@ -17,7 +17,8 @@ from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSp
 from runyard.supervisor.proc import list_processes
 from runyard.testing.compute_backend import ComputeBackendSuite
 from runyard.testing.fake_server import FakeServer
-from tests.supervisor.supervised import command_line, share_cache, wait_for
+from tests.supervisor.supervised import command_line, share_cache
+from tests.waiting import wait_for
 
 
 class Bench:

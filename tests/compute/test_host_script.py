@@ -19,7 +19,7 @@ from runyard.compute.ssh_client import BOOTSTRAP, find_answer
 from runyard.supervisor import node_start
 from tests.conftest import is_zombie
 from tests.interpreters import pythons
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 # Stands in for supervisor/node_start.py: claims the node's run folder as a supervisor does, with a child that carries
 # its cookie, and leaves when it is told to.

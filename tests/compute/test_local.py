@@ -19,7 +19,7 @@ from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, NodeSpec
 from runyard.testing.compute_backend import state_of
 from tests.compute.test_conformance import Bench, bench  # noqa: F401  # the fixture
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 HOSTILE = {
     "LD_PRELOAD": "/tmp/evil.so",

@@ -20,7 +20,7 @@ from runyard.core.errors import InvalidArgument, MissingExtra, UserError
 from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec, ResourceSpec, RunSpec
 from runyard.core.tickets import VARIABLE, read_ticket
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 # Answers what the test wrote into `answers.json`, and appends each question to `asked`.
 STAND_IN = """

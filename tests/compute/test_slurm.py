@@ -19,7 +19,7 @@ from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec
 from runyard.core.tickets import read_ticket
 from tests.compute.test_sbatch import a_job
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 NAME = "runyard-exp_1_0000abcd-2"
 HANDLE = JobHandle("exp_1_0000abcd", 2)

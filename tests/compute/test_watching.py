@@ -11,7 +11,7 @@ import pytest
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.compute.watching import Watch
 from runyard.core.errors import SystemFailure
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 ONE, TWO = JobHandle("exp_1_0000abcd", 1), JobHandle("exp_2_0000abcd", 1)
 ALIVE = JobReport(JobState.ALIVE)

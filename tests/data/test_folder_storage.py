@@ -17,7 +17,7 @@ from runyard.data.datastores import BUILT_IN, default_name, get_document, list_d
 from runyard.data.folder import STAGING, STALE_S, FolderStorage
 from runyard.data.paths import clean_data_path
 from runyard.data.transfer import download, for_all, upload
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,17 +54,6 @@ def submit(experiment: Experiment, project: Path) -> Submit:
         return experiment.submit(source)
 
     return go
-
-
-def wait_for(condition: Callable[[], Any], *, timeout_s: float = 60.0, what: str = "") -> Any:
-    """Return the first true value of `condition`; fail with `what` when the time is up."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"not within {timeout_s} s: {what or condition}")
 
 
 def finish(run: Run) -> dict[str, Any]:

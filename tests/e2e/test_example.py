@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace
-from tests.e2e.conftest import Submit, finish, log_of, wait_for
+from tests.e2e.conftest import Submit, finish, log_of
+from tests.waiting import wait_for
 
 TRAIN = """
 import argparse

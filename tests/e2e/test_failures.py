@@ -11,8 +11,9 @@ import pytest
 
 from azureml.core import Experiment, ScriptRunConfig
 from azureml.exceptions import ActivityFailedException, AzureMLException, ExperimentExecutionException
-from tests.e2e.conftest import Submit, finish, log_of, wait_for
+from tests.e2e.conftest import Submit, finish, log_of
 from tests.faults.yard import is_alive
+from tests.waiting import wait_for
 
 
 def error_of(run) -> dict:

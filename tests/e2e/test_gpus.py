@@ -12,7 +12,8 @@ from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.runconfig import PyTorchConfiguration
 from runyard.core.nvml import open_nvml
 from tests.core.test_gpus import stand_in
-from tests.e2e.conftest import log_of, wait_for
+from tests.e2e.conftest import log_of
+from tests.waiting import wait_for
 
 SCRIPT = """\
 import os, time

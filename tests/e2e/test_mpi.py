@@ -11,8 +11,9 @@ import pytest
 from azureml.core import Experiment, Run
 from azureml.core.runconfig import MpiConfiguration
 from tests.conftest import environ_of, live_pids
-from tests.e2e.conftest import finish, wait_for
+from tests.e2e.conftest import finish
 from tests.e2e.frameworks import MPI4PY, OPEN_MPI_5, ensure_debian_open_mpi, interpreter_with, logs_of, submit_to
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
 

@@ -11,8 +11,9 @@ import pytest
 from nbclient.exceptions import CellExecutionError
 
 from azureml.core import Run, Workspace
-from tests.e2e.conftest import finish, wait_for
+from tests.e2e.conftest import finish
 from tests.e2e.notebook import SET_UP, Notebook, make_client, make_notebook, open_notebook, printed, shown
+from tests.waiting import wait_for
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,8 @@ from runyard.core.folders import run_folder
 from runyard.core.process_stat import boot_id
 from runyard.core.settings import read_settings
 from runyard.supervisor.proc import descendants, has_cookie, list_processes
-from tests.e2e.conftest import Submit, finish, log_of, wait_for
+from tests.e2e.conftest import Submit, finish, log_of
+from tests.waiting import wait_for
 
 SCRIPT = """
     import os, pathlib, sys, time

@@ -18,7 +18,7 @@ from runyard.engine.nodes import Join
 from runyard.engine.pool import Pool
 from runyard.testing.fake_backend import FakeBackend
 from tests.engine.bench import Bench
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 JOB = JobHandle("exp_1", 1)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -11,14 +10,7 @@ import pytest
 from runyard.core.statuses import RunStatus
 from runyard.engine import loop
 from tests.engine.bench import Bench
-
-
-def wait_until(condition: object, what: str, *, seconds: float = 20.0) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.005)
+from tests.waiting import wait_for
 
 
 def test_a_freed_place_is_taken_at_once_by_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +21,7 @@ def test_a_freed_place_is_taken_at_once_by_the_next_run(tmp_path: Path, monkeypa
     bench.submit("exp_2")
 
     bench.report(RunStatus.COMPLETED, "exp_1")
-    wait_until(lambda: bench.backend.jobs_of("exp_2"), "the second run did not start")
+    wait_for(lambda: bench.backend.jobs_of("exp_2"), what="the second run starts")
     bench.engine.stop()
 
 
@@ -52,5 +44,5 @@ def test_a_round_that_fails_does_not_end_the_loop(bench: Bench) -> None:
     bench.clock.seconds += 10
     bench.submit("exp_2")
 
-    wait_until(lambda: bench.backend.jobs_of("exp_2"), "the loop ended")
+    wait_for(lambda: bench.backend.jobs_of("exp_2"), what="the loop goes on")
     bench.engine.stop()

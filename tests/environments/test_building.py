@@ -20,7 +20,8 @@ from runyard.environments.base import BuiltEnvironment
 from runyard.environments.building import build_once
 from runyard.environments.shelf import get_place
 from tests.environments.wheels import SlowPackage, make_wheel, offline, uv_builder
-from tests.supervisor.supervised import lives, wait_for
+from tests.supervisor.supervised import lives
+from tests.waiting import wait_for
 
 ROOT = Path(__file__).parent.parent.parent
 

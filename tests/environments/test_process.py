@@ -9,7 +9,8 @@ import pytest
 
 from runyard.environments.base import never
 from runyard.environments.process import run_program
-from tests.supervisor.supervised import lives, wait_for
+from tests.supervisor.supervised import lives
+from tests.waiting import wait_for
 
 
 class Enough(Exception):

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from runyard.compute.virtual_nodes import virtual_nodes
 from runyard.core.specs import DistributionSpec, EnvironmentSpec
-from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.supervised import Site
+from tests.waiting import wait_for
 
 SCRIPTS = Path(__file__).parent / "scripts"
 NODES, RANKS = 2, 4

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ from runyard.client.private_server import connect
 from runyard.core.errors import StoreUnavailable
 from runyard.core.settings import read_settings
 from tests.faults.yard import Yard, open_yard
+from tests.waiting import wait_for
 
 LOGGING = """
 import os, sys, time
@@ -115,7 +116,7 @@ def test_h4_a_run_that_ends_on_a_full_disk_loses_nothing_in_silence(small_disk: 
         fill(filler)
         time.sleep(4)  # the fault itself
         (outside / "stop").touch() if end == "exit" else yard.kill("rank")
-        wait_until(lambda: not yard.rank_pids())
+        wait_for(lambda: not yard.rank_pids())
         time.sleep(1)
         filler.unlink()
         details = run.wait_for_completion(raise_on_error=False)
@@ -151,7 +152,7 @@ def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None
         fill(filler)
         time.sleep(1)
         live.cancel()
-        wait_until(lambda: not yard.rank_pids())
+        wait_for(lambda: not yard.rank_pids())
         client = connect(read_settings())
         client.runs.delete(done.id, now=True)
         client.server.collect()
@@ -162,18 +163,8 @@ def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None
         assert live.get_status() == "Canceled"
 
 
-def wait_until(what: Callable[[], bool], *, timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def wait_for_points(yard: Yard, run, *, more_than: int) -> None:
-    deadline = time.monotonic() + 20
-    while np.size(run.get_metrics().get("n", [])) <= more_than:  # one value is no list
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_for(lambda: np.size(run.get_metrics().get("n", [])) > more_than)  # one value is no list
 
 
 def fill(path: Path) -> None:

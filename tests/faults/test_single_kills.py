@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from azureml.core import Run
-from tests.e2e.conftest import wait_for
 from tests.faults.yard import Yard, is_alive, open_yard
+from tests.waiting import wait_for
 
 WAITING = """
 import os, sys, time
@@ -59,7 +59,6 @@ def test_r7_a_killed_supervisor_is_replaced_and_the_end_is_right(yard: Yard, cod
         wait_for(
             lambda old=old: [pid for pid in yard.supervisor_pids() if pid != old],
             what="a new supervisor",
-            timeout_s=5.0,
         )
     details = end(run, stop)
 

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 
 from tests.conftest import belongs_to, command_of, end_processes
 from tests.runtime.journals import SOURCE
+from tests.waiting import wait_for
 
 SHIM = SOURCE / "runyard" / "runtime" / "rank_shim.py"
 
@@ -42,13 +42,6 @@ def start(run_folder: Path, **variables: str) -> subprocess.Popen[bytes]:
 def read(path: Path) -> dict[str, Any]:
     facts: dict[str, Any] = json.loads(path.read_text())
     return facts
-
-
-def wait_for(what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

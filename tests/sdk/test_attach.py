@@ -26,9 +26,9 @@ from runyard.sdk.resources import read_resources
 from runyard.sdk.run_configuration import RunConfiguration
 from runyard.sdk.submission import plan_submission
 from runyard.sdk.workspace import Workspace
-from tests.e2e.conftest import wait_for
 from tests.engine.clusters import FakeEngine
 from tests.server.conftest import Served, serve
+from tests.waiting import wait_for
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n-----END OPENSSH PRIVATE KEY-----\n"
 

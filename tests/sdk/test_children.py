@@ -18,7 +18,7 @@ from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.experiment import Experiment
 from runyard.sdk.run import Run
 from runyard.sdk.workspace import Workspace
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 Submit = Callable[..., Run]
 

@@ -14,7 +14,7 @@ from azureml.core.compute_target import ComputeTargetException
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 from runyard.sdk.run import Run
 from runyard.sdk.workspace import Workspace
-from tests.e2e.conftest import wait_for
+from tests.waiting import wait_for
 
 STATUS_KEYS = [
     "currentNodeCount",

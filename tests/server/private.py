@@ -8,8 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from runyard.client.client import Client
 from runyard.client.private_server import ensure, find
 from runyard.client.transport import Transport
 from runyard.core.settings import Settings, read_settings
+from tests.waiting import wait_for
 
 
 def settings_of(home: Path, **variables: str) -> Settings:
@@ -62,7 +62,7 @@ def log_of(home: Path) -> str:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
 
 
 def stop(home: Path) -> None:
@@ -70,7 +70,7 @@ def stop(home: Path) -> None:
     if client is not None:
         pid = pid_of(client)
         client.server.stop()
-        wait_until(lambda: not is_alive(pid))
+        wait_for(lambda: not is_alive(pid))
 
 
 def is_alive(pid: int) -> bool:
@@ -79,13 +79,6 @@ def is_alive(pid: int) -> bool:
     except OSError:
         return False
     return state not in (b"Z", b"X")
-
-
-def wait_until(condition: Callable[[], bool], *, within_s: float = 15.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def variables_of(pid: int) -> dict[str, str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +20,7 @@ from runyard.server.collecting import GARBAGE, Collecting, Collection
 from runyard.store import open_store
 from runyard.store.base import RunStore
 from runyard.testing.runs import a_run
+from tests.waiting import wait_for
 
 BLOB = bytes(range(256)) * 4096
 
@@ -35,13 +35,6 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
 def open_collecting(store: RunStore, artifacts: FilesystemStore) -> tuple[ContentStore, Collecting]:
     content = ContentStore(artifacts, store, leases=Leases(grace_s=0.05))
     return content, Collecting(store, content, Collector(content, artifacts, store), Aside(artifacts))
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_deleted_content_leaves_the_disk_and_the_rest_stays(store: RunStore, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from runyard.client.private_server import connect
 from runyard.core.errors import StoreUnavailable
-from tests.server.private import log_of, settings_of, start, stop, wait_until
+from tests.server.private import log_of, settings_of, start, stop
+from tests.waiting import wait_for
 
 
 def test_a_removed_database_is_told_everywhere_and_comes_back_with_all_that_was_acknowledged(home: Path) -> None:
@@ -21,7 +22,7 @@ def test_a_removed_database_is_told_everywhere_and_comes_back_with_all_that_was_
 
     with pytest.raises(StoreUnavailable, match=r"runyard\.db"):
         client.workspaces.put("lost")
-    wait_until(lambda: "cannot be used any more" in log_of(home))
+    wait_for(lambda: "cannot be used any more" in log_of(home))
     with pytest.raises(StoreUnavailable):
         client.workspaces.list()
     saved = next(iter(folder.glob("runyard.db.rescued-*")))

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from runyard.client.private_server import connect
-from tests.server.private import holder_of, is_alive, pid_of, settings_of, start, stop, wait_until
+from tests.server.private import holder_of, is_alive, pid_of, settings_of, start, stop
+from tests.waiting import wait_for
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_a_removed_home_ends_its_server_and_the_next_call_starts_one(place: Path
     old = pid_of(start(place))
     remove(place)
     new = pid_of(start(place))
-    wait_until(lambda: not is_alive(old))
+    wait_for(lambda: not is_alive(old))
 
     assert new != old and pid_of(start(place)) == new
     assert holder_of(place)["pid"] == new and listeners(new) == 1
@@ -51,7 +52,7 @@ def test_a_removed_home_ends_its_server_and_the_next_call_starts_one(place: Path
 def test_a_server_whose_home_is_gone_leaves_without_being_asked(place: Path) -> None:
     pid = pid_of(start(place))
     remove(place)
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
 
     assert not (place / "server").exists()
 
@@ -66,7 +67,7 @@ def test_a_moved_home_is_served_in_its_new_place_with_all_that_was_in_it(place: 
     client = start(moved)
 
     assert client.server.info().id == id and "kept" in [one.name for one in client.workspaces.list()]
-    wait_until(lambda: not is_alive(old))
+    wait_for(lambda: not is_alive(old))
     for one in (first, client):
         one.transport.close()
     stop(moved)
@@ -84,5 +85,5 @@ def test_a_home_in_the_place_of_another_is_found_by_its_own_token(place: Path) -
     client = start(place)
 
     assert client.server.info().id == id and pid_of(client) not in (old, stop_pid)
-    wait_until(lambda: not is_alive(old))
+    wait_for(lambda: not is_alive(old))
     stop(place)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,10 +30,7 @@ def join(served: Served, folder: Path) -> Joined:
     """Submit the folder as a run and take its only node's part."""
     taken = take_snapshot(folder, served.client.content, home=folder.parent / "home")
     served.submit("one", spec=RunSpec(script="train.py", target="cluster"), snapshot_id=taken.id)
-    deadline = time.monotonic() + 10
-    while not served.backend.jobs_of("one"):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    served.job_of("one")
     nodes = NodeCalls(served.as_run("one").transport)
     return read_joined(nodes.join("one", 0, attempt=1, incarnation="a" * 32, host="n7", address="10.0.0.7"))
 

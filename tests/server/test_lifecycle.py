@@ -18,19 +18,9 @@ from runyard.client.private_server import connect, find
 from runyard.core.errors import RunyardError, ServerNotStarted, StoreUnavailable
 from runyard.core.runtime_folder import home_key, runtime_folder
 from tests.server.browser_session import both_halves
-from tests.server.private import (
-    holder_of,
-    is_alive,
-    kill,
-    log_of,
-    mode_of,
-    pid_of,
-    settings_of,
-    start,
-    stop,
-    wait_until,
-)
+from tests.server.private import holder_of, is_alive, kill, log_of, mode_of, pid_of, settings_of, start, stop
 from tests.server.raw_http import tcp_door
+from tests.waiting import wait_for
 
 ASK_FOR_PID = """
 from runyard.client.private_server import connect
@@ -86,7 +76,7 @@ def test_a_signal_stops_it_and_nothing_is_left_over(home: Path, number: signal.S
     client = start(home)
     pid = pid_of(client)
     os.kill(pid, number)
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
 
     assert not os.path.exists(str(client.address.path))
     assert (home / "server/lock").read_bytes() == b""
@@ -97,7 +87,7 @@ def test_it_can_be_asked_to_leave_and_is_then_not_found(home: Path) -> None:
     client = start(home)
     pid = pid_of(client)
     client.server.stop()
-    wait_until(lambda: not is_alive(pid))
+    wait_for(lambda: not is_alive(pid))
 
     assert find(settings_of(home)) is None
     assert "Leaving: asked to" in log_of(home)
@@ -108,7 +98,7 @@ def test_it_leaves_when_nothing_was_asked_for_long_enough(home: Path) -> None:
     pid = holder_of(home)["pid"]
     for _ in range(4):
         client.server.info()
-    wait_until(lambda: not is_alive(pid), within_s=20)
+    wait_for(lambda: not is_alive(pid), timeout_s=20)
 
     assert "Leaving: nothing to do" in log_of(home)
     assert not os.path.exists(str(client.address.path))
@@ -118,7 +108,7 @@ def test_a_socket_that_something_cleaned_away_is_made_again(home: Path) -> None:
     client = start(home)
     pid, path = pid_of(client), str(client.address.path)
     os.unlink(path)
-    wait_until(lambda: os.path.exists(path))
+    wait_for(lambda: os.path.exists(path))
 
     assert pid_of(start(home)) == pid
     assert mode_of(path) == 0o600

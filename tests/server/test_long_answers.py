@@ -21,8 +21,8 @@ from runyard.server.routes import metrics
 from runyard.server.shares import Shares
 from runyard.store.base import Points, SegmentPart
 from tests.engine.bench import header, journal_frame, name, number
-from tests.server import private
 from tests.server.conftest import TOKEN, Served
+from tests.waiting import wait_for
 
 
 def log_points(served: Served, count: int, *, metric: str = "loss", start: int = 0, writer: str = "w") -> None:
@@ -129,7 +129,7 @@ def test_a_caller_holds_only_so_many_long_answers(served: Served, monkeypatch: p
         except TooManyRequests:
             return False
 
-    private.wait_until(is_free)
+    wait_for(is_free)
 
 
 def test_a_long_json_answer_is_the_same_text(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

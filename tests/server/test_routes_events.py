@@ -22,9 +22,9 @@ from runyard.server.routes import events
 from runyard.server.watched_store import OF_LISTS, OF_RUNS
 from runyard.store.base import RunStore
 from tests.engine.bench import header, journal_frame, log_frame, name, number
-from tests.server import private
 from tests.server.conftest import TOKEN, Served
 from tests.server.guarded import Guarded, serving
+from tests.waiting import wait_for
 
 READS = (
     "get_",
@@ -205,7 +205,7 @@ def test_streams_are_so_many_and_closed_ones_make_room(served: Served, monkeypat
     monkeypatch.setattr(news, "MOST_STREAMS", 1)
     with streaming(served, workspace="default"), pytest.raises(StoreUnavailable, match="1 pages are open"):
         ask(served.client, {"workspace": "default"})
-    private.wait_until(lambda: not served.services.news.stream_count)
+    wait_for(lambda: not served.services.news.stream_count)
     with streaming(served, workspace="default"):
         assert served.services.news.stream_count == 1
         assert served.services.activity.idle_s() == 0.0  # an open page keeps the private server

@@ -8,8 +8,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec, RunS
 from runyard.core.statuses import RunStatus
 from runyard.runtime.bundle import Bundle
 from tests.server.conftest import Served, serve
+from tests.waiting import wait_for
 
 TWO = DistributionSpec("pytorch", node_count=2)
 WHO: dict[str, Any] = {"attempt": 1, "incarnation": "a" * 32}
@@ -44,14 +44,6 @@ def cluster(folder: Path) -> Iterator[Served]:
         served.submit(spec=RunSpec(target="cluster", script="train.py", distribution=TWO))
         wait_for(lambda: served.backend.jobs_of("exp_1"))
         yield served
-
-
-def wait_for(what: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 30
-    while not (found := what()):
-        assert time.monotonic() < deadline, "not within 30 s"
-        time.sleep(0.005)
-    return found
 
 
 class Listener(threading.Thread):

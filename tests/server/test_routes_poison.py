@@ -8,9 +8,7 @@ import json
 import logging
 import re
 import tempfile
-import time
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,6 +24,7 @@ from runyard.core.statuses import RunStatus
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import TOKEN, Served, serve
 from tests.server.raw_http import unix_door
+from tests.waiting import wait_for
 
 GOOD: dict[str, Any] = {
     "key": "k",
@@ -172,8 +171,8 @@ def test_a_client_that_leaves_amid_its_body_is_no_error(served: Served, caplog: 
     head = f"POST /api/v1/runs HTTP/1.1\r\nHost: runyard\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n"
     with unix_door(served.address.path).connect() as connection:
         connection.sendall(f'{head}Content-Type: application/json\r\n\r\n{{"run": '.encode())
-        wait_until(lambda: activity.open_count == 1)
-    wait_until(lambda: activity.open_count == 0)
+        wait_for(lambda: activity.open_count == 1)
+    wait_for(lambda: activity.open_count == 0)
 
     assert caplog.text == ""
 
@@ -246,10 +245,3 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(served: Served) ->
             transport.request("POST", "/runs", body=b" " * (40 << 20), headers={"Content-Type": "application/json"})
     finally:
         transport.close()
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.005)

@@ -17,6 +17,7 @@ from tests.cli.command_line import runyard
 from tests.server import private
 from tests.server.team import start_team, team_address
 from tests.store.postgres import controlled_postgres, running_postgres
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.external
 
@@ -48,7 +49,7 @@ def test_nothing_is_lost_when_a_server_with_postgresql_is_killed(
         run = Experiment(Workspace.from_config(), "far").submit(
             ScriptRunConfig(str(source), script="train.py", arguments=[str(tmp_path)])
         )
-        private.wait_until((tmp_path / "half").exists, within_s=60)
+        wait_for((tmp_path / "half").exists, timeout_s=60)
         private.kill(info.pid)
         (tmp_path / "go").touch()  # it goes on to its end while no server is there
         again = private.start(server_home)

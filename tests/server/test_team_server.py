@@ -35,6 +35,7 @@ from tests.server.guarded import serving
 from tests.server.private import python_prints
 from tests.server.raw_http import Answer, read_answer
 from tests.server.team import HOST, free_port, start_team, team_address
+from tests.waiting import wait_for
 
 
 @dataclass(frozen=True)
@@ -197,13 +198,13 @@ def test_a_process_elsewhere_is_a_run_and_logs_on_others_with_a_watcher_of_its_o
     names = {file.name for file in runs.files(run_id)}
 
     assert runs.get(run_id).status.value == "Completed"
-    private.wait_until(lambda: {info.name for info in runs.metrics(run_id)} == {"x", "late"})
+    wait_for(lambda: {info.name for info in runs.metrics(run_id)} == {"x", "late"})
     assert {"outputs/model.txt", "logs/user_log.txt"} <= names
     children = runs.list("default", parent=run_id).runs
     assert [(child.status.value, runs.metrics(child.id)[0].name) for child in children] == [("Completed", "y")]
     assert not (team.home / "runs" / run_id).exists()  # of the server's machine nothing was used
     assert (job["server"]["tls"], job["server"]["fingerprint"]) == (True, team.address.fingerprint)
-    private.wait_until(lambda: runs.get(open_run).status.is_terminal)  # its process is gone
+    wait_for(lambda: runs.get(open_run).status.is_terminal)  # its process is gone
     assert [info.name for info in runs.metrics(open_run)] == ["z"]
 
     as_run = team.client(job["token"])

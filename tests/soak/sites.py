@@ -34,6 +34,7 @@ from tests.soak.clock import Clock
 from tests.soak.front import Front
 from tests.soak.link import HERE, THERE, Link
 from tests.store.postgres import Postgres
+from tests.waiting import wait_for
 
 USER, TARGET = "alice", "box"
 
@@ -118,7 +119,7 @@ class Site:
             return
         send(pid, signal.SIGTERM)
         try:
-            private.wait_until(lambda: not is_alive(pid), within_s=20)
+            wait_for(lambda: not is_alive(pid), timeout_s=20)
         except AssertionError:
             send(pid, signal.SIGKILL)
 

@@ -24,11 +24,11 @@ from runyard.core.errors import RunyardError
 from runyard.core.plain import to_plain
 from runyard.core.records import Run
 from tests.faults.yard import say
-from tests.server import private
 from tests.soak.faults import Breaker, Event, lanes_of, make_schedule
 from tests.soak.ledger import Account, Ledger, read_ledger
 from tests.soak.sites import PrivateSite, Site, Submitter, TeamSite
 from tests.store.postgres import Postgres
+from tests.waiting import wait_for
 
 # Read before the fixtures take our variables away.
 MINUTES = float(os.environ.get("RUNYARD_SOAK_MINUTES", "120"))
@@ -162,7 +162,7 @@ def endure(
         thread.start()
     try:
         for one in loads:
-            private.wait_until(one.is_going, within_s=120)
+            wait_for(one.is_going, timeout_s=120)
         breaker.run(seconds)
     finally:
         for one in loads:

@@ -7,7 +7,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.store.database import Session
 from runyard.store.sqlite import SqliteDatabase, SqliteStore
 from runyard.testing.runs import Journal, a_new_run, a_run, a_workspace, points
+from tests.waiting import wait_for
 
 ACKNOWLEDGING = """
 import sys, threading
@@ -75,10 +75,7 @@ class Held:
         self._threads.append(thread)
 
     def release(self, waiting: int) -> None:
-        deadline = time.monotonic() + 10
-        while self._database.writer._jobs.qsize() < waiting:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
+        wait_for(lambda: self._database.writer._jobs.qsize() >= waiting)
         self._go.set()
         for thread in self._threads:
             thread.join(30)

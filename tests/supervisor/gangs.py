@@ -9,7 +9,8 @@ from typing import Any
 
 from runyard.core.plain import to_plain
 from runyard.core.specs import DistributionSpec, NodeSpec
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
+from tests.waiting import wait_for
 
 
 def node_of(rank: int) -> NodeSpec:

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,20 +16,9 @@ from runyard.core.plain import to_plain
 from runyard.core.specs import EnvironmentSpec, JobSpec, RunSpec
 from runyard.supervisor.proc import descendants, has_cookie, list_processes, read_process
 from runyard.testing.fake_server import FakeRun, FakeServer
+from tests.waiting import wait_for
 
 T = TypeVar("T")
-
-
-def wait_for(what: Callable[[], T], *, timeout_s: float = 60.0) -> T:
-    """Return the first true answer of `what`."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        answer = what()
-        if answer:
-            return answer
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {timeout_s:g} s: {what}")
-        time.sleep(0.005)
 
 
 def share_cache(home: Path) -> None:

@@ -17,8 +17,9 @@ from runyard.supervisor.contained import end_of
 from runyard.supervisor.containers import contain, remove_containers
 from runyard.supervisor.folder import RunFolder
 from tests.environments.engine import FakeEngine
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask
+from tests.waiting import wait_for
 
 
 class Recorder(Wrapper):

@@ -15,7 +15,8 @@ import pytest
 
 from runyard.compute.local import is_locked
 from runyard.core.specs import DistributionSpec, NodeSpec
-from tests.supervisor.supervised import Job, Site, command_line, kill_all, lives, wait_for
+from tests.supervisor.supervised import Job, Site, command_line, kill_all, lives
+from tests.waiting import wait_for
 
 PYTORCH = DistributionSpec("pytorch", 2, 2, {"world_size": 4})
 MPI = DistributionSpec("mpi", 2, 2)

@@ -18,8 +18,9 @@ from runyard.supervisor.proc import list_processes
 from tests import debian
 from tests.environments.rootfs import write_rootfs
 from tests.environments.wheels import make_wheel
-from tests.supervisor.supervised import Job, Site, command_line, wait_for
+from tests.supervisor.supervised import Job, Site, command_line
 from tests.supervisor.test_stopping import ask
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(300)]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core import journal
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
 

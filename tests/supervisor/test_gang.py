@@ -10,7 +10,8 @@ from pathlib import Path
 
 from runyard.core.specs import DistributionSpec
 from tests.supervisor.gangs import all_met, kill_supervisor, prepare_gang, start_gang, wait_all
-from tests.supervisor.supervised import Site, kill_all, wait_for
+from tests.supervisor.supervised import Site, kill_all
+from tests.waiting import wait_for
 
 TWO = DistributionSpec("pytorch", 2, 1)
 

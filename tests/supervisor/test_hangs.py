@@ -20,7 +20,8 @@ from runyard.supervisor.hang_judge import Code, RankView, judge
 from runyard.supervisor.hangs import HangWatch
 from runyard.supervisor.proc import read_process
 from runyard.supervisor.stacks import Frame, main_stack, take_stacks
-from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.supervised import Site
+from tests.waiting import wait_for
 
 REDUCE = [Frame("/lib/torch/distributed.py", 9, "all_reduce"), Frame("train.py", 40, "step")]
 SLEEP = [Frame("train.py", 33, "load")]

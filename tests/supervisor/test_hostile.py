@@ -11,8 +11,9 @@ import pytest
 
 from runyard.supervisor import cgroups
 from runyard.supervisor.proc import list_processes
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask
+from tests.waiting import wait_for
 
 DAEMON = """
 import os, sys, time, signal

@@ -15,7 +15,8 @@ import pytest
 
 from runyard.supervisor.proc import set_subreaper
 from tests.supervisor.journals import UNTIL_STOPPED
-from tests.supervisor.supervised import Job, Site, lives, wait_for
+from tests.supervisor.supervised import Job, Site, lives
+from tests.waiting import wait_for
 
 
 def finish(job: Job) -> int:

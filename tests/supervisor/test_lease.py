@@ -19,7 +19,8 @@ from runyard.supervisor.engine_watch import VARIABLE, watch_engine
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.lease import ASK_S, FILE, GRACE_S, Lease
 from runyard.supervisor.proc import boot_ns
-from tests.supervisor.supervised import Site, lives, wait_for
+from tests.supervisor.supervised import Site, lives
+from tests.waiting import wait_for
 
 STUBBORN = (
     "import signal, time\n"

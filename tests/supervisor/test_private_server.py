@@ -12,7 +12,7 @@ from runyard.client.private_server import find
 from runyard.core.settings import read_settings
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.proc import descendants, list_processes
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 
 def client_of(home: Path) -> Client | None:

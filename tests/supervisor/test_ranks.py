@@ -15,7 +15,7 @@ from runyard.launchers.base import BY_MPIRUN, MPIRUN
 from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.proc import oom_kills, read_process
 from runyard.supervisor.ranks import Ranks
-from tests.supervisor.supervised import wait_for
+from tests.waiting import wait_for
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from runyard.client.private_server import client_for
 from runyard.core.errors import ServerUnreachable
 from runyard.core.node_variables import supervisor_command
 from runyard.supervisor.proc import read_process
-from tests.supervisor.supervised import Job, Site, lives, wait_for
+from tests.supervisor.supervised import Job, Site, lives
+from tests.waiting import wait_for
 
 SLEEP = "import time\nopen('started', 'w').write('x')\ntime.sleep(600)\n"
 

@@ -13,8 +13,9 @@ import pytest
 from runyard.core.errors import StoreUnavailable
 from runyard.core.specs import EnvironmentSpec
 from tests.environments.wheels import SlowPackage, make_wheel, offline
-from tests.supervisor.supervised import Site, lives, wait_for
+from tests.supervisor.supervised import Site, lives
 from tests.supervisor.test_stopping import ask
+from tests.waiting import wait_for
 
 BUILD_LOG = "azureml-logs/20_image_build_log.txt"
 LOCK = "system_logs/requirements.lock.txt"

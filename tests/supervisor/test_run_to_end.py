@@ -13,7 +13,8 @@ import pytest
 
 from runyard.core.errors import StoreUnavailable
 from runyard.core.specs import EnvironmentSpec
-from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.supervised import Site
+from tests.waiting import wait_for
 
 
 def test_a_run_goes_through_its_phases_and_everything_arrives(site: Site) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from runyard.core import journal
 from runyard.supervisor.usage import Reading, rates, read_usage
-from tests.supervisor.supervised import Site, wait_for
+from tests.supervisor.supervised import Site
+from tests.waiting import wait_for
 
 MB = 1 << 20
 COMMON = {"cpu_percent", "memory_mb", "disk_read_mb_s", "disk_write_mb_s", "net_received_mb_s", "net_sent_mb_s"}

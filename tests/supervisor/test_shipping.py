@@ -21,8 +21,9 @@ from runyard.supervisor.logs import Log, Logs
 from runyard.supervisor.segments import silence
 from runyard.testing.fake_server import FakeServer
 from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_kills import check_complete, finish
+from tests.waiting import wait_for
 
 
 def test_a_file_record_is_shipped_after_its_file(site: Site) -> None:

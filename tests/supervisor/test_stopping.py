@@ -7,7 +7,8 @@ import os
 import signal
 import time
 
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
+from tests.waiting import wait_for
 
 SLEEP = "import time\nopen('started', 'w').write('x')\ntime.sleep(600)\n"
 STUBBORN = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nopen('started', 'w').write('x')\ntime.sleep(600)\n"

@@ -17,7 +17,8 @@ import runyard
 from runyard.core.attempts import writer_attempt
 from runyard.supervisor.proc import read_process
 from tests.supervisor.journals import COUNTER
-from tests.supervisor.supervised import Job, Site, wait_for
+from tests.supervisor.supervised import Job, Site
+from tests.waiting import wait_for
 
 Start = Callable[..., tuple[Job, "subprocess.Popen[bytes]"]]
 
