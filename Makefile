@@ -9,11 +9,12 @@ PYTEST = $(PY) -m pytest
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-external soak check fix bench studio screenshots docs lock clean
+.PHONY: help demo test test-fast test-external soak check fix bench studio screenshots docs lock clean
 
 help:
 	@echo "make demo           submit a real training run and watch it"
 	@echo "make test           the tests (no services needed)"
+	@echo "make test-fast      those that start no process, in less than a minute"
 	@echo "make check          format, lint, types, layers"
 	@echo "make test-external  tests against real components"
 	@echo "make soak           hours of kills and faults under load, against a ledger"
@@ -28,8 +29,15 @@ help:
 demo: $(VENV)/ready-demo
 	@RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) examples/first_run/submit.py
 
+# `make check` runs its own tests; here they would be run twice.
+OF_CHECK = tests/test_layers.py tests/test_docs.py
 test: $(VENV)/ready-dev
-	$(PYTEST) -n $(WORKERS) --dist worksteal
+	$(PYTEST) -n $(WORKERS) --dist worksteal $(OF_CHECK:%=--ignore %)
+
+# Whole journeys are left out by folder, so that they are not even read.
+JOURNEYS = attacks browser cluster e2e faults rights soak
+test-fast: $(VENV)/ready-dev
+	$(PYTEST) -q -n auto -m "not external and not soak and not processes" $(JOURNEYS:%=--ignore tests/%)
 
 # Tests of clusters mostly wait, so those in browsers run beside them; what they say is shown at the end.
 test-external: $(VENV)/ready-dev
@@ -48,7 +56,7 @@ check: $(VENV)/ready-dev
 	$(PY) -m ruff format --check
 	$(PY) -m ruff check
 	$(PY) -m mypy --strict
-	$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py
+	$(PY) -m pytest -q $(OF_CHECK)
 	$(PY) scripts/build_studio.py --check
 
 fix: $(VENV)/ready-dev

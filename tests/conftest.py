@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import uuid
@@ -148,3 +151,25 @@ def read_proc(pid: int, name: str) -> bytes:
         return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
+
+
+# Who imports one of these can start a process or the private server.
+STARTERS = {"subprocess", "multiprocessing", "runyard.client.private_server", "runyard.sdk.workspace"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark `processes` what `make test-fast` leaves out: tests whose file, or a fixture's file, can start some."""
+    for item in items:
+        assert isinstance(item, pytest.Function)
+        fixtures = [found[-1].func.__module__ for found in item._fixtureinfo.name2fixturedefs.values()]
+        if "home" in item.fixturenames or any(map(can_start_processes, {item.module.__name__, *fixtures})):
+            item.add_marker("processes")
+
+
+@functools.cache
+def can_start_processes(module: str) -> bool:
+    """Whether the module, or a helper of the tests that it takes something from, imports one of STARTERS."""
+    things = vars(sys.modules[module]).values()
+    sources = {getattr(thing, "__name__" if inspect.ismodule(thing) else "__module__", None) for thing in things}
+    helpers = [name for name in sources if str(name).startswith("tests.") and name not in (module, __name__)]
+    return bool(STARTERS & sources) or any(map(can_start_processes, helpers))

@@ -1,4 +1,4 @@
-"""`.ci/run` gives a failed test a second chance, and nothing else, and names the slowest: on a small project of its own."""
+"""`.ci/run` gives a failed test a second chance, and nothing else, and names the slowest: on a small project."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+pytestmark = pytest.mark.external  # each test is a whole CI of four pytest sessions
 
 MAKEFILE = """
 PYTEST = false

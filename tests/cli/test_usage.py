@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import runyard as package
+from runyard.cli import main
 from tests.cli.command_line import runyard
 
 
@@ -43,13 +44,16 @@ def test_version() -> None:
         pytest.param(["completion", "tcsh"], "bash", id="unknown shell"),
     ],
 )
-def test_a_wrong_command_line_says_what_is_right(home: Path, arguments: list[str], message: str) -> None:
-    result = runyard(*arguments)
+def test_a_wrong_command_line_says_what_is_right(
+    home: Path, capfd: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
 
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("error: ") and "hint: " in result.stderr
-    assert message in result.stderr
+    said = capfd.readouterr()
+    assert (caught.value.code, said.out) == (2, "")
+    assert said.err.startswith("error: ") and "hint: " in said.err
+    assert message in said.err
     assert not (home / "server").exists()
 
 

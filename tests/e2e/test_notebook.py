@@ -94,6 +94,7 @@ def test_two_runs_of_one_kernel_do_not_mix(workspace: Workspace, tmp_path: Path)
     assert error_of(second)["code"] == "Chosen"
 
 
+@pytest.mark.external
 def test_a_killed_kernel_closes_its_run_with_all_points_and_a_new_kernel_goes_on(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

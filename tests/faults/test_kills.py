@@ -64,6 +64,7 @@ def lose_nothing(folder: Path, *, writers: int, points: int, kills: int, seconds
     return figures
 
 
+@pytest.mark.external
 def test_r1_no_point_is_lost_or_doubled_when_server_and_supervisors_are_killed(tmp_path: Path) -> None:
     figures = lose_nothing(tmp_path, writers=10, points=5000, kills=14, seconds=8, seed=1)
 
@@ -147,6 +148,7 @@ def submit_through_kills(folder: Path, *, submits: int, kills: int, seed: int) -
     return figures
 
 
+@pytest.mark.external
 def test_r3_no_acknowledged_submit_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
     figures = submit_through_kills(tmp_path, submits=150, kills=5, seed=5)
 

@@ -135,6 +135,7 @@ def walked(session_folder: Path) -> Iterator[Team]:
             yield Team(served)
 
 
+@pytest.mark.external
 @pytest.mark.timeout(600)  # thousands of requests; seconds on a machine with nothing else to do
 def test_every_route_answers_everybody_about_everything_as_the_table_says(walked: Team) -> None:
     check_walk(walked)

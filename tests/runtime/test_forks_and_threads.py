@@ -51,6 +51,8 @@ print([counts[number] for number in range(8)])
 """
 
 
+@pytest.mark.external
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("version", pythons())
 def test_eight_threads_log_while_the_process_forks_a_thousand_times(run_folder: Path, version: str) -> None:
     rounds = 1000 if pythons()[version] == sys.executable else 100

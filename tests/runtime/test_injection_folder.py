@@ -77,6 +77,7 @@ def test_every_injected_module_imports_with_the_standard_library_alone(tmp_path:
     assert int(done.stdout) > 20
 
 
+@pytest.mark.external
 def test_ten_processes_at_once_get_one_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(10) as pool:
         answers = set(pool.map(lambda _: run_script(CALL, tmp_path).stdout.strip(), range(10)))

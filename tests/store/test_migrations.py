@@ -88,6 +88,7 @@ def old_then_new(find: object) -> object:
     return lambda connection: find(connection) or "none"  # type: ignore[operator]  # the function it replaces
 
 
+@pytest.mark.external
 def test_ten_processes_that_start_at_once_make_one_schema(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "runyard.db"
     code = (

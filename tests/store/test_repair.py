@@ -100,6 +100,7 @@ def test_a_sound_database_stays_as_it_is(path: Path, whole: bytes) -> None:
     assert {table.name: table.saved for table in found.salvage.tables}["runs"] == RUNS
 
 
+@pytest.mark.external
 def test_whatever_page_is_ruined_the_rest_is_saved(path: Path, whole: bytes) -> None:
     complete = []
     for page in range(2, len(whole) // PAGE, 27):
