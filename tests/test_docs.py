@@ -143,6 +143,19 @@ def test_the_changelog_has_short_lines_in_four_sections() -> None:
     assert sections <= {"Added", "Changed", "Fixed", "Security"}
 
 
+GENERATED = {"azureml-names.md", "cli.md", "rights.md"}
+
+
+def test_prose_has_lines_of_at_most_160_characters() -> None:
+    long = []
+    for page in files("*.md"):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        lines = [] if page.name in GENERATED else text.splitlines()
+        long += [f"{page.name}: {line[:80]}" for line in lines if len(line) > 160 and not line.startswith("|")]
+
+    assert not long
+
+
 def test_the_readme_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
