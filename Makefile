@@ -9,20 +9,22 @@ PYTEST = $(PY) -m pytest
 # Without bytecode every process of a demo or test would compile scikit-learn again; foreign paths would hide our packages.
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help demo test test-fast test-external soak check fix bench studio screenshots docs lock clean
+.PHONY: help demo test test-fast test-external test-upgrade soak check fix bench studio screenshots docs wheel lock clean
 
 help:
 	@echo "make demo           submit a real training run and watch it"
 	@echo "make test           the tests (no services needed)"
-	@echo "make test-fast      those that start no process, in less than a minute"
+	@echo "make test-fast      a quick selection of them for the inner loop"
 	@echo "make check          format, lint, types, layers"
 	@echo "make test-external  tests against real components"
+	@echo "make test-upgrade   take over the home of an older version, FROM=v0.1.0"
 	@echo "make soak           hours of kills and faults under load, against a ledger"
 	@echo "make bench          every figure we promise, measured here"
 	@echo "make studio         build the web page from web/"
 	@echo "make screenshots    pictures of every page, light and dark"
 	@echo "make fix            format and repair what ruff can"
 	@echo "make docs           write the generated reference pages"
+	@echo "make wheel          build the wheel and the sdist into dist/"
 	@echo "make lock           newest versions into the lock files"
 	@echo "make clean          stop the demo's server, remove .venv and .runyard"
 
@@ -49,6 +51,9 @@ test-external: $(VENV)/ready-dev
 	wait $$browsers || failed=1; cat "$$said"; rm "$$said"; \
 	exit $$failed
 
+test-upgrade: $(VENV)/ready-dev
+	$(PY) scripts/check_upgrade.py $(or $(FROM),$(error Say which version: make test-upgrade FROM=v0.1.0))
+
 soak: $(VENV)/ready-dev
 	$(PY) -m pytest -m soak --timeout 0
 
@@ -74,6 +79,11 @@ screenshots: studio
 
 docs: $(VENV)/ready-dev
 	$(PY) scripts/write_reference.py
+
+# A release without its web page would be half of one.
+wheel: $(VENV)/ready-dev
+	rm -rf dist
+	RUNYARD_STUDIO=required $(PY) -m hatchling build
 
 lock: $(VENV)/ready-demo
 	sh scripts/lock.sh

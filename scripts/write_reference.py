@@ -1,7 +1,8 @@
-"""Write the generated pages of docs/reference; `--check` only compares and fails when they differ."""
+"""Write the generated pages of docs, and the listings in others; `--check` only compares and fails when they differ."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,9 @@ import rights_table
 
 from runyard.cli.app import root
 
-FOLDER = Path(__file__).parent.parent / "docs/reference"
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "docs/reference"
+LISTING = re.compile(r"^(<!-- (examples/\S+) -->\n```\w+\n).*?^```$", re.MULTILINE | re.DOTALL)
 
 INTRODUCTION = """\
 # Command line
@@ -55,6 +58,11 @@ def page() -> str:
     return "\n".join(parts)
 
 
+def with_listings(text: str) -> str:
+    """Return the page with the present text of each example file below the comment that names it."""
+    return LISTING.sub(lambda found: f"{found[1]}{(ROOT / found[2]).read_text()}```", text)
+
+
 if __name__ == "__main__":
     security = FOLDER.parent / "security.md"
     pages = {
@@ -62,6 +70,7 @@ if __name__ == "__main__":
         FOLDER / "azureml-names.md": azureml_names.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
+        **{path: with_listings(path.read_text()) for path in (ROOT / "docs/extending").glob("*.md")},
     }
     for path, text in pages.items():
         if "--check" not in sys.argv:

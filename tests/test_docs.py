@@ -11,10 +11,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+import yaml
 
 import runyard
 from runyard.core import errors
 from runyard.core.settings import Settings
+from tests.azureml.test_other_pythons import VERSIONS
+from tests.cluster.ray_cluster import RAY
+from tests.e2e.frameworks import OPEN_MPI_5
 
 ROOT = Path(__file__).parent.parent
 SKIPPED = {
@@ -131,6 +135,27 @@ def test_version_and_changelog_agree() -> None:
     assert titles[:2] == ["Unreleased", runyard.__version__]
 
 
+def test_the_changelog_has_short_lines_in_four_sections() -> None:
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    sections = {line[4:] for line in lines if line.startswith("### ")}
+
+    assert [line for line in lines if len(line) > 160] == []
+    assert sections <= {"Added", "Changed", "Fixed", "Security"}
+
+
+GENERATED = {"azureml-names.md", "cli.md", "rights.md"}
+
+
+def test_prose_has_lines_of_at_most_160_characters() -> None:
+    long = []
+    for page in files("*.md"):
+        text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        lines = [] if page.name in GENERATED else text.splitlines()
+        long += [f"{page.name}: {line[:80]}" for line in lines if len(line) > 160 and not line.startswith("|")]
+
+    assert not long
+
+
 def test_the_readme_fits_two_screens() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= 100
 
@@ -202,3 +227,36 @@ def test_ci_runs_the_targets_that_people_run() -> None:
 
     assert os.access(ROOT / ".ci/run", os.X_OK)
     assert "for target in test check test-external" in script
+
+
+def test_workflows_and_hooks_call_what_is_there() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    called = {path.stem: _make_calls(path) for path in (ROOT / ".github/workflows").glob("*.yml")}
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    programs = {hook["entry"].split()[0] for hook in hooks if "/" in hook["entry"].split()[0]}
+
+    assert called["tests"] == {"test", "check", "wheel", "test-external"}
+    assert called["release"] == {"check", "test", "test-upgrade", "wheel"}
+    assert set.union(*called.values()) <= targets
+    assert programs == {".venv/bin/ruff", ".venv/bin/python"}
+    assert all(yaml.safe_load(path.read_text()) for path in (ROOT / ".github").rglob("*.yml"))
+
+
+def _make_calls(workflow: Path) -> set[str]:
+    jobs = yaml.safe_load(workflow.read_text())["jobs"].values()
+    commands = "\n".join(step.get("run", "") for job in jobs for step in job["steps"])
+    return set(re.findall(r"(?:^|\|\| )make ([a-z-]+)", commands, re.MULTILINE))
+
+
+def test_the_support_page_names_the_versions_that_are_tested() -> None:
+    rows = dict(re.findall(r"^\| ([^|]+?) \| (.+?) \|$", (ROOT / "docs/support.md").read_text(), re.MULTILINE))
+    matrix = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text())["jobs"]["test"]["strategy"]["matrix"]
+    (slurm,) = set(re.findall(r"slurm-wlm ([\d.]+),", (ROOT / "tests/cluster/test_slurm.py").read_text()))
+    oldest, newest = matrix["python"][0], matrix["python"][-1]
+    project = (ROOT / "pyproject.toml").read_text()
+
+    assert f"{oldest} to {newest}" in rows["Python of the server and the command line"]
+    assert f'requires-python = ">={oldest}"' in project
+    assert f" {slurm}," in rows["Slurm"]
+    assert RAY[0].partition("==")[2] in rows["Ray"] and OPEN_MPI_5[0].partition("==")[2] in rows["Open MPI"]
+    assert ", ".join(VERSIONS) in rows["Python of your scripts, and of `azureml` inside them"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False  # checkers know the name; importing typing would cost every rank's start 10 ms
 if TYPE_CHECKING:

@@ -32,10 +32,12 @@ def tables(path: Path) -> dict[str, list[str]]:
 
 def test_migrations_end_in_the_schema_that_a_new_database_gets(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "new.db").close()
-    with create_engine(f"sqlite:///{tmp_path / 'old.db'}").connect() as connection:
+    engine = create_engine(f"sqlite:///{tmp_path / 'old.db'}")
+    with engine.connect() as connection:
         connection.exec_driver_sql("BEGIN")
         migrations.upgrade(connection, REVISION)
         connection.commit()
+    engine.dispose()
     new, old = tables(tmp_path / "new.db"), tables(tmp_path / "old.db")
     del new["alembic_version"], old["alembic_version"]
 

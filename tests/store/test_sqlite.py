@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -108,7 +109,8 @@ def test_a_full_disk_refuses_and_loses_nothing_and_heals(tmp_path: Path) -> None
 
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[1]) > 2
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
 def test_a_disk_too_full_for_an_empty_database_is_told_and_heals(tmp_path: Path) -> None:

@@ -1,0 +1,90 @@
+"""The wheel: what is in it, and that a user's type checker sees our types."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import runyard
+
+ROOT = Path(__file__).parent.parent
+
+GOOD = """\
+from typing import Any, Dict
+
+from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
+from runyard.core.sweeps import SweepSpec
+from runyard.tuning.base import Sampler
+
+workspace: Workspace = Workspace.from_config()
+experiment = Experiment(workspace, "mine")
+run: Run = experiment.submit(ScriptRunConfig(source_directory=".", script="train.py"))
+metrics: Dict[str, Any] = run.get_metrics()
+
+
+def count(spec: SweepSpec, sampler: Sampler) -> int:
+    return spec.max_total_runs + len(sampler.sample(0, []) or {})
+"""
+
+BAD = """\
+from azureml.core import Run
+from runyard.core.sweeps import SweepSpec
+
+
+def names(run: Run, spec: SweepSpec) -> int:
+    first: int = run.id
+    return spec.primary_metric
+"""
+
+
+@pytest.fixture(scope="module")
+def site_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the site-packages of an environment that has our wheel and nothing else."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
+    (site,) = (folder / "env/lib").glob("python*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return site
+
+
+def check_types(site: Path, folder: Path, text: str) -> subprocess.CompletedProcess[str]:
+    (folder / "user.py").write_text(text)
+    python = site.parents[2] / "bin/python"
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", "", "--python-executable", str(python)]
+    environ = {name: value for name, value in os.environ.items() if name != "MYPYPATH"}
+    return subprocess.run(
+        [*command, "--cache-dir", str(site.parents[2] / "mypy"), "user.py"],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_both_packages_of_the_wheel_say_that_they_have_types(site_packages: Path) -> None:
+    assert (site_packages / "runyard/py.typed").read_bytes() == b""
+    assert (site_packages / "azureml/py.typed").read_bytes() == b""
+    assert (site_packages / f"runyard-{runyard.__version__}.dist-info/entry_points.txt").is_file()
+
+
+def test_a_users_code_is_checked_against_the_installed_types(site_packages: Path, tmp_path: Path) -> None:
+    good = check_types(site_packages, tmp_path, GOOD)
+    bad = check_types(site_packages, tmp_path, BAD)
+
+    assert good.returncode == 0, good.stdout + good.stderr
+    assert [line.split(" ", 1)[0] for line in bad.stdout.splitlines() if "error:" in line] == [
+        "user.py:6:",
+        "user.py:7:",
+    ]
+    assert bad.stdout.count('expression has type "str"') + bad.stdout.count('got "str"') == 2
