@@ -45,7 +45,14 @@ const PLACES = [
 export function App() {
   return (
     <div class="frame">
-      <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById('main')?.focus(); }}>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          document.getElementById('main')?.focus();
+        }}
+      >
         Skip to content
       </a>
       <Bar />
@@ -60,7 +67,7 @@ export function App() {
 
 function Bar() {
   const here = path.value === '/' ? '/runs' : path.value;
-  useKeys({ 'g': () => document.querySelector<HTMLElement>('.bar nav a')?.focus() });
+  useKeys({ g: () => document.querySelector<HTMLElement>('.bar nav a')?.focus() });
   return (
     <header class="bar">
       <a class="brand" href={href('/runs')} aria-label="Runyard: runs">
@@ -69,7 +76,11 @@ function Bar() {
       </a>
       <nav aria-label="Pages">
         {PLACES.map(([place, label]) => (
-          <a key={place} href={href(place)} aria-current={here === place || here.startsWith(`${place}/`) ? 'page' : undefined}>
+          <a
+            key={place}
+            href={href(place)}
+            aria-current={here === place || here.startsWith(`${place}/`) ? 'page' : undefined}
+          >
             {label}
           </a>
         ))}
@@ -117,14 +128,22 @@ function Settings() {
         <div class="stack settings">
           <div class="row" role="group" aria-label="Colours">
             {(['auto', 'light', 'dark'] as Theme[]).map((one) => (
-              <button key={one} type="button" class="button small" aria-pressed={theme.value === one} onClick={() => (theme.value = one)}>
+              <button
+                key={one}
+                type="button"
+                class="button small"
+                aria-pressed={theme.value === one}
+                onClick={() => (theme.value = one)}
+              >
                 {one === 'auto' ? 'As the machine' : one === 'light' ? 'Light' : 'Dark'}
               </button>
             ))}
           </div>
           {me.value && (
             <p class="small soft">
-              {me.value.role === 'owner' ? 'Signed in as the owner of this server.' : `Signed in as ${me.value.name} (${me.value.role}).`}
+              {me.value.role === 'owner'
+                ? 'Signed in as the owner of this server.'
+                : `Signed in as ${me.value.name} (${me.value.role}).`}
             </p>
           )}
           {server.value && (
@@ -132,7 +151,14 @@ function Settings() {
               Runyard {server.value.version} on {server.value.host}
             </p>
           )}
-          <MenuItem onPick={() => { close(); void leave(); }}>Sign out</MenuItem>
+          <MenuItem
+            onPick={() => {
+              close();
+              void leave();
+            }}
+          >
+            Sign out
+          </MenuItem>
         </div>
       )}
     </Popover>
@@ -140,7 +166,15 @@ function Settings() {
 }
 
 const Gear = () => (
-  <svg width="16" height="16" viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.5" aria-hidden="true">
+  <svg
+    width="16"
+    height="16"
+    viewBox="0 0 16 16"
+    fill="none"
+    stroke="currentColor"
+    stroke-width="1.5"
+    aria-hidden="true"
+  >
     <circle cx="8" cy="8" r="2.2" />
     <path d="M8 1.5v2M8 12.5v2M1.5 8h2M12.5 8h2M3.4 3.4l1.4 1.4M11.2 11.2l1.4 1.4M12.6 3.4l-1.4 1.4M4.8 11.2l-1.4 1.4" />
   </svg>
@@ -168,9 +202,19 @@ function Lazy({ load, name }: { load: Load; name: string }) {
       (error: unknown) => setPage({ error }),
     );
   }, [load]);
-  if (fault) return <div class="page"><Fault error={asApiError(fault)} again={() => location.reload()} /></div>;
+  if (fault)
+    return (
+      <div class="page">
+        <Fault error={asApiError(fault)} again={() => location.reload()} />
+      </div>
+    );
   if (!page) return <Loading />;
-  if ('error' in page) return <div class="page"><Fault error={asApiError(page.error)} again={() => location.reload()} /></div>;
+  if ('error' in page)
+    return (
+      <div class="page">
+        <Fault error={asApiError(page.error)} again={() => location.reload()} />
+      </div>
+    );
   return <page.Page key={name} name={name} />;
 }
 

@@ -4,9 +4,18 @@
 export function number(value: unknown): string {
   if (typeof value !== 'number') return value === null || value === undefined ? '' : String(value);
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '−∞';
-  if (Number.isInteger(value) && Math.abs(value) < 1e15) return String(value).replace(/\B(?=(\d{3})+$)/g, '\u202f').replace('-', '−');
+  if (Number.isInteger(value) && Math.abs(value) < 1e15)
+    return String(value)
+      .replace(/\B(?=(\d{3})+$)/g, '\u202f')
+      .replace('-', '−');
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-4 || size >= 1e7) ? value.toExponential(4).replace(/\.?0+e/, 'e').replace('e+', 'e') : String(Number(value.toPrecision(6)));
+  const text =
+    size !== 0 && (size < 1e-4 || size >= 1e7)
+      ? value
+          .toExponential(4)
+          .replace(/\.?0+e/, 'e')
+          .replace('e+', 'e')
+      : String(Number(value.toPrecision(6)));
   return text.replace(/^-/, '−').replace('e-', 'e−');
 }
 
@@ -31,12 +40,19 @@ export function duration(milliseconds: number): string {
   return two(Math.floor(hours / 24), 'd', hours % 24, 'h');
 }
 
-const two = (a: number, unitA: string, b: number, unitB: string): string => (b ? `${a} ${unitA} ${b} ${unitB}` : `${a} ${unitA}`);
+const two = (a: number, unitA: string, b: number, unitB: string): string =>
+  b ? `${a} ${unitA} ${b} ${unitB}` : `${a} ${unitA}`;
 
 // Made once: making one takes longer than a line of a table may.
 const DAY = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 const MOMENT = new Intl.DateTimeFormat(undefined, {
-  year: 'numeric', month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', timeZoneName: 'short',
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  timeZoneName: 'short',
 });
 
 /** `just now`, `5 min ago`, `3 h ago`, `yesterday`, then the date. */
@@ -56,4 +72,5 @@ export function exact(time: string | number | Date): string {
   return MOMENT.format(new Date(time));
 }
 
-export const plural = (count: number, one: string, many = `${one}s`): string => `${number(count)} ${count === 1 ? one : many}`;
+export const plural = (count: number, one: string, many = `${one}s`): string =>
+  `${number(count)} ${count === 1 ? one : many}`;

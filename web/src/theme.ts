@@ -12,7 +12,9 @@ machine.addEventListener('change', () => (isMachineDark.value = machine.matches)
 export const theme = signal<Theme>(read());
 
 /** What is shown. Whoever draws on a canvas reads it, and draws again when it changes. */
-export const shade = computed<'light' | 'dark'>(() => (theme.value === 'auto' ? (isMachineDark.value ? 'dark' : 'light') : theme.value));
+export const shade = computed<'light' | 'dark'>(() =>
+  theme.value === 'auto' ? (isMachineDark.value ? 'dark' : 'light') : theme.value,
+);
 
 effect(() => {
   document.documentElement.dataset['theme'] = shade.value;

@@ -33,7 +33,10 @@ const MOST = 200;
 const waiting = new Map<string, Waiting[]>();
 
 /** Read these series, each with at most `width` buckets; one that fails gives its error in its place. */
-export function readCharts(wishes: readonly SeriesWish[], options: { width: number; x: 'step' | 'time' }): Promise<(Buckets | ApiError)[]> {
+export function readCharts(
+  wishes: readonly SeriesWish[],
+  options: { width: number; x: 'step' | 'time' },
+): Promise<(Buckets | ApiError)[]> {
   const key = `${options.x} ${options.width}`;
   return Promise.all(
     wishes.map(
@@ -61,19 +64,33 @@ async function send(batch: readonly Waiting[], options: { width: number; x: stri
     const frames = await sendFrames('/charts', { ...options, series: batch.map((one) => one.wish) });
     batch.forEach((one, index) => one.resolve(bucketsOf(frames[index])));
   } catch (error) {
-    const fault = error instanceof ApiError ? error : new ApiError(0, 'Unreadable', 'A chart could not be read.', String(error));
+    const fault =
+      error instanceof ApiError ? error : new ApiError(0, 'Unreadable', 'A chart could not be read.', String(error));
     for (const one of batch) one.resolve(fault);
   }
 }
 
 export function bucketsOf(frame: Frame | undefined): Buckets | ApiError {
   const error = frame?.head['error'] as { code: string; what: string; why?: string; hint?: string } | undefined;
-  if (!frame || error) return new ApiError(0, error?.code ?? 'Missing', error?.what ?? 'The server left a chart out.', error?.why, error?.hint);
+  if (!frame || error)
+    return new ApiError(
+      0,
+      error?.code ?? 'Missing',
+      error?.what ?? 'The server left a chart out.',
+      error?.why,
+      error?.hint,
+    );
   const count = Number(frame.head['count']);
   const numbers = new Float64Array(frame.body.slice().buffer); // bodies do not lie at multiples of 8
   const column = (index: number): Float64Array => numbers.subarray(index * count, (index + 1) * count);
   return {
-    firstStep: column(0), lastStep: column(1), firstMs: column(2), lastMs: column(3),
-    minimum: column(4), maximum: column(5), last: column(6), count: column(7),
+    firstStep: column(0),
+    lastStep: column(1),
+    firstMs: column(2),
+    lastMs: column(3),
+    minimum: column(4),
+    maximum: column(5),
+    last: column(6),
+    count: column(7),
   };
 }

@@ -12,7 +12,9 @@ export function followDownloads(attempt: (work: () => Promise<unknown>) => unkno
 }
 
 const needsTicket = (link: HTMLAnchorElement): boolean =>
-  link.origin === location.origin && link.pathname.startsWith('/api/') && !new URLSearchParams(link.search).has('ticket');
+  link.origin === location.origin &&
+  link.pathname.startsWith('/api/') &&
+  !new URLSearchParams(link.search).has('ticket');
 
 async function follow(link: HTMLAnchorElement): Promise<void> {
   const { ticket } = await sendJson<{ ticket: string }>('POST', '/download-tickets', { path: link.pathname });

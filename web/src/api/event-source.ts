@@ -2,7 +2,10 @@
 import { withSession } from './session';
 
 type Handler = (event: MessageEvent<string>) => void;
-export type Source = Pick<EventSource, 'readyState' | 'close'> & { onerror: (() => void) | null; addEventListener(name: string, handler: Handler): void };
+export type Source = Pick<EventSource, 'readyState' | 'close'> & {
+  onerror: (() => void) | null;
+  addEventListener(name: string, handler: Handler): void;
+};
 
 /** One stream. It ends with `onerror` and `readyState` 2; whoever opened it decides whether to ask again. */
 export class FetchedSource implements Source {
@@ -12,7 +15,9 @@ export class FetchedSource implements Source {
   private readonly stop = new AbortController();
 
   constructor(url: string) {
-    void this.run(url).catch(() => {}).then(() => this.end());
+    void this.run(url)
+      .catch(() => {})
+      .then(() => this.end());
   }
 
   addEventListener(name: string, handler: Handler): void {
@@ -32,7 +37,12 @@ export class FetchedSource implements Source {
 
   private async run(url: string): Promise<void> {
     const headers = withSession({ Accept: 'text/event-stream' });
-    const response = await fetch(url, { headers, signal: this.stop.signal, credentials: 'same-origin', cache: 'no-store' });
+    const response = await fetch(url, {
+      headers,
+      signal: this.stop.signal,
+      credentials: 'same-origin',
+      cache: 'no-store',
+    });
     if (!response.ok || !response.body) return;
     this.readyState = 1;
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

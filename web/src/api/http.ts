@@ -39,7 +39,12 @@ export async function getJson<T>(path: string, query: Query = {}, signal?: Abort
   return (await answer(address(API + path, query), { signal })).json() as Promise<T>;
 }
 
-export async function sendJson<T>(method: 'POST' | 'PUT' | 'PATCH' | 'DELETE', path: string, body?: unknown, signal?: AbortSignal): Promise<T> {
+export async function sendJson<T>(
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE',
+  path: string,
+  body?: unknown,
+  signal?: AbortSignal,
+): Promise<T> {
   const init: Parameters<typeof answer>[1] = { method, signal: signal ?? null };
   if (body !== undefined) {
     init.body = JSON.stringify(body);
@@ -53,23 +58,51 @@ export async function getFrames(path: string, query: Query = {}, signal?: AbortS
 }
 
 export async function sendFrames(path: string, body: unknown, signal?: AbortSignal): Promise<Frame[]> {
-  const init = { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' }, signal: signal ?? null };
+  const init = {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'Content-Type': 'application/json' },
+    signal: signal ?? null,
+  };
   return [...iterFrames(await (await answer(API + path, init)).arrayBuffer())];
 }
 
 /** Answer of a GET whose body the caller reads: bytes of a file. */
-export function getBytes(path: string, query: Query = {}, init: { signal?: AbortSignal; range?: [number, number] } = {}): Promise<Response> {
+export function getBytes(
+  path: string,
+  query: Query = {},
+  init: { signal?: AbortSignal; range?: [number, number] } = {},
+): Promise<Response> {
   const headers: Record<string, string> = init.range ? { Range: `bytes=${init.range[0]}-${init.range[1]}` } : {};
   return answer(address(API + path, query), { headers, signal: init.signal });
 }
 
-async function answer(url: string, init: { method?: string; body?: BodyInit | null; headers?: Record<string, string>; signal?: AbortSignal | null | undefined }): Promise<Response> {
+async function answer(
+  url: string,
+  init: {
+    method?: string;
+    body?: BodyInit | null;
+    headers?: Record<string, string>;
+    signal?: AbortSignal | null | undefined;
+  },
+): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(url, { ...init, headers: withSession(init.headers), signal: init.signal ?? null, credentials: 'same-origin' });
+    response = await fetch(url, {
+      ...init,
+      headers: withSession(init.headers),
+      signal: init.signal ?? null,
+      credentials: 'same-origin',
+    });
   } catch (error) {
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
-    throw new ApiError(0, 'ServerGone', 'The server does not answer.', 'It may have stopped, or the network is away.', 'Any `runyard` command starts a private server again; then reload this page.');
+    throw new ApiError(
+      0,
+      'ServerGone',
+      'The server does not answer.',
+      'It may have stopped, or the network is away.',
+      'Any `runyard` command starts a private server again; then reload this page.',
+    );
   }
   if (!response.ok) throw await errorOf(response);
   return response;
@@ -79,10 +112,22 @@ async function errorOf(response: Response): Promise<ApiError> {
   try {
     const { error } = (await response.json()) as { error: { code: string; what: string; why?: string; hint?: string } };
     if (response.status === 401) {
-      return new ApiError(401, error.code, 'This browser is not signed in.', 'Its session has ended, or the server has a new token.', 'Type `runyard studio` and open the link that it prints.');
+      return new ApiError(
+        401,
+        error.code,
+        'This browser is not signed in.',
+        'Its session has ended, or the server has a new token.',
+        'Type `runyard studio` and open the link that it prints.',
+      );
     }
     return new ApiError(response.status, error.code, error.what, error.why, error.hint);
   } catch {
-    return new ApiError(response.status, 'Unreadable', `The server answered ${response.status}.`, '', 'Reload the page; `runyard server status` says where its log is.');
+    return new ApiError(
+      response.status,
+      'Unreadable',
+      `The server answered ${response.status}.`,
+      '',
+      'Reload the page; `runyard server status` says where its log is.',
+    );
   }
 }

@@ -30,12 +30,19 @@ class FakeSource {
 
 function setUp() {
   const sources: FakeSource[] = [];
-  const page = { hidden: false, handler: () => {}, addEventListener: (_: string, handler: () => void) => void (page.handler = handler) };
-  const stream = new LiveStream((url) => {
-    const made = new FakeSource(url);
-    sources.push(made);
-    return made as unknown as Source;
-  }, page as unknown as Document);
+  const page = {
+    hidden: false,
+    handler: () => {},
+    addEventListener: (_: string, handler: () => void) => void (page.handler = handler),
+  };
+  const stream = new LiveStream(
+    (url) => {
+      const made = new FakeSource(url);
+      sources.push(made);
+      return made as unknown as Source;
+    },
+    page as unknown as Document,
+  );
   const show = (isSeen: boolean): void => {
     page.hidden = !isSeen;
     page.handler();

@@ -33,7 +33,8 @@ export const newVersion = signal<string | null>(null);
 export const watch = (runId: string, listener: Listener): (() => void) => stream.add(`run:${runId}`, listener);
 
 /** Hear that some run of a workspace changed, came or went; at most once a second. */
-export const watchWorkspace = (workspace: string, listener: () => void): (() => void) => stream.add(`ws:${workspace}`, listener);
+export const watchWorkspace = (workspace: string, listener: () => void): (() => void) =>
+  stream.add(`ws:${workspace}`, listener);
 
 /** While the component is shown, call `act` when one of `wants` changed of one of the runs; at most every `everyMs`. */
 export function useWatch(runIds: readonly string[], wants: readonly What[], act: () => void, everyMs = 0): void {
@@ -146,16 +147,22 @@ export class LiveStream {
     if (known && sameKeys(known.keys, keys)) return;
     this.coming?.source.close();
     const runs = [...keys].filter((key) => key.startsWith('run:')).map((key) => key.slice(4));
-    const workspace = [...keys].filter((key) => key.startsWith('ws:')).pop()?.slice(3);
+    const workspace = [...keys]
+      .filter((key) => key.startsWith('ws:'))
+      .pop()
+      ?.slice(3);
     const opened: Open = { source: this.makeSource(address(`${API}/events`, { run: runs, workspace })), keys };
     this.coming = opened;
-    opened.source.addEventListener('hello', (event) => this.hello(opened, JSON.parse((event as MessageEvent<string>).data) as Hello));
+    opened.source.addEventListener('hello', (event) =>
+      this.hello(opened, JSON.parse((event as MessageEvent<string>).data) as Hello),
+    );
     opened.source.addEventListener('run', (event) => {
       const { run, what } = JSON.parse((event as MessageEvent<string>).data) as { run: string; what: What[] };
       if (opened === this.current) this.tell(`run:${run}`, new Set(what));
     });
     opened.source.addEventListener('runs', (event) => {
-      if (opened === this.current) this.tell(`ws:${(JSON.parse((event as MessageEvent<string>).data) as { workspace: string }).workspace}`, ALL);
+      if (opened === this.current)
+        this.tell(`ws:${(JSON.parse((event as MessageEvent<string>).data) as { workspace: string }).workspace}`, ALL);
     });
     opened.source.onerror = () => this.fail(opened);
   }
@@ -166,7 +173,10 @@ export class LiveStream {
     this.coming = undefined;
     this.current = opened;
     // Until now the old stream told of what it watches: only what is new may have missed something. After a cut, all may.
-    const missed = before && before !== opened && connection.value === 'on' ? [...opened.keys].filter((key) => !before.keys.has(key)) : [...opened.keys];
+    const missed =
+      before && before !== opened && connection.value === 'on'
+        ? [...opened.keys].filter((key) => !before.keys.has(key))
+        : [...opened.keys];
     if (before && before !== opened) before.source.close();
     connection.value = 'on';
     if (this.version !== undefined && said.version !== this.version) newVersion.value = said.version;
@@ -199,6 +209,7 @@ export class LiveStream {
   }
 }
 
-const sameKeys = (one: ReadonlySet<string>, other: ReadonlySet<string>): boolean => one.size === other.size && [...one].every((key) => other.has(key));
+const sameKeys = (one: ReadonlySet<string>, other: ReadonlySet<string>): boolean =>
+  one.size === other.size && [...one].every((key) => other.has(key));
 
 const stream: Pick<LiveStream, 'add'> = typeof document === 'undefined' ? { add: () => () => {} } : new LiveStream();

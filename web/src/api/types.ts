@@ -1,7 +1,20 @@
 // The records of the HTTP API, as `runyard.core.records` and its neighbours write them. Times are ISO 8601 in UTC.
 export type RunStatus =
-  | 'NotStarted' | 'Starting' | 'Provisioning' | 'Preparing' | 'Queued' | 'Running'
-  | 'Finalizing' | 'CancelRequested' | 'Completed' | 'Failed' | 'Canceled' | 'NotResponding' | 'Pausing' | 'Paused' | 'Unapproved';
+  | 'NotStarted'
+  | 'Starting'
+  | 'Provisioning'
+  | 'Preparing'
+  | 'Queued'
+  | 'Running'
+  | 'Finalizing'
+  | 'CancelRequested'
+  | 'Completed'
+  | 'Failed'
+  | 'Canceled'
+  | 'NotResponding'
+  | 'Pausing'
+  | 'Paused'
+  | 'Unapproved';
 
 export type Time = string;
 export type Words = Record<string, string | null>;

@@ -15,10 +15,22 @@ setInterval(() => {
 }, 1000);
 
 const KIND: Partial<Record<RunStatus, string>> = {
-  Completed: 'good', Failed: 'bad', Canceled: 'idle', CancelRequested: 'warn', NotResponding: 'warn',
-  Running: 'busy', Finalizing: 'busy', Starting: 'busy', Preparing: 'busy', Provisioning: 'busy',
+  Completed: 'good',
+  Failed: 'bad',
+  Canceled: 'idle',
+  CancelRequested: 'warn',
+  NotResponding: 'warn',
+  Running: 'busy',
+  Finalizing: 'busy',
+  Starting: 'busy',
+  Preparing: 'busy',
+  Provisioning: 'busy',
 };
-const WORDS: Partial<Record<RunStatus, string>> = { NotStarted: 'Not started', CancelRequested: 'Canceling', NotResponding: 'Not responding' };
+const WORDS: Partial<Record<RunStatus, string>> = {
+  NotStarted: 'Not started',
+  CancelRequested: 'Canceling',
+  NotResponding: 'Not responding',
+};
 
 export const statusKind = (status: RunStatus): string => KIND[status] ?? 'idle';
 export const statusWord = (status: RunStatus): string => WORDS[status] ?? status;
@@ -121,7 +133,13 @@ export function Fault({ error, again }: { error: ApiError; again?: () => void })
 }
 
 /** Tabs by links, so that each has its address. */
-export function Tabs({ tabs, selected }: { tabs: readonly { id: string; label: ComponentChildren; href: string }[]; selected: string }) {
+export function Tabs({
+  tabs,
+  selected,
+}: {
+  tabs: readonly { id: string; label: ComponentChildren; href: string }[];
+  selected: string;
+}) {
   return (
     <nav class="tabs" aria-label="Parts of this page">
       {tabs.map((tab) => (

@@ -16,7 +16,8 @@ export function LiveNotice() {
   if (connection.value !== 'off') return null;
   return (
     <p class="live-notice warn" role="status">
-      The server does not answer. What you see may be old; it is read again as soon as the server is back. Any <code>runyard</code> command starts a private server.
+      The server does not answer. What you see may be old; it is read again as soon as the server is back. Any{' '}
+      <code>runyard</code> command starts a private server.
     </p>
   );
 }

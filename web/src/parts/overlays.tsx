@@ -19,7 +19,10 @@ let lastNote = 0;
 /** Show a note for some seconds; one with an action stays longer. */
 export function note(text: string, options: { isBad?: boolean; action?: Note['action'] } = {}): void {
   const id = ++lastNote;
-  notes.value = [...notes.value.slice(-3), { id, text, isBad: options.isBad ?? false, ...(options.action ? { action: options.action } : {}) }];
+  notes.value = [
+    ...notes.value.slice(-3),
+    { id, text, isBad: options.isBad ?? false, ...(options.action ? { action: options.action } : {}) },
+  ];
   setTimeout(() => drop(id), options.action ? 12_000 : options.isBad ? 10_000 : 4_000);
 }
 
@@ -115,7 +118,12 @@ function Ask({ asked, answer }: { asked: Question; answer: (value: string | null
         {asked.input && (
           <label class="stack small">
             {asked.input.label}
-            <input ref={input} class="input" value={asked.input.value ?? ''} placeholder={asked.input.placeholder ?? ''} />
+            <input
+              ref={input}
+              class="input"
+              value={asked.input.value ?? ''}
+              placeholder={asked.input.placeholder ?? ''}
+            />
           </label>
         )}
         <div class="row dialog-buttons">
@@ -132,7 +140,13 @@ function Ask({ asked, answer }: { asked: Question; answer: (value: string | null
 }
 
 /** A button that opens a small panel below it; Escape or a click elsewhere closes it. */
-export function Popover({ label, title, children, align = 'left', isQuiet }: {
+export function Popover({
+  label,
+  title,
+  children,
+  align = 'left',
+  isQuiet,
+}: {
   label: ComponentChildren;
   title?: string;
   children: (close: () => void) => ComponentChildren;
@@ -160,7 +174,14 @@ export function Popover({ label, title, children, align = 'left', isQuiet }: {
   }, [isOpen]);
   return (
     <div class="popover" ref={root}>
-      <button type="button" class={`button${isQuiet ? ' quiet' : ''}`} title={title} aria-label={title} aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+      <button
+        type="button"
+        class={`button${isQuiet ? ' quiet' : ''}`}
+        title={title}
+        aria-label={title}
+        aria-expanded={isOpen}
+        onClick={() => setOpen(!isOpen)}
+      >
         {label}
       </button>
       {isOpen && <div class={`popover-panel ${align}`}>{children(() => setOpen(false))}</div>}
@@ -169,7 +190,15 @@ export function Popover({ label, title, children, align = 'left', isQuiet }: {
 }
 
 /** Entries of a menu in a Popover. */
-export function MenuItem({ children, onPick, isDanger }: { children: ComponentChildren; onPick: () => void; isDanger?: boolean }) {
+export function MenuItem({
+  children,
+  onPick,
+  isDanger,
+}: {
+  children: ComponentChildren;
+  onPick: () => void;
+  isDanger?: boolean;
+}) {
   return (
     <button type="button" class={`menu-item${isDanger ? ' danger' : ''}`} onClick={onPick}>
       {children}

@@ -29,7 +29,18 @@ export interface AssetListProps<T> {
   empty?: ComponentChildren;
 }
 
-export function AssetList<T>({ title, what, place, reading, all, nameOf, words, mark, columns, empty }: AssetListProps<T>) {
+export function AssetList<T>({
+  title,
+  what,
+  place,
+  reading,
+  all,
+  nameOf,
+  words,
+  mark,
+  columns,
+  empty,
+}: AssetListProps<T>) {
   const shown = all?.filter((one) => fits(sought(), nameOf(one), ...words(one)));
   return (
     <>
@@ -78,4 +89,8 @@ export function AssetList<T>({ title, what, place, reading, all, nameOf, words, 
 }
 
 /** A head is aligned and left out as its column, and otherwise looks like every head. */
-const headClass = (text = ''): string => text.split(' ').filter((word) => word === 'number' || word === 'wide').join(' ');
+const headClass = (text = ''): string =>
+  text
+    .split(' ')
+    .filter((word) => word === 'number' || word === 'wide')
+    .join(' ');

@@ -14,7 +14,15 @@ import './assets.css';
 export const inWorkspace = (rest: string): string => `/workspaces/${part(workspace.value)}${rest}`;
 
 /** A list's head: its name, how many, and a box that narrows it; the text is in the address. */
-export function ListHead({ title, count, children }: { title: string; count: number | undefined; children?: ComponentChildren }) {
+export function ListHead({
+  title,
+  count,
+  children,
+}: {
+  title: string;
+  count: number | undefined;
+  children?: ComponentChildren;
+}) {
   useTitle(title);
   return (
     <header class="page-head">
@@ -39,7 +47,17 @@ export function ListHead({ title, count, children }: { title: string; count: num
 export const sought = (): string => query.value.get('find') ?? '';
 
 /** A page's head: where it is, its name, its versions. */
-export function AssetHead({ place, title, name, children }: { place: string; title: string; name: string; children?: ComponentChildren }) {
+export function AssetHead({
+  place,
+  title,
+  name,
+  children,
+}: {
+  place: string;
+  title: string;
+  name: string;
+  children?: ComponentChildren;
+}) {
   useTitle(`${name} · ${title}`);
   return (
     <header class="page-head">
@@ -55,14 +73,28 @@ export function AssetHead({ place, title, name, children }: { place: string; tit
   );
 }
 
-export function Versions({ place, name, versions, shown }: { place: string; name: string; versions: readonly { version: number; created_at: string }[]; shown: number | undefined }) {
+export function Versions({
+  place,
+  name,
+  versions,
+  shown,
+}: {
+  place: string;
+  name: string;
+  versions: readonly { version: number; created_at: string }[];
+  shown: number | undefined;
+}) {
   const newest = newestFirst(versions);
   return (
     <Section title="Versions" count={versions.length}>
       <ol class="versions">
         {newest.map((one, at) => (
           <li key={one.version}>
-            <a href={href(`${place}/${part(name)}`, at === 0 ? {} : { version: one.version })} aria-label={`Version ${one.version}`} aria-current={one.version === shown ? 'page' : undefined}>
+            <a
+              href={href(`${place}/${part(name)}`, at === 0 ? {} : { version: one.version })}
+              aria-label={`Version ${one.version}`}
+              aria-current={one.version === shown ? 'page' : undefined}
+            >
               <span class="number">{one.version}</span>
               <span class="small soft">
                 <When time={one.created_at} />
@@ -75,7 +107,17 @@ export function Versions({ place, name, versions, shown }: { place: string; name
   );
 }
 
-export function Section({ title, count, aside, children }: { title: string; count?: number | undefined; aside?: ComponentChildren; children: ComponentChildren }) {
+export function Section({
+  title,
+  count,
+  aside,
+  children,
+}: {
+  title: string;
+  count?: number | undefined;
+  aside?: ComponentChildren;
+  children: ComponentChildren;
+}) {
   return (
     <section class="card asset-section" aria-label={title}>
       <h2 class="row">
@@ -119,7 +161,15 @@ export const RunLink = ({ id }: { id: string }) => (
 );
 
 /** What was read, or why not; what is shown stays while it is read again, with the fault above it. */
-export function Shown<T>({ reading, what, children }: { reading: Reading<T>; what: string; children: (value: T) => ComponentChildren }) {
+export function Shown<T>({
+  reading,
+  what,
+  children,
+}: {
+  reading: Reading<T>;
+  what: string;
+  children: (value: T) => ComponentChildren;
+}) {
   if (reading.value === undefined) {
     if (reading.error) return <Fault error={reading.error} again={reading.again} />;
     return (
@@ -143,7 +193,8 @@ const LOOKED_AT = 100;
 
 /** Which of the last runs used it; `use` says how, or null. */
 export function UsedBy({ use, none }: { use: RunUse; none: string }) {
-  const read = (signal: AbortSignal): Promise<{ runs: Run[] }> => getJson(inWorkspace('/runs'), { limit: LOOKED_AT, include_children: true, view: 'all' }, signal);
+  const read = (signal: AbortSignal): Promise<{ runs: Run[] }> =>
+    getJson(inWorkspace('/runs'), { limit: LOOKED_AT, include_children: true, view: 'all' }, signal);
   const reading = useReading(read, [workspace.value]);
   return (
     <Section title="Used by" aside={`of the last ${LOOKED_AT} runs`}>
@@ -188,8 +239,13 @@ export function UsedBy({ use, none }: { use: RunUse; none: string }) {
 export function NoSuch({ place, what, name, command }: { place: string; what: string; name: string; command: string }) {
   const version = query.value.get('version');
   return (
-    <Empty title={version ? `${what} ${name} has no version ${version}` : `There is no ${what.toLowerCase()} ${name}`} command={command}>
-      <a href={version ? href(`${place}/${part(name)}`) : href(place)}>{version ? 'The newest version' : `All ${what.toLowerCase()}s`}</a>
+    <Empty
+      title={version ? `${what} ${name} has no version ${version}` : `There is no ${what.toLowerCase()} ${name}`}
+      command={command}
+    >
+      <a href={version ? href(`${place}/${part(name)}`) : href(place)}>
+        {version ? 'The newest version' : `All ${what.toLowerCase()}s`}
+      </a>
     </Empty>
   );
 }

@@ -1,19 +1,46 @@
 import { describe, expect, it } from 'vitest';
-import { chosen, fits, kindOf, newestOfEach, nodesText, packagesOf, shownVariable, splitRequirement, stepText, withoutPassword } from './shape';
+import {
+  chosen,
+  fits,
+  kindOf,
+  newestOfEach,
+  nodesText,
+  packagesOf,
+  shownVariable,
+  splitRequirement,
+  stepText,
+  withoutPassword,
+} from './shape';
 import type { ComputeTarget } from './types';
 
 const target = (spec: Partial<ComputeTarget['spec']>, rest: Partial<ComputeTarget> = {}): ComputeTarget =>
-  ({ name: 'gpu', nodes: [], running: [], waiting: [], ...rest, spec: { type: 'AmlCompute', max_nodes: 4, engine: '', backend: '', ...spec } }) as unknown as ComputeTarget;
+  ({
+    name: 'gpu',
+    nodes: [],
+    running: [],
+    waiting: [],
+    ...rest,
+    spec: { type: 'AmlCompute', max_nodes: 4, engine: '', backend: '', ...spec },
+  }) as unknown as ComputeTarget;
 
 describe('environments', () => {
   it('lists the packages of a definition, Python apart', () => {
     const dependencies = ['python=3.10', 'numpy', 'pythonnet', { pip: ['torch==2.1', 'joblib'] }];
     const found = packagesOf({ python: { condaDependencies: { channels: ['conda-forge'], dependencies } } });
-    expect(found).toEqual({ python: '3.10', channels: ['conda-forge'], conda: ['numpy', 'pythonnet'], pip: ['torch==2.1', 'joblib'] });
+    expect(found).toEqual({
+      python: '3.10',
+      channels: ['conda-forge'],
+      conda: ['numpy', 'pythonnet'],
+      pip: ['torch==2.1', 'joblib'],
+    });
     expect(packagesOf({})).toEqual({ python: '', channels: [], conda: [], pip: [] });
   });
   it('names the interpreter of one that the user manages', () => {
-    expect(packagesOf({ python: { userManagedDependencies: true, interpreterPath: '/py', condaDependencies: { dependencies: ['x'] } } })).toMatchObject({ python: '/py', conda: [] });
+    expect(
+      packagesOf({
+        python: { userManagedDependencies: true, interpreterPath: '/py', condaDependencies: { dependencies: ['x'] } },
+      }),
+    ).toMatchObject({ python: '/py', conda: [] });
   });
   it('splits requirements and hides what is secret', () => {
     expect(splitRequirement('torch[cuda]>=2,<3')).toEqual(['torch[cuda]', '>=2,<3']);
@@ -27,15 +54,30 @@ describe('environments', () => {
 
 describe('versions', () => {
   it('keeps the newest of each name and counts the rest', () => {
-    const found = newestOfEach([{ name: 'b', version: 10 }, { name: 'b', version: 9 }, { name: 'a', version: 1 }]);
-    expect(found).toEqual([{ newest: { name: 'a', version: 1 }, count: 1 }, { newest: { name: 'b', version: 10 }, count: 2 }]);
+    const found = newestOfEach([
+      { name: 'b', version: 10 },
+      { name: 'b', version: 9 },
+      { name: 'a', version: 1 },
+    ]);
+    expect(found).toEqual([
+      { newest: { name: 'a', version: 1 }, count: 1 },
+      { newest: { name: 'b', version: 10 }, count: 2 },
+    ]);
   });
   it('takes the version of the address, else the newest, and none for an unknown one', () => {
     const versions = [{ version: 2 }, { version: 10 }, { version: 9 }];
-    expect([chosen(versions, null), chosen(versions, '9'), chosen(versions, '3')]).toEqual([{ version: 10 }, { version: 9 }, undefined]);
+    expect([chosen(versions, null), chosen(versions, '9'), chosen(versions, '3')]).toEqual([
+      { version: 10 },
+      { version: 9 },
+      undefined,
+    ]);
   });
   it('finds by all words', () => {
-    expect([fits('net vis', 'resnet', 'team: vision'), fits('net audio', 'resnet', 'vision'), fits('', 'x')]).toEqual([true, false, true]);
+    expect([fits('net vis', 'resnet', 'team: vision'), fits('net audio', 'resnet', 'vision'), fits('', 'x')]).toEqual([
+      true,
+      false,
+      true,
+    ]);
   });
 });
 
@@ -55,9 +97,21 @@ describe('compute', () => {
     expect(kindOf(target({ type: 'VirtualMachine', backend: 'ssh' }))).toBe('SSH');
   });
   it('counts nodes that work', () => {
-    const node = (run_id: string | null) => ({ name: 'n', run_id, gpus: [], address: '', state: '', cpus: 0, gpu_count: 0, memory_bytes: 0, note: '' });
+    const node = (run_id: string | null) => ({
+      name: 'n',
+      run_id,
+      gpus: [],
+      address: '',
+      state: '',
+      cpus: 0,
+      gpu_count: 0,
+      memory_bytes: 0,
+      note: '',
+    });
     expect(nodesText(target({}, { nodes: [node('r'), node(null)] }))).toBe('1 of 4 busy');
     expect(nodesText(target({ max_nodes: 0 }))).toBe('idle');
-    expect(nodesText(target({ max_nodes: 0 }, { running: [{ run_id: 'r', node_count: 2, gpus: [], waits_for: '' }] }))).toBe('2 busy');
+    expect(
+      nodesText(target({ max_nodes: 0 }, { running: [{ run_id: 'r', node_count: 2, gpus: [], waits_for: '' }] })),
+    ).toBe('2 busy');
   });
 });

@@ -35,11 +35,16 @@ const SECRET = /(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$/i;
 export const shownVariable = (name: string, value: string): string => (SECRET.test(name) ? '••••••••' : value);
 
 /** The newest of each name with how many there are, by name. */
-export function newestOfEach<T extends { name: string; version: number }>(versions: readonly T[]): { newest: T; count: number }[] {
+export function newestOfEach<T extends { name: string; version: number }>(
+  versions: readonly T[],
+): { newest: T; count: number }[] {
   const found = new Map<string, { newest: T; count: number }>();
   for (const one of versions) {
     const known = found.get(one.name);
-    found.set(one.name, { newest: known && known.newest.version > one.version ? known.newest : one, count: (known?.count ?? 0) + 1 });
+    found.set(one.name, {
+      newest: known && known.newest.version > one.version ? known.newest : one,
+      count: (known?.count ?? 0) + 1,
+    });
   }
   return [...found.values()].sort((a, b) => a.newest.name.localeCompare(b.newest.name));
 }
@@ -47,7 +52,10 @@ export function newestOfEach<T extends { name: string; version: number }>(versio
 /** Whether every word of `text` is in one of the values. */
 export function fits(text: string, ...values: readonly (string | null | undefined)[]): boolean {
   const all = values.join('\n').toLowerCase();
-  return text.toLowerCase().split(/\s+/).every((word) => all.includes(word));
+  return text
+    .toLowerCase()
+    .split(/\s+/)
+    .every((word) => all.includes(word));
 }
 
 export const sourceText = (source: DataSource): string => source.url || `${source.datastore}/${source.path}`;
@@ -60,11 +68,19 @@ export function stepText(step: DatasetSpec['steps'][number]): string {
   if (name === 'take' || name === 'skip') return `${name} ${String(rest['count'])}`;
   if (name === 'sample') return `a sample of ${percent(rest['fraction'])}`;
   if (name === 'split') return `${rest['rest'] ? 'the rest after' : 'a part of'} ${percent(rest['fraction'])}`;
-  const values = Object.values(rest).filter((value) => value !== null).map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+  const values = Object.values(rest)
+    .filter((value) => value !== null)
+    .map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
   return [name.replaceAll('_', ' '), ...values].join(' ');
 }
 
-const KINDS: Record<string, string> = { Local: 'machine', VirtualMachine: 'SSH', AmlCompute: 'pool', BatchAI: 'pool', ComputeInstance: 'instance' };
+const KINDS: Record<string, string> = {
+  Local: 'machine',
+  VirtualMachine: 'SSH',
+  AmlCompute: 'pool',
+  BatchAI: 'pool',
+  ComputeInstance: 'instance',
+};
 
 export function kindOf({ spec, name }: Pick<ComputeTarget, 'spec' | 'name'>): string {
   const kind = KINDS[spec.type] ?? spec.type;
@@ -81,7 +97,8 @@ export function nodesText(target: ComputeTarget): string {
 }
 
 /** The order in which people look for versions: the newest first. */
-export const newestFirst = <T extends { version: number }>(versions: readonly T[]): T[] => [...versions].sort((a, b) => b.version - a.version);
+export const newestFirst = <T extends { version: number }>(versions: readonly T[]): T[] =>
+  [...versions].sort((a, b) => b.version - a.version);
 
 /** The version that the address names, else the newest. */
 export function chosen<T extends { version: number }>(versions: readonly T[], wanted: string | null): T | undefined {

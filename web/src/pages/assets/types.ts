@@ -48,7 +48,12 @@ export interface Definition {
     interpreterPath?: string;
     condaDependencies?: { channels?: string[]; dependencies?: (string | { pip?: string[] })[] } | null;
   } | null;
-  docker?: { enabled?: boolean | null; baseImage?: string | null; baseDockerfile?: string | null; platform?: unknown } | null;
+  docker?: {
+    enabled?: boolean | null;
+    baseImage?: string | null;
+    baseDockerfile?: string | null;
+    platform?: unknown;
+  } | null;
 }
 
 export interface EnvironmentAsset extends Asset {

@@ -10,7 +10,15 @@ import type { Summaries } from './differences';
 
 const SMALL = 190;
 
-export function Charts({ runs, names, summaries }: { runs: readonly Run[]; names: readonly string[]; summaries: Summaries }) {
+export function Charts({
+  runs,
+  names,
+  summaries,
+}: {
+  runs: readonly Run[];
+  names: readonly string[];
+  summaries: Summaries;
+}) {
   const [version, setVersion] = useState(0);
   const [text, setText] = useState('');
   const live = runs.filter((run) => !hasEnded(run.status)).map((run) => run.id);
@@ -21,10 +29,24 @@ export function Charts({ runs, names, summaries }: { runs: readonly Run[]; names
   const large = series.find((metric) => metric === query.value.get('metric'));
   const shown = series.filter((metric) => metric.toLowerCase().includes(text.toLowerCase()));
   const linesOf = (metric: string): Line[] =>
-    runs.flatMap((run, index) => (summaries[metric]![run.id] ? [{ run: run.id, metric, label: names[index]!, color: index, start: run.started_at ? Date.parse(run.started_at) : null }] : []));
+    runs.flatMap((run, index) =>
+      summaries[metric]![run.id]
+        ? [
+            {
+              run: run.id,
+              metric,
+              label: names[index]!,
+              color: index,
+              start: run.started_at ? Date.parse(run.started_at) : null,
+            },
+          ]
+        : [],
+    );
   if (!series.length) {
     return all.length ? (
-      <Empty title="Nothing to draw">These runs logged {plural(all.length, 'metric')}, each with a single value: see Differences.</Empty>
+      <Empty title="Nothing to draw">
+        These runs logged {plural(all.length, 'metric')}, each with a single value: see Differences.
+      </Empty>
     ) : (
       <Empty title="These runs logged no numbers" command={'run.log("loss", loss)'}>
         What a script logs by <code>run.log</code> is drawn here, a line for each run.
@@ -35,7 +57,16 @@ export function Charts({ runs, names, summaries }: { runs: readonly Run[]; names
     <>
       <div class="row">
         <ChartControls view={view} onChange={(next) => setQuery(viewQuery(next))} />
-        {series.length > 6 && <input class="input" type="search" placeholder="Find a metric" aria-label="Find a metric" value={text} onInput={(event) => setText(event.currentTarget.value)} />}
+        {series.length > 6 && (
+          <input
+            class="input"
+            type="search"
+            placeholder="Find a metric"
+            aria-label="Find a metric"
+            value={text}
+            onInput={(event) => setText(event.currentTarget.value)}
+          />
+        )}
       </div>
       {large && (
         <div class="card plot-card compare-large">
@@ -67,7 +98,12 @@ export function Charts({ runs, names, summaries }: { runs: readonly Run[]; names
                   version={version}
                   isSmall={series.length > 1}
                   title={
-                    <button type="button" class="compare-open cut" title={`${metric}: show large`} onClick={() => setQuery({ metric })}>
+                    <button
+                      type="button"
+                      class="compare-open cut"
+                      title={`${metric}: show large`}
+                      onClick={() => setQuery({ metric })}
+                    >
                       {metric}
                     </button>
                   }
@@ -77,7 +113,11 @@ export function Charts({ runs, names, summaries }: { runs: readonly Run[]; names
           </div>
         ))}
       </div>
-      {series.length < all.length && <p class="small soft">{plural(all.length - series.length, 'metric')} with a single value: see Differences, Results.</p>}
+      {series.length < all.length && (
+        <p class="small soft">
+          {plural(all.length - series.length, 'metric')} with a single value: see Differences, Results.
+        </p>
+      )}
     </>
   );
 }

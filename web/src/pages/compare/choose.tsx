@@ -12,7 +12,14 @@ import { idsIn, MOST_RUNS } from './runs';
 
 const FEW = 12; // with more, their states are in the table
 
-export function Chosen({ runs, names, inks, base, onBase, onRemove }: {
+export function Chosen({
+  runs,
+  names,
+  inks,
+  base,
+  onBase,
+  onRemove,
+}: {
   runs: readonly Run[];
   names: readonly string[];
   inks: readonly string[];
@@ -29,10 +36,21 @@ export function Chosen({ runs, names, inks, base, onBase, onRemove }: {
             {shortened(names[index]!, 28)}
           </a>
           {runs.length <= FEW && <Status status={run.status} />}
-          <button type="button" class="chosen-base" aria-pressed={run.id === base} title="Compare the others with this one" onClick={() => onBase(run.id)}>
+          <button
+            type="button"
+            class="chosen-base"
+            aria-pressed={run.id === base}
+            title="Compare the others with this one"
+            onClick={() => onBase(run.id)}
+          >
             baseline
           </button>
-          <button type="button" class="tag-remove" aria-label={`Remove ${names[index]}`} onClick={() => onRemove(run.id)}>
+          <button
+            type="button"
+            class="tag-remove"
+            aria-label={`Remove ${names[index]}`}
+            onClick={() => onRemove(run.id)}
+          >
             ×
           </button>
         </li>
@@ -49,11 +67,7 @@ interface AddProps {
 }
 
 export function AddRuns(props: AddProps) {
-  return (
-    <Popover label="Add runs">
-      {(close) => <Finder {...props} close={close} />}
-    </Popover>
-  );
+  return <Popover label="Add runs">{(close) => <Finder {...props} close={close} />}</Popover>;
 }
 
 const SHOWN = 30;
@@ -62,7 +76,8 @@ function Finder({ chosen, from, onAdd, close }: AddProps & { close: () => void }
   const [text, setText] = useState('');
   const input = useRef<HTMLInputElement>(null);
   const recent = useReading(
-    (signal) => getJson<{ runs: Run[] }>(`/workspaces/${part(from)}/runs`, { limit: 200, include_children: true }, signal),
+    (signal) =>
+      getJson<{ runs: Run[] }>(`/workspaces/${part(from)}/runs`, { limit: 200, include_children: true }, signal),
     [from],
   );
   useLayoutEffect(() => input.current?.focus(), []);
@@ -84,20 +99,35 @@ function Finder({ chosen, from, onAdd, close }: AddProps & { close: () => void }
   };
   return (
     <form class="finder stack" onSubmit={enter}>
-      <input ref={input} class="input" value={text} placeholder="Name, experiment, or paste ids" aria-label="Find runs by name, experiment or id" onInput={(event) => setText(event.currentTarget.value)} />
+      <input
+        ref={input}
+        class="input"
+        value={text}
+        placeholder="Name, experiment, or paste ids"
+        aria-label="Find runs by name, experiment or id"
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
       {recent.error && <Fault error={recent.error} again={recent.again} />}
       {recent.isLoading && !recent.value && <Loading />}
       <div class="finder-runs">
         {found.slice(0, SHOWN).map((run) => (
           <button key={run.id} type="button" class="menu-item" onClick={() => onAdd([run.id])}>
-            <span class="cut grow" title={run.id}>{shortened(shownName(run.display_name || run.id), 34)}</span>
+            <span class="cut grow" title={run.id}>
+              {shortened(shownName(run.display_name || run.id), 34)}
+            </span>
             <span class="faint cut finder-experiment">{run.experiment}</span>
             <Status status={run.status} />
           </button>
         ))}
       </div>
       {recent.value && !found.length && (
-        <p class="small soft">{pasted.length ? `Press Enter to add ${pasted.slice(0, 3).join(', ')}${pasted.length > 3 ? '…' : ''}.` : text ? 'No recent run fits.' : 'There are no other recent runs.'}</p>
+        <p class="small soft">
+          {pasted.length
+            ? `Press Enter to add ${pasted.slice(0, 3).join(', ')}${pasted.length > 3 ? '…' : ''}.`
+            : text
+              ? 'No recent run fits.'
+              : 'There are no other recent runs.'}
+        </p>
       )}
       {found.length > SHOWN && <p class="small faint">{found.length - SHOWN} more: type a part of their name.</p>}
     </form>

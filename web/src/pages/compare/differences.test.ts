@@ -6,21 +6,46 @@ type Changes = { [key in keyof Run]?: unknown } & { spec?: object };
 
 function run(id: string, changes: Changes = {}): Run {
   const spec = {
-    target: 'local', script: 'train.py', arguments: ['--lr', '0.1'], command: null,
-    environment: { name: 'env', version: '1', kind: 'uv', interpreter: null, python_version: '3.10', variables: { A: '1' }, container: null },
+    target: 'local',
+    script: 'train.py',
+    arguments: ['--lr', '0.1'],
+    command: null,
+    environment: {
+      name: 'env',
+      version: '1',
+      kind: 'uv',
+      interpreter: null,
+      python_version: '3.10',
+      variables: { A: '1' },
+      container: null,
+    },
     distribution: { kind: 'single', node_count: 1, processes_per_node: 1, options: {} },
-    variables: { SEED: '1' }, time_limit_s: 60, framework: 'Python', communicator: 'None', gpus: null,
-    data_references: {}, datasets: {}, outputs: {}, resources: { cpus: null, custom: {} }, max_attempts: 1,
+    variables: { SEED: '1' },
+    time_limit_s: 60,
+    framework: 'Python',
+    communicator: 'None',
+    gpus: null,
+    data_references: {},
+    datasets: {},
+    outputs: {},
+    resources: { cpus: null, custom: {} },
+    max_attempts: 1,
   };
   const plain = {
-    id, tags: {}, properties: { 'azureml.git.commit': 'abc', 'mlflow.source.git.commit': 'abc', ContentSnapshotId: id },
-    parameters: { lr: '0.1' }, environment: { python: '3.10.1', packages: { numpy: '1.0', torch: '2.0' } },
+    id,
+    tags: {},
+    properties: { 'azureml.git.commit': 'abc', 'mlflow.source.git.commit': 'abc', ContentSnapshotId: id },
+    parameters: { lr: '0.1' },
+    environment: { python: '3.10.1', packages: { numpy: '1.0', torch: '2.0' } },
   };
   return { ...plain, ...changes, spec: { ...spec, ...changes.spec } } as unknown as Run;
 }
 
 /** `section: name` of all lines that differ. */
-const differing = (sections: Section[]): string[] => sections.flatMap((section) => section.lines.filter((line) => line.differs).map((line) => `${section.id}: ${line.name}`));
+const differing = (sections: Section[]): string[] =>
+  sections.flatMap((section) =>
+    section.lines.filter((line) => line.differs).map((line) => `${section.id}: ${line.name}`),
+  );
 
 describe('sections', () => {
   it('finds no difference between equal runs', () => {
@@ -32,7 +57,11 @@ describe('sections', () => {
     ['a parameter more', { parameters: { lr: '0.1', new: 'x' } }, ['parameters: new']],
     ['an argument without a name', { spec: { arguments: ['--lr', '0.1', 'data'] } }, ['parameters: (other arguments)']],
     ['a tag without a value', { tags: { best: null } }, ['tags: best']],
-    ['the nodes', { spec: { distribution: { kind: 'mpi', node_count: 2, processes_per_node: 1, options: {} } } }, ['target: nodes', 'target: distribution']],
+    [
+      'the nodes',
+      { spec: { distribution: { kind: 'mpi', node_count: 2, processes_per_node: 1, options: {} } } },
+      ['target: nodes', 'target: distribution'],
+    ],
     ['a resource', { spec: { resources: { cpus: 4, custom: {} } } }, ['target: cpus']],
     ['a variable', { spec: { variables: { SEED: '2' } } }, ['variables: SEED']],
     ['a package', { environment: { python: '3.10.1', packages: { numpy: '1.0', torch: '2.1' } } }, ['packages: torch']],
@@ -40,14 +69,20 @@ describe('sections', () => {
     ['data', { spec: { datasets: { train: { name: 'mnist', version: 2, dataset: {} } } } }, ['data: train']],
     ['the commit', { properties: { 'azureml.git.commit': 'def', 'mlflow.source.git.commit': 'def' } }, ['git: commit']],
     ['a property', { properties: { 'azureml.git.commit': 'abc', mine: '1' } }, ['properties: mine']],
-  ])('finds %s', (_, changes, expected) => expect(differing(sectionsOf([run('a'), run('b', changes)]))).toEqual(expected));
+  ])('finds %s', (_, changes, expected) =>
+    expect(differing(sectionsOf([run('a'), run('b', changes)]))).toEqual(expected),
+  );
 
   it('takes no packages that a run has not told yet for a difference', () => {
     expect(differing(sectionsOf([run('a'), run('b', { environment: { python: '3.10.1' } })]))).toEqual([]);
   });
 
   it('leaves out what the values of a sweep are written twice in', () => {
-    expect(differing(sectionsOf([run('a', { tags: { hyperparameters: '{"lr": 1}' } }), run('b', { tags: { _aml_system_x: '1' } })]))).toEqual([]);
+    expect(
+      differing(
+        sectionsOf([run('a', { tags: { hyperparameters: '{"lr": 1}' } }), run('b', { tags: { _aml_system_x: '1' } })]),
+      ),
+    ).toEqual([]);
   });
 
   it('marks the best of the results', () => {
@@ -82,11 +117,24 @@ it('writes the same object the same way', () => {
 });
 
 it('reads arguments as the server does', () => {
-  expect(otherArguments(['a', '--lr', '0.1', 'b', '--flag', '--x=1', 'c', '--', '--last'])).toEqual(['a', 'b', 'c', '--']);
+  expect(otherArguments(['a', '--lr', '0.1', 'b', '--flag', '--x=1', 'c', '--', '--last'])).toEqual([
+    'a',
+    'b',
+    'c',
+    '--',
+  ]);
 });
 
 it.each([
-  ['loss', 'low'], ['val/rmse', 'low'], ['train_time', 'low'], ['accuracy', 'high'], ['val_f1', 'high'], ['steps', null], ['lr', null], ['errors/accuracy', 'high'], ['loss/train', 'low'],
+  ['loss', 'low'],
+  ['val/rmse', 'low'],
+  ['train_time', 'low'],
+  ['accuracy', 'high'],
+  ['val_f1', 'high'],
+  ['steps', null],
+  ['lr', null],
+  ['errors/accuracy', 'high'],
+  ['loss/train', 'low'],
 ])('knows what is good for %s', (name, goal) => expect(goalOf(name)).toBe(goal));
 
 it('marks all that have the best value, and none when all have', () => {

@@ -28,7 +28,11 @@ type Facts = Record<string, unknown>;
 
 /** Everything but code, whose differences must be asked for. */
 export function sectionsOf(runs: readonly Run[], summaries: Summaries = {}): Section[] {
-  const section = (id: string, title: string, facts: (run: Run) => Facts | undefined): Section => ({ id, title, lines: linesOf(runs.map(facts)) });
+  const section = (id: string, title: string, facts: (run: Run) => Facts | undefined): Section => ({
+    id,
+    title,
+    lines: linesOf(runs.map(facts)),
+  });
   return [
     section('parameters', 'Parameters', parametersOf),
     section('tags', 'Tags', (run) => without(run.tags, isOwnTag)),
@@ -47,7 +51,9 @@ export function sectionsOf(runs: readonly Run[], summaries: Summaries = {}): Sec
 export function linesOf(facts: readonly (Facts | undefined)[]): Line[] {
   const names = new Set(facts.flatMap((one) => Object.keys(one ?? {})));
   return [...names].map((name) => {
-    const cells = facts.map((one) => (one === undefined ? undefined : textOf(Object.hasOwn(one, name) ? one[name] : null)));
+    const cells = facts.map((one) =>
+      one === undefined ? undefined : textOf(Object.hasOwn(one, name) ? one[name] : null),
+    );
     return { name, cells, differs: isDifferent(cells) };
   });
 }
@@ -65,7 +71,11 @@ export function textOf(value: unknown): string | null {
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted);
   if (value === null || typeof value !== 'object') return value;
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, one]) => [key, sorted(one)]));
+  return Object.fromEntries(
+    Object.entries(value)
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([key, one]) => [key, sorted(one)]),
+  );
 }
 
 function parametersOf(run: Run): Facts {
@@ -91,10 +101,13 @@ export function otherArguments(words: readonly string[]): string[] {
 
 // A sweep's values are parameters already; a sweep itself has a tag for each child.
 const isOwnTag = (name: string): boolean => name === 'hyperparameters' || name.startsWith('_aml_system_');
-const isOwnProperty = (name: string): boolean => /^_?(azureml|mlflow|runyard)\.|^(ContentSnapshotId|ProcessInfoFile|ProcessStatusFile)$/.test(name);
+const isOwnProperty = (name: string): boolean =>
+  /^_?(azureml|mlflow|runyard)\.|^(ContentSnapshotId|ProcessInfoFile|ProcessStatusFile)$/.test(name);
 
 function without(words: Record<string, string | null>, isLeftOut: (name: string) => boolean): Facts {
-  return Object.fromEntries(Object.entries(words).flatMap(([name, value]) => (isLeftOut(name) ? [] : [[name, value ?? '(no value)']])));
+  return Object.fromEntries(
+    Object.entries(words).flatMap(([name, value]) => (isLeftOut(name) ? [] : [[name, value ?? '(no value)']])),
+  );
 }
 
 /** None before the run has told what was installed: that is no difference yet. */
@@ -106,19 +119,24 @@ function knownPackages(run: Run): Facts | undefined {
 function resultsOf(runs: readonly Run[], summaries: Summaries): Line[] {
   return Object.entries(summaries).map(([name, found]) => {
     const values = runs.map((run) => found[run.id]?.[0]);
-    const cells = values.map((value) => (value === undefined ? null : typeof value === 'number' ? number(value) : textOf(value)));
+    const cells = values.map((value) =>
+      value === undefined ? null : typeof value === 'number' ? number(value) : textOf(value),
+    );
     const best = bestOf(values.map(asNumber), goalOf(name));
     return { name, cells, differs: new Set(values).size > 1, ...(best.length ? { best } : {}) };
   });
 }
 
 /** What is good for a metric, as far as its name says; what stands after the last `/` counts first. */
-export const goalOf = (name: string): 'low' | 'high' | null => goalOfWord(name.slice(name.lastIndexOf('/') + 1)) ?? goalOfWord(name);
+export const goalOf = (name: string): 'low' | 'high' | null =>
+  goalOfWord(name.slice(name.lastIndexOf('/') + 1)) ?? goalOfWord(name);
 
 function goalOfWord(name: string): 'low' | 'high' | null {
   const words = name.toLowerCase();
   if (/loss|err|\bmse|rmse|\bmae|mape|perplex|nll|latency|seconds|duration|(^|[_/ ])time/.test(words)) return 'low';
-  return /acc|auc|auroc|f1|precision|recall|score|\br2\b|reward|bleu|rouge|\biou|\bmap\b|dice|throughput/.test(words) ? 'high' : null;
+  return /acc|auc|auroc|f1|precision|recall|score|\br2\b|reward|bleu|rouge|\biou|\bmap\b|dice|throughput/.test(words)
+    ? 'high'
+    : null;
 }
 
 /** The places of the best value, when not all have it. */
@@ -150,7 +168,8 @@ export function codeLines(diffs: readonly (SnapshotDiff | 'same' | undefined)[])
   const kinds = diffs.map((diff) => {
     const found = new Map<string, Change>();
     if (diff && diff !== 'same') {
-      for (const kind of ['added', 'removed', 'changed'] as const) for (const file of diff[kind]) found.set(file.path, kind);
+      for (const kind of ['added', 'removed', 'changed'] as const)
+        for (const file of diff[kind]) found.set(file.path, kind);
     }
     return found;
   });

@@ -40,9 +40,13 @@ export default function ComparePage() {
   const ids = wanted.slice(0, MOST_RUNS);
   const key = ids.join('\n');
   useTitle(`Compare ${ids.length > 1 ? plural(ids.length, 'run') : 'runs'}`);
-  const reading = useReading<Found>((signal) => (ids.length ? getJson('/runs', { id: ids }, signal) : Promise.resolve({ runs: [], missing: [] })), [key]);
+  const reading = useReading<Found>(
+    (signal) => (ids.length ? getJson('/runs', { id: ids }, signal) : Promise.resolve({ runs: [], missing: [] })),
+    [key],
+  );
   const metrics = useReading<Measured>(
-    (signal) => (ids.length ? sendJson('POST', '/metrics/summary', { runs: ids }, signal) : Promise.resolve(NO_METRICS)),
+    (signal) =>
+      ids.length ? sendJson('POST', '/metrics/summary', { runs: ids }, signal) : Promise.resolve(NO_METRICS),
     [key],
   );
   const found = useLast(reading.value);
@@ -51,20 +55,39 @@ export default function ComparePage() {
   useWatch(live, ['status', 'tags'], reading.again, 1000);
   useWatch(live, ['metrics'], metrics.again, 3000);
 
-  const choose = (next: readonly string[]): void => setQuery({ run: next, base: next.includes(query.value.get('base') ?? '') ? query.value.get('base') : null }, { replace: false });
+  const choose = (next: readonly string[]): void =>
+    setQuery(
+      { run: next, base: next.includes(query.value.get('base') ?? '') ? query.value.get('base') : null },
+      { replace: false },
+    );
   const runs = found?.runs ?? NONE;
   return (
     <div class="page compare">
       <div class="page-head">
         <h1>Compare runs</h1>
-        <AddRuns chosen={ids} from={runs[0]?.workspace ?? workspace.value} onAdd={(more) => choose([...ids, ...more].slice(0, MOST_RUNS))} />
+        <AddRuns
+          chosen={ids}
+          from={runs[0]?.workspace ?? workspace.value}
+          onAdd={(more) => choose([...ids, ...more].slice(0, MOST_RUNS))}
+        />
       </div>
       {reading.error && <Fault error={reading.error} again={reading.again} />}
-      {wanted.length > MOST_RUNS && <p class="soft">The first {MOST_RUNS} of {wanted.length} runs are compared.</p>}
+      {wanted.length > MOST_RUNS && (
+        <p class="soft">
+          The first {MOST_RUNS} of {wanted.length} runs are compared.
+        </p>
+      )}
       {!!found?.missing.length && (
         <p class="soft" role="status">
-          Not there, or deleted: {found.missing.map((id) => <code key={id}>{id} </code>)}
-          <button type="button" class="button small" onClick={() => choose(ids.filter((id) => !found.missing.includes(id)))}>
+          Not there, or deleted:{' '}
+          {found.missing.map((id) => (
+            <code key={id}>{id} </code>
+          ))}
+          <button
+            type="button"
+            class="button small"
+            onClick={() => choose(ids.filter((id) => !found.missing.includes(id)))}
+          >
             Leave out
           </button>
         </p>
@@ -79,7 +102,11 @@ export default function ComparePage() {
         <>
           {metrics.error && <Fault error={metrics.error} again={metrics.again} />}
           <Comparison runs={runs} summaries={summaries} onRuns={choose} />
-          {leftOut > 0 && <p class="small soft">The hundred metrics that most of these runs have are shown, {leftOut} others are not.</p>}
+          {leftOut > 0 && (
+            <p class="small soft">
+              The hundred metrics that most of these runs have are shown, {leftOut} others are not.
+            </p>
+          )}
         </>
       )}
     </div>
@@ -89,7 +116,15 @@ export default function ComparePage() {
 const NO_METRICS: Measured = { metrics: {}, left_out: 0 };
 const NONE: Run[] = [];
 
-function Comparison({ runs, summaries, onRuns }: { runs: readonly Run[]; summaries: Summaries; onRuns: (ids: string[]) => void }) {
+function Comparison({
+  runs,
+  summaries,
+  onRuns,
+}: {
+  runs: readonly Run[];
+  summaries: Summaries;
+  onRuns: (ids: string[]) => void;
+}) {
   const ids = runs.map((run) => run.id);
   const names = useMemo(() => namesOf(runs), [runs]);
   const version = inkVersion();

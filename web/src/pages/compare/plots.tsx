@@ -27,7 +27,13 @@ export function ScatterTab({ runs, summaries, inks, onOpen }: PlotProps) {
       x={known(fields, query.value.get('sx')) ?? first.x}
       y={known(fields, query.value.get('sy')) ?? first.y}
       color={known(fields, query.value.get('color')) ?? ''}
-      onPick={({ x, y, color }) => setQuery({ ...(x === undefined ? {} : { sx: x }), ...(y === undefined ? {} : { sy: y }), ...(color === undefined ? {} : { color }) })}
+      onPick={({ x, y, color }) =>
+        setQuery({
+          ...(x === undefined ? {} : { sx: x }),
+          ...(y === undefined ? {} : { sy: y }),
+          ...(color === undefined ? {} : { color }),
+        })
+      }
       inks={inks}
       onOpen={onOpen}
     />
@@ -52,7 +58,8 @@ export function ParallelTab({ runs, summaries, inks, onOpen }: PlotProps) {
   );
 }
 
-const known = (fields: readonly Field[], id: string | null): string | undefined => fields.find((field) => field.id === id)?.id;
+const known = (fields: readonly Field[], id: string | null): string | undefined =>
+  fields.find((field) => field.id === id)?.id;
 
 function usePlotted(runs: readonly Run[], summaries: Summaries) {
   return useMemo(() => ({ rows: rowsOf(runs), fields: fieldsOf(runs, summaries) }), [runs, summaries]);

@@ -10,7 +10,9 @@ export const MOST_RUNS = 50;
 export function namesOf(runs: readonly Run[]): string[] {
   const count = new Map<string, number>();
   for (const run of runs) count.set(run.display_name, (count.get(run.display_name) ?? 0) + 1);
-  return runs.map((run) => shownName(run.display_name && count.get(run.display_name) === 1 ? run.display_name : run.id));
+  return runs.map((run) =>
+    shownName(run.display_name && count.get(run.display_name) === 1 ? run.display_name : run.id),
+  );
 }
 
 export const rowsOf = (runs: readonly Run[]): Row[] => {
@@ -27,12 +29,27 @@ export function idsIn(text: string): string[] {
 /** Everything that runs can be plotted by: parameters, last values of metrics, and facts. Equal facts are left out. */
 export function fieldsOf(runs: readonly Run[], summaries: Summaries): Field[] {
   const parameters = [...new Set(runs.flatMap((run) => Object.keys(run.parameters)))].map(
-    (name): Field => ({ id: `params.${name}`, label: shownName(name), group: 'Parameters', values: runs.map((run) => asValue(run.parameters[name])) }),
+    (name): Field => ({
+      id: `params.${name}`,
+      label: shownName(name),
+      group: 'Parameters',
+      values: runs.map((run) => asValue(run.parameters[name])),
+    }),
   );
   const metrics = Object.entries(summaries).map(
-    ([name, found]): Field => ({ id: `metrics.${name}`, label: shownName(name), group: 'Metrics', values: runs.map((run) => asNumber(found[run.id]?.[0])) }),
+    ([name, found]): Field => ({
+      id: `metrics.${name}`,
+      label: shownName(name),
+      group: 'Metrics',
+      values: runs.map((run) => asNumber(found[run.id]?.[0])),
+    }),
   );
-  const fact = (id: string, label: string, of: (run: Run) => Value): Field => ({ id, label, group: 'Run', values: runs.map(of) });
+  const fact = (id: string, label: string, of: (run: Run) => Value): Field => ({
+    id,
+    label,
+    group: 'Run',
+    values: runs.map(of),
+  });
   const facts = [
     fact('duration', 'Duration (s)', durationOf),
     fact('number', 'Number', (run) => run.number),
@@ -41,7 +58,11 @@ export function fieldsOf(runs: readonly Run[], summaries: Summaries): Field[] {
     fact('target', 'Target', (run) => run.spec.target),
     fact('user', 'Submitted by', (run) => run.submitted_by || null),
   ];
-  return [...parameters, ...metrics.filter((field) => field.values.some((value) => value !== null)), ...facts.filter(varies)];
+  return [
+    ...parameters,
+    ...metrics.filter((field) => field.values.some((value) => value !== null)),
+    ...facts.filter(varies),
+  ];
 }
 
 /** Seconds from start to end; none while it goes on. */
@@ -56,10 +77,14 @@ const MOST_AXES = 8;
 export function firstAxes(fields: readonly Field[], last?: string): string[] {
   const differing = fields.filter((field) => varies(field) && field.id !== last);
   const parameters = differing.filter((field) => field.group === 'Parameters').slice(0, MOST_AXES - 2);
-  const metrics = differing.filter((field) => field.group === 'Metrics').slice(0, MOST_AXES - parameters.length - (last ? 1 : 0));
+  const metrics = differing
+    .filter((field) => field.group === 'Metrics')
+    .slice(0, MOST_AXES - parameters.length - (last ? 1 : 0));
   const chosen = [...parameters, ...(last && parameters.length ? [] : metrics)].map((field) => field.id);
   if (last) chosen.push(last);
-  const rest = fields.filter((field) => !chosen.includes(field.id)).sort((a, b) => Number(b.group === 'Metrics') - Number(a.group === 'Metrics'));
+  const rest = fields
+    .filter((field) => !chosen.includes(field.id))
+    .sort((a, b) => Number(b.group === 'Metrics') - Number(a.group === 'Metrics'));
   return [...chosen, ...rest.slice(0, Math.max(0, 2 - chosen.length)).map((field) => field.id)];
 }
 
@@ -67,8 +92,11 @@ export function firstAxes(fields: readonly Field[], last?: string): string[] {
 export function firstPair(fields: readonly Field[]): { x: string; y: string } {
   const differing = fields.filter(varies);
   const isNumber = (field: Field): boolean => field.values.some((value) => typeof value === 'number');
-  const parameter = differing.find((field) => field.group === 'Parameters' && isNumber(field)) ?? differing.find((field) => field.group === 'Parameters');
-  const metric = differing.find((field) => field.group === 'Metrics') ?? fields.find((field) => field.group === 'Metrics');
+  const parameter =
+    differing.find((field) => field.group === 'Parameters' && isNumber(field)) ??
+    differing.find((field) => field.group === 'Parameters');
+  const metric =
+    differing.find((field) => field.group === 'Metrics') ?? fields.find((field) => field.group === 'Metrics');
   const rest = fields.filter((field) => field !== parameter && field !== metric);
   const x = parameter ?? rest.find((field) => field.group === 'Metrics') ?? rest[0];
   const y = metric ?? rest.find((field) => field !== x);

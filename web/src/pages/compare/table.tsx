@@ -7,7 +7,16 @@ import { Empty, Lasting, Status } from '../../parts/basics';
 import { shortened } from '../../parts/fields/canvas';
 import { shownName } from '../../parts/filetree/names';
 import { query, runHref, setQuery } from '../../router';
-import { codeLines, sectionsOf, type Change, type CodeLine, type Line, type Section, type SnapshotDiff, type Summaries } from './differences';
+import {
+  codeLines,
+  sectionsOf,
+  type Change,
+  type CodeLine,
+  type Line,
+  type Section,
+  type SnapshotDiff,
+  type Summaries,
+} from './differences';
 
 interface TableProps {
   runs: readonly Run[];
@@ -22,7 +31,8 @@ export function Differences({ runs, names, inks, base, summaries }: TableProps) 
   const order = [base, ...runs.map((_, index) => index).filter((index) => index !== base)];
   const code = useCode(runs, base);
   const sections = sectionsOf(runs, summaries);
-  const count = sections.reduce((sum, section) => sum + section.lines.filter((line) => line.differs).length, 0) + code.lines.length;
+  const count =
+    sections.reduce((sum, section) => sum + section.lines.filter((line) => line.differs).length, 0) + code.lines.length;
   const results = sections.find((section) => section.id === 'results')!;
   const others = sections.filter((section) => section !== results);
   return (
@@ -32,12 +42,18 @@ export function Differences({ runs, names, inks, base, summaries }: TableProps) 
           {code.isLoading ? 'Comparing code…' : count ? plural(count, 'difference') : 'No differences'}
         </span>
         <label class="row small">
-          <input type="checkbox" checked={isAll} onChange={(event) => setQuery({ equal: event.currentTarget.checked ? '1' : null })} />
+          <input
+            type="checkbox"
+            checked={isAll}
+            onChange={(event) => setQuery({ equal: event.currentTarget.checked ? '1' : null })}
+          />
           Show what is equal too
         </label>
       </div>
       {!count && !isAll && !code.isLoading ? (
-        <Empty title="These runs differ in nothing that was recorded">Parameters, tags, environment, data, git, code and results are the same.</Empty>
+        <Empty title="These runs differ in nothing that was recorded">
+          Parameters, tags, environment, data, git, code and results are the same.
+        </Empty>
       ) : (
         <div class="card scroll-x">
           <table class="plain-table differences">
@@ -47,14 +63,28 @@ export function Differences({ runs, names, inks, base, summaries }: TableProps) 
                   <span class="hidden-text">What differs</span>
                 </th>
                 {order.map((index) => (
-                  <Head key={runs[index]!.id} run={runs[index]!} name={names[index]!} ink={inks[index]!} isBase={index === base} />
+                  <Head
+                    key={runs[index]!.id}
+                    run={runs[index]!}
+                    name={names[index]!}
+                    ink={inks[index]!}
+                    isBase={index === base}
+                  />
                 ))}
               </tr>
             </thead>
             {others.map((section) => (
               <Lines key={section.id} section={section} order={order} isAll={isAll} />
             ))}
-            <Code lines={code.lines} isSame={code.isSame} more={code.more} runs={runs} order={order} base={base} isAll={isAll} />
+            <Code
+              lines={code.lines}
+              isSame={code.isSame}
+              more={code.more}
+              runs={runs}
+              order={order}
+              base={base}
+              isAll={isAll}
+            />
             <Lines section={results} order={order} isAll={isAll} />
           </table>
         </div>
@@ -134,9 +164,23 @@ function Cell({ line, index, base, isResult }: { line: Line; index: number; base
   );
 }
 
-const WORDS: Record<Change, string> = { added: 'added', removed: 'removed', changed: 'changed', same: 'same', unknown: 'not known' };
+const WORDS: Record<Change, string> = {
+  added: 'added',
+  removed: 'removed',
+  changed: 'changed',
+  same: 'same',
+  unknown: 'not known',
+};
 
-function Code({ lines, isSame, more, runs, order, base, isAll }: {
+function Code({
+  lines,
+  isSame,
+  more,
+  runs,
+  order,
+  base,
+  isAll,
+}: {
   lines: readonly CodeLine[];
   isSame: boolean;
   more: boolean;
@@ -152,7 +196,9 @@ function Code({ lines, isSame, more, runs, order, base, isAll }: {
       <Title text="Code" span={order.length + 1} />
       {!lines.length && (
         <tr class="equal">
-          <th scope="row" class="differences-name">All files</th>
+          <th scope="row" class="differences-name">
+            All files
+          </th>
           {order.map((index) => (
             <td key={index}>same</td>
           ))}
@@ -165,8 +211,18 @@ function Code({ lines, isSame, more, runs, order, base, isAll }: {
           </th>
           {order.map((index) => {
             const change = line.changes[index]!;
-            if (index === base) return <td key={index} class="faint">{line.changes.includes('added') ? '–' : 'baseline'}</td>;
-            if (change === 'same' || change === 'unknown') return <td key={index} class="faint">{WORDS[change]}</td>;
+            if (index === base)
+              return (
+                <td key={index} class="faint">
+                  {line.changes.includes('added') ? '–' : 'baseline'}
+                </td>
+              );
+            if (change === 'same' || change === 'unknown')
+              return (
+                <td key={index} class="faint">
+                  {WORDS[change]}
+                </td>
+              );
             return (
               <td key={index} class="other">
                 <a href={runHref(runs[index]!.id, { tab: 'code', against, file: line.path })}>{WORDS[change]}</a>
@@ -197,7 +253,9 @@ interface CodeFound {
 function useCode(runs: readonly Run[], base: number): CodeFound {
   const [found, setFound] = useState<{ key: string; diffs: Map<string, SnapshotDiff> }>();
   const from = runs[base]?.snapshot_id ?? null;
-  const others = [...new Set(runs.map((run) => run.snapshot_id).filter((id): id is string => id !== null && id !== from))];
+  const others = [
+    ...new Set(runs.map((run) => run.snapshot_id).filter((id): id is string => id !== null && id !== from)),
+  ];
   const key = [from, ...others].join('\n');
   useLayoutEffect(() => {
     const abort = new AbortController();
@@ -209,11 +267,24 @@ function useCode(runs: readonly Run[], base: number): CodeFound {
         // A snapshot that is gone: its files are not known.
       }
     };
-    void Promise.all(from === null ? [] : others.map(ask)).then(() => !abort.signal.aborted && setFound({ key, diffs }));
+    void Promise.all(from === null ? [] : others.map(ask)).then(
+      () => !abort.signal.aborted && setFound({ key, diffs }),
+    );
     return () => abort.abort();
   }, [key]);
   const isLoading = found?.key !== key;
-  const diffs = runs.map((run) => (run.snapshot_id === null || from === null ? undefined : run.snapshot_id === from ? 'same' : found?.diffs.get(run.snapshot_id)));
+  const diffs = runs.map((run) =>
+    run.snapshot_id === null || from === null
+      ? undefined
+      : run.snapshot_id === from
+        ? 'same'
+        : found?.diffs.get(run.snapshot_id),
+  );
   const isSame = from !== null && runs.every((run) => run.snapshot_id === from);
-  return { lines: isLoading ? [] : codeLines(diffs), isSame, isLoading, more: !isLoading && [...found.diffs.values()].some((diff) => diff.more) };
+  return {
+    lines: isLoading ? [] : codeLines(diffs),
+    isSame,
+    isLoading,
+    more: !isLoading && [...found.diffs.values()].some((diff) => diff.more),
+  };
 }

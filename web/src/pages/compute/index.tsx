@@ -55,7 +55,8 @@ function List() {
       />
       {reading.value?.length === 1 && (
         <Empty title="Runs go to this machine" command="runyard compute create gpu-pool --max-nodes 4">
-          More targets: a pool of nodes, or a Slurm or Ray cluster or machines over SSH with <code>runyard compute attach</code>.
+          More targets: a pool of nodes, or a Slurm or Ray cluster or machines over SSH with{' '}
+          <code>runyard compute attach</code>.
         </Empty>
       )}
     </>
@@ -68,11 +69,20 @@ const COLUMNS: Column<ComputeTarget>[] = [
   { head: 'Nodes', cell: nodesText },
   { head: 'Running', class: 'number', cell: (one) => countOf(one.running) },
   { head: 'Waiting', class: 'number', cell: (one) => countOf(one.waiting) },
-  { head: 'At the moment', class: 'wide soft waits', cell: (one) => <Prose text={one.note || one.waiting[0]?.waits_for || one.spec.description} /> },
+  {
+    head: 'At the moment',
+    class: 'wide soft waits',
+    cell: (one) => <Prose text={one.note || one.waiting[0]?.waits_for || one.spec.description} />,
+  },
 ];
 
 function Target({ name }: { name: string }) {
-  const reading = useLive(useReading((signal) => getJson<ComputeTarget>(inWorkspace(`/compute/${part(name)}`), {}, signal), [workspace.value, name]));
+  const reading = useLive(
+    useReading(
+      (signal) => getJson<ComputeTarget>(inWorkspace(`/compute/${part(name)}`), {}, signal),
+      [workspace.value, name],
+    ),
+  );
   const target = reading.value;
   if (isMissing(reading.error) && !target) {
     return (
@@ -98,7 +108,10 @@ function Target({ name }: { name: string }) {
               </p>
             )}
             <div class="stat-row">
-              <Stat label={found.spec.max_nodes ? 'nodes at most' : 'nodes'} value={found.spec.max_nodes || found.nodes.length || '–'} />
+              <Stat
+                label={found.spec.max_nodes ? 'nodes at most' : 'nodes'}
+                value={found.spec.max_nodes || found.nodes.length || '–'}
+              />
               <Stat label="nodes there" value={found.nodes.length} />
               <Stat label="running" value={found.running.length} />
               <Stat label="waiting" value={found.waiting.length} />
@@ -148,7 +161,9 @@ function Queue({ runs, name }: { runs: ComputeRun[]; name: string }) {
                   <RunLink id={run.run_id} />
                 </td>
                 <td class="number">{run.node_count}</td>
-                <td class="waits">{run.waits_for ? <Prose text={run.waits_for} /> : <span class="faint">those before it</span>}</td>
+                <td class="waits">
+                  {run.waits_for ? <Prose text={run.waits_for} /> : <span class="faint">those before it</span>}
+                </td>
               </tr>
             ))}
           </tbody>
@@ -189,11 +204,20 @@ function Running({ runs }: { runs: ComputeRun[] }) {
 function Nodes({ nodes, target }: { nodes: ComputeNode[]; target: ComputeTarget }) {
   if (target.name === LOCAL) return null;
   // An engine says what its machines have; of a pool's own nodes there is nothing to say.
-  const has = { cpus: nodes.some((node) => node.cpus), gpus: nodes.some((node) => node.gpu_count || node.gpus.length), memory: nodes.some((node) => node.memory_bytes), notes: nodes.some((node) => node.note) };
+  const has = {
+    cpus: nodes.some((node) => node.cpus),
+    gpus: nodes.some((node) => node.gpu_count || node.gpus.length),
+    memory: nodes.some((node) => node.memory_bytes),
+    notes: nodes.some((node) => node.note),
+  };
   return (
     <Section title="Nodes" count={nodes.length}>
       {!nodes.length ? (
-        <p class="asset-none soft">{target.spec.max_nodes ? `None is there now; up to ${target.spec.max_nodes} come when runs need them.` : 'None is known.'}</p>
+        <p class="asset-none soft">
+          {target.spec.max_nodes
+            ? `None is there now; up to ${target.spec.max_nodes} come when runs need them.`
+            : 'None is known.'}
+        </p>
       ) : (
         <div class="scroll-x">
           <table class="plain-table">
@@ -220,7 +244,11 @@ function Nodes({ nodes, target }: { nodes: ComputeNode[]; target: ComputeTarget 
                   </td>
                   {has.cpus && <td class="number wide">{number(node.cpus)}</td>}
                   {has.gpus && <td class="number">{number(node.gpu_count || node.gpus.length)}</td>}
-                  {has.memory && <td class="number wide">{node.memory_bytes ? bytes(node.memory_bytes) : <span class="faint">–</span>}</td>}
+                  {has.memory && (
+                    <td class="number wide">
+                      {node.memory_bytes ? bytes(node.memory_bytes) : <span class="faint">–</span>}
+                    </td>
+                  )}
                   <td>{node.run_id ? <RunLink id={node.run_id} /> : <span class="faint">–</span>}</td>
                   {has.notes && <td class="soft waits">{node.note}</td>}
                 </tr>
@@ -244,11 +272,28 @@ function Facts({ target }: { target: ComputeTarget }) {
   const facts: [string, preact.ComponentChildren][] = [
     ['Description', spec.description],
     ['Size', spec.vm_size],
-    ['Nodes', spec.type === 'Local' ? (spec.max_nodes ? `${plural(spec.max_nodes, 'run')} at a time` : 'as many runs as come') : spec.max_nodes ? `${spec.min_nodes} to ${spec.max_nodes}` : ''],
-    ['A node goes', spec.type === 'AmlCompute' && spec.idle_seconds ? `after ${duration(spec.idle_seconds * 1000)} without a run` : ''],
+    [
+      'Nodes',
+      spec.type === 'Local'
+        ? spec.max_nodes
+          ? `${plural(spec.max_nodes, 'run')} at a time`
+          : 'as many runs as come'
+        : spec.max_nodes
+          ? `${spec.min_nodes} to ${spec.max_nodes}`
+          : '',
+    ],
+    [
+      'A node goes',
+      spec.type === 'AmlCompute' && spec.idle_seconds
+        ? `after ${duration(spec.idle_seconds * 1000)} without a run`
+        : '',
+    ],
     ['Engine', spec.engine || spec.backend],
     ['Made', target.created_at && <When time={target.created_at} />],
-    ...Object.entries(spec.options).map(([key, value]): [string, string] => [key.replaceAll('_', ' '), typeof value === 'string' ? value : JSON.stringify(value)]),
+    ...Object.entries(spec.options).map(([key, value]): [string, string] => [
+      key.replaceAll('_', ' '),
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]),
   ];
   return (
     <Section title="About">

@@ -7,7 +7,18 @@ import { useReading } from '../../reading';
 import { query, workspace } from '../../router';
 import type { PageProps } from '../../app';
 import { AssetList, type Column } from '../assets/list';
-import { AssetHead, Fact, inWorkspace, NoSuch, Section, Shown, Tags, UsedBy, Versions, versionsText } from '../assets/parts';
+import {
+  AssetHead,
+  Fact,
+  inWorkspace,
+  NoSuch,
+  Section,
+  Shown,
+  Tags,
+  UsedBy,
+  Versions,
+  versionsText,
+} from '../assets/parts';
 import { chosen, isPattern, sourceText, stepText } from '../assets/shape';
 import type { DatasetAsset, DataSource } from '../assets/types';
 
@@ -17,7 +28,8 @@ export default function Datasets({ name }: PageProps) {
   return <div class="page">{name ? <Dataset name={name} /> : <List />}</div>;
 }
 
-const assets = (signal: AbortSignal, name?: string): Promise<DatasetAsset[]> => getJson(inWorkspace('/assets/dataset'), { name }, signal);
+const assets = (signal: AbortSignal, name?: string): Promise<DatasetAsset[]> =>
+  getJson(inWorkspace('/assets/dataset'), { name }, signal);
 const sourcesOf = ({ document: { spec } }: DatasetAsset): DataSource[] => spec?.sources ?? [];
 
 function List() {
@@ -30,10 +42,17 @@ function List() {
       reading={reading}
       all={reading.value}
       nameOf={(one) => one.name}
-      words={(one) => [one.document.description, ...sourcesOf(one).map(sourceText), ...Object.entries(one.document.tags ?? {}).flat()]}
+      words={(one) => [
+        one.document.description,
+        ...sourcesOf(one).map(sourceText),
+        ...Object.entries(one.document.tags ?? {}).flat(),
+      ]}
       columns={COLUMNS}
       empty={
-        <Empty title="No datasets yet" command="Dataset.File.from_files((datastore, 'data/**')).register(ws, 'my-data')">
+        <Empty
+          title="No datasets yet"
+          command="Dataset.File.from_files((datastore, 'data/**')).register(ws, 'my-data')"
+        >
           A dataset names files of a datastore; runs that read it say so.
         </Empty>
       }
@@ -44,7 +63,11 @@ function List() {
 const COLUMNS: Column<DatasetAsset>[] = [
   { head: 'Version', class: 'number', cell: (one) => one.version, title: (one) => versionsText(one.version) },
   { head: 'Kind', class: 'wide soft', cell: (one) => one.document.spec?.kind },
-  { head: 'Data', class: 'wide mono small', cell: (one) => sourcesOf(one).slice(0, 2).map(sourceText).join(', ') + (sourcesOf(one).length > 2 ? ' …' : '') },
+  {
+    head: 'Data',
+    class: 'wide mono small',
+    cell: (one) => sourcesOf(one).slice(0, 2).map(sourceText).join(', ') + (sourcesOf(one).length > 2 ? ' …' : ''),
+  },
   { head: 'Tags', class: 'wide', cell: (one) => <Tags tags={one.document.tags} /> },
   { head: 'Registered', class: 'soft', cell: (one) => <When time={one.created_at} /> },
 ];
@@ -67,7 +90,10 @@ function Dataset({ name }: { name: string }) {
                 {sourcesOf(dataset).map((source) => (
                   <Source key={`${dataset.version} ${sourceText(source)}`} source={source} />
                 ))}
-                <UsedBy use={(run) => howUsed(run, name)} none="None of them read it. As an input: dataset.as_named_input('data').as_mount()" />
+                <UsedBy
+                  use={(run) => howUsed(run, name)}
+                  none="None of them read it. As an input: dataset.as_named_input('data').as_mount()"
+                />
               </div>
               <div class="stack">
                 <Versions place="/datasets" name={name} versions={versions} shown={dataset.version} />
@@ -84,8 +110,12 @@ function Dataset({ name }: { name: string }) {
 
 /** `version 2 as data (mount)`, or null. */
 function howUsed(run: Run, name: string): string | null {
-  const inputs = Object.entries(run.spec.datasets as Record<string, { name?: string; version?: number; mode?: string }>);
-  const found = inputs.filter(([, input]) => input.name === name).map(([as, input]) => `version ${input.version} as ${as} (${input.mode})`);
+  const inputs = Object.entries(
+    run.spec.datasets as Record<string, { name?: string; version?: number; mode?: string }>,
+  );
+  const found = inputs
+    .filter(([, input]) => input.name === name)
+    .map(([as, input]) => `version ${input.version} as ${as} (${input.mode})`);
   return found.length ? found.join(', ') : null;
 }
 
@@ -96,12 +126,17 @@ function Facts({ dataset }: { dataset: DatasetAsset }) {
       <dl class="facts">
         <Fact name="Description">{description}</Fact>
         <Fact name="Kind">{spec?.kind === 'tabular' ? 'table' : spec?.kind === 'file' ? 'files' : spec?.kind}</Fact>
-        <Fact name="Id" isCode>{spec?.id}</Fact>
+        <Fact name="Id" isCode>
+          {spec?.id}
+        </Fact>
         <Fact name="Registered">
           <When time={dataset.created_at} />
         </Fact>
         <Fact name="Taken of it">{spec?.steps.map(stepText).join(', then ')}</Fact>
-        <Fact name="In code" isCode>{`Dataset.get_by_name(ws, ${JSON.stringify(dataset.name)}, version=${dataset.version})`}</Fact>
+        <Fact
+          name="In code"
+          isCode
+        >{`Dataset.get_by_name(ws, ${JSON.stringify(dataset.name)}, version=${dataset.version})`}</Fact>
       </dl>
     </Section>
   );
@@ -116,14 +151,21 @@ interface DataFile {
 function Source({ source }: { source: DataSource }) {
   const canList = !source.url && !isPattern(source);
   const place = inWorkspace(`/datastores/${part(source.datastore)}/files`);
-  const reading = useReading<DataFile[] | null>((signal) => (canList ? getJson(place, { path: source.path }, signal) : Promise.resolve(null)), [place, source.path]);
+  const reading = useReading<DataFile[] | null>(
+    (signal) => (canList ? getJson(place, { path: source.path }, signal) : Promise.resolve(null)),
+    [place, source.path],
+  );
   const files = reading.value;
   const total = files?.reduce((sum, file) => sum + file.size, 0) ?? 0;
   return (
     <Section title={sourceText(source)} aside={files && `${plural(files.length, 'file')}, ${bytes(total)}`}>
       {source.url && <p class="asset-none soft">An address on the web: it is read when a run asks for it.</p>}
-      {isPattern(source) && <p class="asset-none soft">All files of datastore {source.datastore} that this pattern fits.</p>}
-      {canList && reading.error && <p class="asset-none soft">{[reading.error.what, reading.error.why].filter(Boolean).join(' ')}</p>}
+      {isPattern(source) && (
+        <p class="asset-none soft">All files of datastore {source.datastore} that this pattern fits.</p>
+      )}
+      {canList && reading.error && (
+        <p class="asset-none soft">{[reading.error.what, reading.error.why].filter(Boolean).join(' ')}</p>
+      )}
       {files?.length === 0 && <p class="asset-none soft">No file is there.</p>}
       {!!files?.length && (
         <table class="plain-table">
@@ -141,7 +183,9 @@ function Source({ source }: { source: DataSource }) {
           </tbody>
         </table>
       )}
-      {(files?.length ?? 0) > MOST_FILES && <p class="asset-none soft small">And {plural(files!.length - MOST_FILES, 'more file')}.</p>}
+      {(files?.length ?? 0) > MOST_FILES && (
+        <p class="asset-none soft small">And {plural(files!.length - MOST_FILES, 'more file')}.</p>
+      )}
     </Section>
   );
 }

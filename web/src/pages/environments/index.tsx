@@ -16,14 +16,17 @@ export default function Environments({ name }: PageProps) {
   return <div class="page">{name ? <Environment name={name} /> : <List />}</div>;
 }
 
-const assets = (signal: AbortSignal, name?: string): Promise<EnvironmentAsset[]> => getJson(inWorkspace('/assets/environment'), { name }, signal);
+const assets = (signal: AbortSignal, name?: string): Promise<EnvironmentAsset[]> =>
+  getJson(inWorkspace('/assets/environment'), { name }, signal);
 const definitionOf = (one: EnvironmentAsset): Definition => one.document.definition ?? {};
 const isoOf = (seconds: number): string => new Date(seconds * 1000).toISOString();
 
 function summary(one: EnvironmentAsset): string {
   const { conda, pip } = packagesOf(definitionOf(one));
   const all = [...conda, ...pip].map(withoutPassword);
-  return all.length > MOST_NAMED ? `${all.slice(0, MOST_NAMED).join(', ')} and ${all.length - MOST_NAMED} more` : all.join(', ');
+  return all.length > MOST_NAMED
+    ? `${all.slice(0, MOST_NAMED).join(', ')} and ${all.length - MOST_NAMED} more`
+    : all.join(', ');
 }
 
 function List() {
@@ -40,7 +43,10 @@ function List() {
         words={(one) => [summary(one), definitionOf(one).docker?.baseImage]}
         columns={COLUMNS}
         empty={
-          <Empty title="No environment is registered" command="Environment.from_pip_requirements('my-env', 'requirements.txt').register(ws)">
+          <Empty
+            title="No environment is registered"
+            command="Environment.from_pip_requirements('my-env', 'requirements.txt').register(ws)"
+          >
             A run can name its packages without registering them; what is built for runs is below.
           </Empty>
         }
@@ -58,18 +64,28 @@ const COLUMNS: Column<EnvironmentAsset>[] = [
   { head: 'Registered', class: 'wide soft', cell: (one) => <When time={one.created_at} /> },
 ];
 
-const imageOf = ({ docker }: Definition): string => (docker?.baseDockerfile ? 'Dockerfile' : docker?.enabled === false ? '' : docker?.baseImage ?? '');
+const imageOf = ({ docker }: Definition): string =>
+  docker?.baseDockerfile ? 'Dockerfile' : docker?.enabled === false ? '' : (docker?.baseImage ?? '');
 
 function Built({ of }: { of?: string }) {
   const reading = useReading((signal) => getJson<BuiltFolder[]>('/environments', {}, signal), []);
   const found = reading.value?.filter((one) => of === undefined || one.name === of);
   const total = found?.reduce((sum, one) => sum + one.size_bytes, 0) ?? 0;
   return (
-    <Section title="Built on the server’s machine" count={found?.length} aside={found?.length ? bytes(total) : undefined}>
+    <Section
+      title="Built on the server’s machine"
+      count={found?.length}
+      aside={found?.length ? bytes(total) : undefined}
+    >
       <Shown reading={reading} what="what is built">
         {() =>
           !found?.length ? (
-            <p class="asset-none soft">{of ? 'It is not built yet: the first run that names it builds it, or' : 'Nothing yet: the first run that names packages builds one, or'} <code>runyard environments build</code>.</p>
+            <p class="asset-none soft">
+              {of
+                ? 'It is not built yet: the first run that names it builds it, or'
+                : 'Nothing yet: the first run that names packages builds one, or'}{' '}
+              <code>runyard environments build</code>.
+            </p>
           ) : (
             <>
               <div class="scroll-x">
@@ -170,7 +186,12 @@ function Environment({ name }: { name: string }) {
                   </Section>
                 )}
                 <Built of={name} />
-                <UsedBy use={({ spec: { environment } }) => (environment.name === name ? `version ${environment.version ?? '–'}` : null)} none="None of them used it." />
+                <UsedBy
+                  use={({ spec: { environment } }) =>
+                    environment.name === name ? `version ${environment.version ?? '–'}` : null
+                  }
+                  none="None of them used it."
+                />
               </div>
               <div class="stack">
                 <Versions place="/environments" name={name} versions={versions} shown={shown.version} />
@@ -199,12 +220,15 @@ function Facts({ shown }: { shown: EnvironmentAsset }) {
         </Fact>
         <Fact name="Channels">{channels.map(withoutPassword).join(', ')}</Fact>
         <Fact name="Image" isCode>
-          {definition.docker?.baseImage && `${definition.docker.baseImage}${definition.docker.enabled === false ? ' (not used)' : ''}`}
+          {definition.docker?.baseImage &&
+            `${definition.docker.baseImage}${definition.docker.enabled === false ? ' (not used)' : ''}`}
         </Fact>
         <Fact name="Registered">
           <When time={shown.created_at} />
         </Fact>
-        <Fact name="In code" isCode>{code}</Fact>
+        <Fact name="In code" isCode>
+          {code}
+        </Fact>
       </dl>
     </Section>
   );
@@ -214,7 +238,12 @@ function Packages({ definition }: { definition: Definition }) {
   const { conda, pip } = packagesOf(definition);
   return (
     <>
-      {([['Conda packages', conda], ['Pip packages', pip]] as const).map(([title, lines]) =>
+      {(
+        [
+          ['Conda packages', conda],
+          ['Pip packages', pip],
+        ] as const
+      ).map(([title, lines]) =>
         lines.length ? (
           <Section key={title} title={title} count={lines.length}>
             <ul class="packages">

@@ -24,22 +24,44 @@ export default function Page() {
   useTitle('Experiments');
   const found = useReading((signal) => read(here, view, signal), [here, view]);
   useWorkspaceWatch(here, found.again, 3000);
-  const shown = (found.value ?? []).filter((line) => line.experiment.name.toLowerCase().includes(search.trim().toLowerCase()));
+  const shown = (found.value ?? []).filter((line) =>
+    line.experiment.name.toLowerCase().includes(search.trim().toLowerCase()),
+  );
   return (
     <div class="page">
       <div class="page-head">
         <h1>Experiments</h1>
         {found.value && <span class="soft number">{number(found.value.length)}</span>}
         <span class="grow" />
-        <input class="input" type="search" aria-label="Search experiments" placeholder="Search" value={search} onInput={(event) => setSearch(event.currentTarget.value)} />
-        <select class="input" aria-label="Which experiments" value={view} onChange={(event) => setQuery({ view: event.currentTarget.value === 'active' ? null : event.currentTarget.value })}>
-          {(Object.keys(VIEWS) as View[]).map((one) => <option key={one} value={one}>{WORDS[one]}</option>)}
+        <input
+          class="input"
+          type="search"
+          aria-label="Search experiments"
+          placeholder="Search"
+          value={search}
+          onInput={(event) => setSearch(event.currentTarget.value)}
+        />
+        <select
+          class="input"
+          aria-label="Which experiments"
+          value={view}
+          onChange={(event) =>
+            setQuery({ view: event.currentTarget.value === 'active' ? null : event.currentTarget.value })
+          }
+        >
+          {(Object.keys(VIEWS) as View[]).map((one) => (
+            <option key={one} value={one}>
+              {WORDS[one]}
+            </option>
+          ))}
         </select>
       </div>
       {found.error && <Fault error={found.error} again={found.again} />}
       {!found.value && !found.error && <Loading what="Reading the experiments" />}
       {found.value && !found.value.length && <Nothing view={view} />}
-      {found.value && found.value.length > 0 && !shown.length && <Empty title="No experiment is called so">Nothing here holds “{search}”.</Empty>}
+      {found.value && found.value.length > 0 && !shown.length && (
+        <Empty title="No experiment is called so">Nothing here holds “{search}”.</Empty>
+      )}
       {shown.length > 0 && (
         <div class="card scroll-x">
           <table class="plain-table ex-table">
@@ -54,7 +76,9 @@ export default function Page() {
               </tr>
             </thead>
             <tbody>
-              {shown.map((line) => <ExperimentLine key={line.experiment.id} line={line} view={view} again={found.again} />)}
+              {shown.map((line) => (
+                <ExperimentLine key={line.experiment.id} line={line} view={view} again={found.again} />
+              ))}
             </tbody>
           </table>
         </div>
@@ -82,10 +106,27 @@ function ExperimentLine({ line, view, again }: { line: Line; view: View; again: 
         {experiment.archived_at && view === 'all' && <span class="tag">archived</span>}
       </td>
       <td class="number">{number(line.total)}</td>
-      <td><Bar line={line} /></td>
-      <td>{last ? <span class="row ex-last"><Status status={last.status} /><a href={runHref(last.id)}><When time={last.created_at} /></a></span> : <span class="faint">none yet</span>}</td>
-      <td class="soft"><When time={experiment.created_at} /></td>
-      <td class="ex-actions"><Actions line={line} view={view} again={again} /></td>
+      <td>
+        <Bar line={line} />
+      </td>
+      <td>
+        {last ? (
+          <span class="row ex-last">
+            <Status status={last.status} />
+            <a href={runHref(last.id)}>
+              <When time={last.created_at} />
+            </a>
+          </span>
+        ) : (
+          <span class="faint">none yet</span>
+        )}
+      </td>
+      <td class="soft">
+        <When time={experiment.created_at} />
+      </td>
+      <td class="ex-actions">
+        <Actions line={line} view={view} again={again} />
+      </td>
     </tr>
   );
 }
@@ -96,9 +137,13 @@ function Bar({ line }: { line: Line }) {
   return (
     <span class="ex-stand" title={words}>
       <span class="ex-bar" role="img" aria-label={words}>
-        {line.parts.map((one) => <span key={one.status} class={`ex-part ${one.kind}`} style={{ flexGrow: one.count }} />)}
+        {line.parts.map((one) => (
+          <span key={one.status} class={`ex-part ${one.kind}`} style={{ flexGrow: one.count }} />
+        ))}
       </span>
-      <span class="small soft cut">{line.parts.map((one) => `${number(one.count)} ${statusWord(one.status).toLowerCase()}`).join(' · ')}</span>
+      <span class="small soft cut">
+        {line.parts.map((one) => `${number(one.count)} ${statusWord(one.status).toLowerCase()}`).join(' · ')}
+      </span>
     </span>
   );
 }
@@ -109,7 +154,9 @@ function Actions({ line, view, again }: { line: Line; view: View; again: () => v
   const shelve = (archived: boolean): Promise<boolean> =>
     attempt(async () => {
       await sendJson('PATCH', place, { archived });
-      note(`Experiment ${experiment.name} is ${archived ? 'archived' : 'active again'}.`, { action: { label: 'Undo', run: () => shelve(!archived) } });
+      note(`Experiment ${experiment.name} is ${archived ? 'archived' : 'active again'}.`, {
+        action: { label: 'Undo', run: () => shelve(!archived) },
+      });
       again();
     });
   const restore = (): Promise<boolean> =>
@@ -121,21 +168,43 @@ function Actions({ line, view, again }: { line: Line; view: View; again: () => v
   const remove = (): Promise<boolean> =>
     attempt(async () => {
       await sendJson('DELETE', place);
-      note(`Experiment ${experiment.name}${total ? ` and ${plural(total, 'run')}` : ''} deleted.`, { action: { label: 'Undo', run: restore } });
+      note(`Experiment ${experiment.name}${total ? ` and ${plural(total, 'run')}` : ''} deleted.`, {
+        action: { label: 'Undo', run: restore },
+      });
       again();
     });
-  if (view === 'deleted') return <button type="button" class="button small" onClick={() => void restore()}>Restore</button>;
+  if (view === 'deleted')
+    return (
+      <button type="button" class="button small" onClick={() => void restore()}>
+        Restore
+      </button>
+    );
   return (
     <>
-      <button type="button" class="button small quiet" onClick={() => void shelve(!experiment.archived_at)}>{experiment.archived_at ? 'Unarchive' : 'Archive'}</button>
-      <button type="button" class="button small quiet danger" aria-label={`Delete ${experiment.name}`} onClick={() => void remove()}>Delete</button>
+      <button type="button" class="button small quiet" onClick={() => void shelve(!experiment.archived_at)}>
+        {experiment.archived_at ? 'Unarchive' : 'Archive'}
+      </button>
+      <button
+        type="button"
+        class="button small quiet danger"
+        aria-label={`Delete ${experiment.name}`}
+        onClick={() => void remove()}
+      >
+        Delete
+      </button>
     </>
   );
 }
 
 function Nothing({ view }: { view: View }) {
-  if (view === 'archived') return <Empty title="No archived experiments">Archived experiments leave the list; their runs keep everything they have.</Empty>;
-  if (view === 'deleted') return <Empty title="Nothing to restore">Deleted experiments stay here until their time is over.</Empty>;
+  if (view === 'archived')
+    return (
+      <Empty title="No archived experiments">
+        Archived experiments leave the list; their runs keep everything they have.
+      </Empty>
+    );
+  if (view === 'deleted')
+    return <Empty title="Nothing to restore">Deleted experiments stay here until their time is over.</Empty>;
   return (
     <Empty title="No experiments yet" command="runyard submit --name first train.py">
       An experiment is made by the first run that names it.

@@ -23,10 +23,19 @@ export function linesOf(experiments: readonly Experiment[], tallies: readonly Ta
   const found = new Map(tallies.map((one) => [one.experiment, one]));
   const lines = experiments.map((experiment) => {
     const tally = found.get(experiment.name);
-    const parts = Object.entries(tally?.statuses ?? {}).map(([status, count]) => ({ status: status as RunStatus, kind: statusKind(status as RunStatus), count }));
+    const parts = Object.entries(tally?.statuses ?? {}).map(([status, count]) => ({
+      status: status as RunStatus,
+      kind: statusKind(status as RunStatus),
+      count,
+    }));
     parts.sort((a, b) => ORDER.indexOf(a.kind) - ORDER.indexOf(b.kind) || b.count - a.count);
     return { experiment, total: parts.reduce((sum, one) => sum + one.count, 0), parts, last: tally?.last };
   });
   const at = (line: Line): string => line.last?.created_at ?? line.experiment.created_at;
-  return lines.sort((a, b) => Number(!a.last) - Number(!b.last) || at(b).localeCompare(at(a)) || a.experiment.name.localeCompare(b.experiment.name));
+  return lines.sort(
+    (a, b) =>
+      Number(!a.last) - Number(!b.last) ||
+      at(b).localeCompare(at(a)) ||
+      a.experiment.name.localeCompare(b.experiment.name),
+  );
 }

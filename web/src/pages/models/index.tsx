@@ -6,7 +6,18 @@ import { useReading } from '../../reading';
 import { href, query, workspace } from '../../router';
 import type { PageProps } from '../../app';
 import { AssetList, type Column } from '../assets/list';
-import { AssetHead, Fact, inWorkspace, NoSuch, RunLink, Section, Shown, Tags, Versions, versionsText } from '../assets/parts';
+import {
+  AssetHead,
+  Fact,
+  inWorkspace,
+  NoSuch,
+  RunLink,
+  Section,
+  Shown,
+  Tags,
+  Versions,
+  versionsText,
+} from '../assets/parts';
 import { chosen, newestOfEach } from '../assets/shape';
 import type { ModelVersion } from '../assets/types';
 
@@ -15,10 +26,14 @@ export default function Models({ name }: PageProps) {
 }
 
 const sizeOf = (model: ModelVersion): number => model.spec.files.reduce((sum, file) => sum + file.size, 0);
-const frameworkOf = ({ spec }: ModelVersion): string => (spec.framework === 'Custom' && !spec.framework_version ? '' : `${spec.framework} ${spec.framework_version}`.trim());
+const frameworkOf = ({ spec }: ModelVersion): string =>
+  spec.framework === 'Custom' && !spec.framework_version ? '' : `${spec.framework} ${spec.framework_version}`.trim();
 
 function List() {
-  const reading = useReading((signal) => getJson<ModelVersion[]>(inWorkspace('/models'), {}, signal), [workspace.value]);
+  const reading = useReading(
+    (signal) => getJson<ModelVersion[]>(inWorkspace('/models'), {}, signal),
+    [workspace.value],
+  );
   return (
     <AssetList
       title="Models"
@@ -27,7 +42,12 @@ function List() {
       reading={reading}
       all={reading.value && newestOfEach(reading.value)}
       nameOf={({ newest }) => newest.name}
-      words={({ newest: { spec } }) => [spec.description, spec.framework, spec.experiment, ...Object.entries(spec.tags).flat()]}
+      words={({ newest: { spec } }) => [
+        spec.description,
+        spec.framework,
+        spec.experiment,
+        ...Object.entries(spec.tags).flat(),
+      ]}
       columns={COLUMNS}
       empty={
         <Empty title="No models yet" command="run.register_model('my-model', 'outputs/model.pkl')">
@@ -48,7 +68,10 @@ const COLUMNS: Column<{ newest: ModelVersion; count: number }>[] = [
 ];
 
 function Model({ name }: { name: string }) {
-  const reading = useReading((signal) => getJson<ModelVersion[]>(inWorkspace('/models'), { name }, signal), [workspace.value, name]);
+  const reading = useReading(
+    (signal) => getJson<ModelVersion[]>(inWorkspace('/models'), { name }, signal),
+    [workspace.value, name],
+  );
   const model = chosen(reading.value ?? [], query.value.get('version'));
   return (
     <>
@@ -81,11 +104,16 @@ function Facts({ model }: { model: ModelVersion }) {
   const { spec } = model;
   const properties = Object.entries(spec.properties);
   return (
-    <Section title="About" aside={<Copy text={`runyard models download ${model.name}:${model.version}`} label="Copy download command" />}>
+    <Section
+      title="About"
+      aside={<Copy text={`runyard models download ${model.name}:${model.version}`} label="Copy download command" />}
+    >
       <dl class="facts">
         <Fact name="Description">{spec.description}</Fact>
         <Fact name="Framework">{frameworkOf(model)}</Fact>
-        <Fact name="From run">{spec.run_id ? <RunLink id={spec.run_id} /> : <span class="soft">uploaded, not by a run</span>}</Fact>
+        <Fact name="From run">
+          {spec.run_id ? <RunLink id={spec.run_id} /> : <span class="soft">uploaded, not by a run</span>}
+        </Fact>
         {spec.experiment && (
           <Fact name="Experiment">
             <a href={href('/runs', { experiment: spec.experiment })}>{spec.experiment}</a>
@@ -135,7 +163,12 @@ function Files({ model }: { model: ModelVersion }) {
                 {file.sha256?.slice(0, 12)}
               </td>
               <td class="number">
-                <a class="button small" href={`${folder}/${pathOf(file.name)}`} download aria-label={`Download ${file.name}`}>
+                <a
+                  class="button small"
+                  href={`${folder}/${pathOf(file.name)}`}
+                  download
+                  aria-label={`Download ${file.name}`}
+                >
                   Download
                 </a>
               </td>

@@ -6,7 +6,12 @@ import { runHref } from '../../router';
 import { Prose } from '../../parts/prose';
 import { failedLine, plainLines, type Diagnosis as Found } from './facts';
 
-const title = (run: Run): string => (run.status === 'Failed' ? 'This run failed' : run.status === 'Canceled' ? 'This run was canceled' : 'Something went wrong');
+const title = (run: Run): string =>
+  run.status === 'Failed'
+    ? 'This run failed'
+    : run.status === 'Canceled'
+      ? 'This run was canceled'
+      : 'Something went wrong';
 
 /** One line of it, for the tabs that need their place. */
 export function Banner({ run, found }: { run: Run; found: Found }) {
@@ -21,7 +26,9 @@ export function Banner({ run, found }: { run: Run; found: Found }) {
 export function Diagnosis({ run, found }: { run: Run; found: Found }) {
   const [first = '', ...rest] = found.message.split('\n').filter((line) => line.trim());
   const where = [
-    found.rank !== null && found.rank >= 0 ? `rank ${found.rank}${found.role && found.role !== 'worker' ? ` (${found.role})` : ''}` : '',
+    found.rank !== null && found.rank >= 0
+      ? `rank ${found.rank}${found.role && found.role !== 'worker' ? ` (${found.role})` : ''}`
+      : '',
     found.node ? `on ${found.node}${found.address ? ` (${found.address})` : ''}` : '',
     found.exit,
   ].filter(Boolean);
@@ -32,10 +39,25 @@ export function Diagnosis({ run, found }: { run: Run; found: Found }) {
         {found.code && <code class="diagnosis-code">{found.code}</code>}
         {where.length > 0 && <span class="soft small">{where.join(' · ')}</span>}
       </div>
-      <p class="diagnosis-first"><Prose text={first} /></p>
-      {rest.length > 0 && <div class="diagnosis-rest">{rest.map((line, index) => <Line key={index} text={line} />)}</div>}
-      {found.exception && !found.message.includes(found.exception) && <pre class="diagnosis-exception">{found.exception}</pre>}
-      {found.hint && <p><strong>Try: </strong><Prose text={found.hint} /></p>}
+      <p class="diagnosis-first">
+        <Prose text={first} />
+      </p>
+      {rest.length > 0 && (
+        <div class="diagnosis-rest">
+          {rest.map((line, index) => (
+            <Line key={index} text={line} />
+          ))}
+        </div>
+      )}
+      {found.exception && !found.message.includes(found.exception) && (
+        <pre class="diagnosis-exception">{found.exception}</pre>
+      )}
+      {found.hint && (
+        <p>
+          <strong>Try: </strong>
+          <Prose text={found.hint} />
+        </p>
+      )}
       <Lines run={run} found={found} />
       <Evidence run={run} found={found} />
       {found.consequences.length > 0 && (
@@ -57,7 +79,18 @@ export function Diagnosis({ run, found }: { run: Run; found: Found }) {
 
 function Line({ text }: { text: string }) {
   const hint = /^hint: (.*)/.exec(text)?.[1];
-  return <p>{hint ? <><strong>Try: </strong><Prose text={hint} /></> : <Prose text={text} />}</p>;
+  return (
+    <p>
+      {hint ? (
+        <>
+          <strong>Try: </strong>
+          <Prose text={hint} />
+        </>
+      ) : (
+        <Prose text={text} />
+      )}
+    </p>
+  );
 }
 
 function Lines({ run, found }: { run: Run; found: Found }) {
@@ -67,12 +100,18 @@ function Lines({ run, found }: { run: Run; found: Found }) {
   return (
     <figure class="diagnosis-lines">
       <figcaption class="row small">
-        <span class="soft">{lines.some(Boolean) ? 'Last lines of' : 'It wrote nothing to'} <code>{found.log}</code></span>
+        <span class="soft">
+          {lines.some(Boolean) ? 'Last lines of' : 'It wrote nothing to'} <code>{found.log}</code>
+        </span>
         <span class="grow" />
         {lines.some(Boolean) && <Copy text={lines.join('\n')} />}
         <a href={runHref(run.id, { tab: 'log', file: found.log, line })}>Open in the log</a>
       </figcaption>
-      {lines.some(Boolean) && <pre tabIndex={0} aria-label="Last lines of the log">{lines.join('\n')}</pre>}
+      {lines.some(Boolean) && (
+        <pre tabIndex={0} aria-label="Last lines of the log">
+          {lines.join('\n')}
+        </pre>
+      )}
     </figure>
   );
 }
@@ -85,7 +124,10 @@ function Evidence({ run, found }: { run: Run; found: Found }) {
     <ul class="diagnosis-evidence small" aria-label="Evidence">
       {others.slice(0, 8).map((one, index) => (
         <li key={index}>
-          <a class="mono" href={runHref(run.id, { tab: 'log', file: one.file, line: one.line })}>{one.file}{one.line ? `:${one.line}` : ''}</a>{' '}
+          <a class="mono" href={runHref(run.id, { tab: 'log', file: one.file, line: one.line })}>
+            {one.file}
+            {one.line ? `:${one.line}` : ''}
+          </a>{' '}
           <code>{one.text}</code>
         </li>
       ))}

@@ -2,7 +2,15 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-export function Editable({ value, label, save, children, empty, isLong, maxLength }: {
+export function Editable({
+  value,
+  label,
+  save,
+  children,
+  empty,
+  isLong,
+  maxLength,
+}: {
   value: string;
   label: string;
   /** Whether it went well; if not, the field stays. */
@@ -29,7 +37,13 @@ export function Editable({ value, label, save, children, empty, isLong, maxLengt
     return (
       <span class={`editable${isLong ? ' long' : ''}`}>
         {!isEmpty && children}
-        <button ref={button} type="button" class="button small quiet editable-open" aria-label={isEmpty ? undefined : `Change the ${label.toLowerCase()}`} onClick={() => setOpen(true)}>
+        <button
+          ref={button}
+          type="button"
+          class="button small quiet editable-open"
+          aria-label={isEmpty ? undefined : `Change the ${label.toLowerCase()}`}
+          onClick={() => setOpen(true)}
+        >
           {isEmpty ? empty : <Pencil />}
         </button>
       </span>
@@ -46,18 +60,44 @@ export function Editable({ value, label, save, children, empty, isLong, maxLengt
       void send();
     }
   };
-  const common = { ref: field, class: 'input grow', 'aria-label': label, placeholder: label, maxLength, onKeyDown: press, defaultValue: value };
+  const common = {
+    ref: field,
+    class: 'input grow',
+    'aria-label': label,
+    placeholder: label,
+    maxLength,
+    onKeyDown: press,
+    defaultValue: value,
+  };
   return (
-    <form class={`row editable-form${isLong ? ' long' : ''}`} onSubmit={(event) => { event.preventDefault(); void send(); }}>
+    <form
+      class={`row editable-form${isLong ? ' long' : ''}`}
+      onSubmit={(event) => {
+        event.preventDefault();
+        void send();
+      }}
+    >
       {isLong ? <textarea {...common} rows={4} /> : <input {...common} />}
-      <button type="submit" class="button small primary">Save</button>
-      <button type="button" class="button small" onClick={() => setOpen(false)}>Cancel</button>
+      <button type="submit" class="button small primary">
+        Save
+      </button>
+      <button type="button" class="button small" onClick={() => setOpen(false)}>
+        Cancel
+      </button>
     </form>
   );
 }
 
 const Pencil = () => (
-  <svg width="12" height="12" viewBox="0 0 12 12" fill="none" stroke="currentColor" stroke-width="1.2" aria-hidden="true">
+  <svg
+    width="12"
+    height="12"
+    viewBox="0 0 12 12"
+    fill="none"
+    stroke="currentColor"
+    stroke-width="1.2"
+    aria-hidden="true"
+  >
     <path d="M8.2 1.6l2.2 2.2-6.2 6.2-2.7.5.5-2.7z" />
   </svg>
 );

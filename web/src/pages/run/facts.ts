@@ -52,12 +52,21 @@ export function diagnosisOf(run: Run): Diagnosis | null {
     exception: exceptionOf(details['exception']),
     log: text(details['log']),
     lines: list(details['last_lines']).map(text),
-    evidence: list(details['evidence']).map(record).map((one) => ({
-      file: text(one['file']), line: typeof one['line'] === 'number' ? one['line'] : null, text: text(one['text']).trim(),
-    })),
-    consequences: list(details['consequences']).map(record).map((one) => ({
-      rank: Number(one['rank']), node: text(one['node']), why: text(one['why']), log: text(one['log']),
-    })),
+    evidence: list(details['evidence'])
+      .map(record)
+      .map((one) => ({
+        file: text(one['file']),
+        line: typeof one['line'] === 'number' ? one['line'] : null,
+        text: text(one['text']).trim(),
+      })),
+    consequences: list(details['consequences'])
+      .map(record)
+      .map((one) => ({
+        rank: Number(one['rank']),
+        node: text(one['node']),
+        why: text(one['why']),
+        log: text(one['log']),
+      })),
     hint: text(details['hint']),
   };
 }
@@ -72,7 +81,8 @@ export function commandOf(run: Run): string {
   return [run.spec.script ?? '', ...run.spec.arguments.map(quoted)].filter(Boolean).join(' ');
 }
 
-const quoted = (word: string): string => (/^[\w@%+=:,./${}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
+const quoted = (word: string): string =>
+  /^[\w@%+=:,./${}-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
 /** `2 nodes × 4 processes`; "" for one process. */
 export function distributionOf(run: Run): string {
@@ -89,8 +99,12 @@ export function resourcesOf(run: Run): string {
   return [
     given['cpus'] ? `${text(given['cpus'])} CPUs` : '',
     typeof given['memory_bytes'] === 'number' ? bytes(given['memory_bytes']) : '',
-    ...named.filter(([, value]) => value !== null && value !== '' && !(Array.isArray(value) && !value.length)).map(([name, value]) => `${name} ${text(value)}`),
-  ].filter(Boolean).join(', ');
+    ...named
+      .filter(([, value]) => value !== null && value !== '' && !(Array.isArray(value) && !value.length))
+      .map(([name, value]) => `${name} ${text(value)}`),
+  ]
+    .filter(Boolean)
+    .join(', ');
 }
 
 export interface GitFacts {
@@ -133,7 +147,13 @@ export function webAddress(remote: string, commit: string): string | null {
 /** The log that shows most of a run: its own output, before those of helpers. */
 export function mainLog(files: readonly RunFile[]): RunFile | null {
   const logs = files.filter((file) => file.kind === 'stream' && !file.name.startsWith('attempt_'));
-  const order = [/^user_logs\/std_log\.txt$/, /driver_log\.txt$/, /^user_logs\/std_log_(process_)?0+\.txt$/, /^user_logs\//, /./];
+  const order = [
+    /^user_logs\/std_log\.txt$/,
+    /driver_log\.txt$/,
+    /^user_logs\/std_log_(process_)?0+\.txt$/,
+    /^user_logs\//,
+    /./,
+  ];
   for (const pattern of order) {
     const found = logs.filter((file) => pattern.test(file.name)).sort((a, b) => a.name.localeCompare(b.name))[0];
     if (found) return found;
@@ -147,21 +167,28 @@ const ESCAPES = /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b
 /** Lines as a terminal would show them at last: without colours, progress bars in their last state. */
 export function plainLines(given: string): string[] {
   const lines = given.replace(ESCAPES, '').replace(/\r\n/g, '\n').split('\n');
-  return lines.map((line) => line.split('\r').filter(Boolean).at(-1) ?? '').map((line) => line.replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '\ufffd'));
+  return lines
+    .map((line) => line.split('\r').filter(Boolean).at(-1) ?? '')
+    .map((line) => line.replace(/[\u0000-\u0008\u000b-\u001f\u007f]/g, '\ufffd'));
 }
 
 /** Properties that people set, before those that the system did. */
 export function ownProperties(run: Run): [string, string][] {
-  const isSystem = (key: string): boolean => /^(azureml|mlflow|_azureml|runyard)\./.test(key) || key === 'ContentSnapshotId';
-  return Object.entries(run.properties).sort(([a], [b]) => Number(isSystem(a)) - Number(isSystem(b)) || a.localeCompare(b));
+  const isSystem = (key: string): boolean =>
+    /^(azureml|mlflow|_azureml|runyard)\./.test(key) || key === 'ContentSnapshotId';
+  return Object.entries(run.properties).sort(
+    ([a], [b]) => Number(isSystem(a)) - Number(isSystem(b)) || a.localeCompare(b),
+  );
 }
 
 // What Azure's sweeps write about themselves, for code that reads it; the sweep's page says it better.
-const SWEEP_TAG = /^(_aml_system_|HD_[0-9a-f-]{36}|(generator|primary_metric|policy|platform)_config$|max_(total_jobs|concurrent_jobs|duration_minutes)$)/;
+const SWEEP_TAG =
+  /^(_aml_system_|HD_[0-9a-f-]{36}|(generator|primary_metric|policy|platform)_config$|max_(total_jobs|concurrent_jobs|duration_minutes)$)/;
 
 /** Tags of people, and those that the system set. */
 export function tagsOf(run: Run): { own: [string, string | null][]; system: [string, string | null][] } {
-  const isSystem = (name: string): boolean => name.startsWith('_aml_system_') || (run.spec.sweep !== null && SWEEP_TAG.test(name));
+  const isSystem = (name: string): boolean =>
+    name.startsWith('_aml_system_') || (run.spec.sweep !== null && SWEEP_TAG.test(name));
   const all = Object.entries(run.tags);
   return { own: all.filter(([name]) => !isSystem(name)), system: all.filter(([name]) => isSystem(name)) };
 }
@@ -174,7 +201,8 @@ export function exceptionOf(value: unknown): string {
   return kind && message ? `${kind}: ${message}` : kind || message;
 }
 
-export const text = (value: unknown): string => (typeof value === 'string' ? value : value === null || value === undefined ? '' : String(value));
+export const text = (value: unknown): string =>
+  typeof value === 'string' ? value : value === null || value === undefined ? '' : String(value);
 export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 export const record = (value: unknown): Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};

@@ -22,11 +22,15 @@ export function Header({ run, again }: TabProps) {
   return (
     <header class="run-head">
       <nav class="run-path small" aria-label="Where this run belongs">
-        <a href={href('/runs', { experiment: run.experiment })} class="cut">{run.experiment}</a>
+        <a href={href('/runs', { experiment: run.experiment })} class="cut">
+          {run.experiment}
+        </a>
         <span class="faint">/</span>
         {run.parent_id && (
           <>
-            <a href={runHref(run.parent_id)} class="cut mono" title={`Parent run ${run.parent_id}`}>{run.parent_id}</a>
+            <a href={runHref(run.parent_id)} class="cut mono" title={`Parent run ${run.parent_id}`}>
+              {run.parent_id}
+            </a>
             <span class="faint">/</span>
           </>
         )}
@@ -40,7 +44,9 @@ export function Header({ run, again }: TabProps) {
             maxLength={256}
             save={(display_name) => change({ display_name })}
           >
-            <h1 class="run-name" title={run.display_name || run.id}>{run.display_name || run.id}</h1>
+            <h1 class="run-name" title={run.display_name || run.id}>
+              {run.display_name || run.id}
+            </h1>
           </Editable>
           <Status status={run.status} pill />
           {run.archived_at && <span class="tag">archived</span>}
@@ -71,22 +77,44 @@ function Facts({ run }: { run: Run }) {
   return (
     <p class="run-facts small soft">
       <span class="run-id">
-        {run.display_name && <code class="cut" title={run.id}>{run.id}</code>}
+        {run.display_name && (
+          <code class="cut" title={run.id}>
+            {run.id}
+          </code>
+        )}
         <Copy text={run.id} label={run.display_name ? 'Copy' : 'Copy id'} />
       </span>
-      <span>created <When time={run.created_at} /></span>
+      <span>
+        created <When time={run.created_at} />
+      </span>
       <Duration run={run} />
-      <span>on <a href={href(`/compute/${part(run.spec.target)}`)}>{run.spec.target}</a></span>
+      <span>
+        on <a href={href(`/compute/${part(run.spec.target)}`)}>{run.spec.target}</a>
+      </span>
       {distribution && <span>{distribution}</span>}
       {run.submitted_by && <span>by {run.submitted_by}</span>}
-      {run.attempt > 1 && <span>attempt {run.attempt} of {run.spec.max_attempts}</span>}
+      {run.attempt > 1 && (
+        <span>
+          attempt {run.attempt} of {run.spec.max_attempts}
+        </span>
+      )}
     </p>
   );
 }
 
 function Duration({ run }: { run: Run }) {
-  if (run.started_at) return <span>{run.ended_at ? 'ran' : 'running for'} <Lasting since={run.started_at} until={run.ended_at} /></span>;
-  if (!hasEnded(run.status)) return <span>waiting <Lasting since={run.created_at} until={null} /></span>;
+  if (run.started_at)
+    return (
+      <span>
+        {run.ended_at ? 'ran' : 'running for'} <Lasting since={run.started_at} until={run.ended_at} />
+      </span>
+    );
+  if (!hasEnded(run.status))
+    return (
+      <span>
+        waiting <Lasting since={run.created_at} until={null} />
+      </span>
+    );
   return <span>never started</span>;
 }
 
@@ -139,7 +167,15 @@ function Actions({ run, again }: TabProps) {
     attempt(async () => {
       await sendJson('PATCH', path, { archived });
       again();
-      note(archived ? 'The run is archived.' : 'The run is back from the archive.', { action: { label: 'Undo', run: async () => { await sendJson('PATCH', path, { archived: !archived }); again(); } } });
+      note(archived ? 'The run is archived.' : 'The run is back from the archive.', {
+        action: {
+          label: 'Undo',
+          run: async () => {
+            await sendJson('PATCH', path, { archived: !archived });
+            again();
+          },
+        },
+      });
     });
   const remove = async (): Promise<void> => {
     const text = 'It and the runs below it are hidden at once; their files are freed after the undo window.';
@@ -147,7 +183,15 @@ function Actions({ run, again }: TabProps) {
     await attempt(async () => {
       const { deleted } = await sendJson<{ deleted: string[] }>('DELETE', path);
       go(href('/runs', { experiment: run.experiment }));
-      note(`${plural(deleted.length, 'run')} deleted.`, { action: { label: 'Undo', run: async () => { await sendJson('POST', `${path}/restore`, {}); go(runHref(run.id)); } } });
+      note(`${plural(deleted.length, 'run')} deleted.`, {
+        action: {
+          label: 'Undo',
+          run: async () => {
+            await sendJson('POST', `${path}/restore`, {});
+            go(runHref(run.id));
+          },
+        },
+      });
     });
   };
   return (
@@ -158,23 +202,64 @@ function Actions({ run, again }: TabProps) {
         </button>
       )}
       {(run.spec.script || run.spec.command || run.spec.sweep) && (
-        <button type="button" class="button" title="Submit the same code, arguments and environment again" onClick={() => void resubmit()}>
+        <button
+          type="button"
+          class="button"
+          title="Submit the same code, arguments and environment again"
+          onClick={() => void resubmit()}
+        >
           Resubmit
         </button>
       )}
-      {run.spec.sweep && <a class="button" href={href(`/sweeps/${part(run.id)}`)}>Sweep</a>}
-      <a class="button" href={compareHref([run.id])}>Compare</a>
+      {run.spec.sweep && (
+        <a class="button" href={href(`/sweeps/${part(run.id)}`)}>
+          Sweep
+        </a>
+      )}
+      <a class="button" href={compareHref([run.id])}>
+        Compare
+      </a>
       <Popover label="⋯" title="More" align="right">
         {(close) => (
           <>
-            <MenuItem onPick={() => { close(); void archive(!run.archived_at); }}>{run.archived_at ? 'Bring back from the archive' : 'Archive'}</MenuItem>
-            <MenuItem onPick={() => { close(); void toClipboard(location.href).then(() => note('The address was copied.')); }}>Copy the address of this view</MenuItem>
-            <MenuItem onPick={() => { close(); void toClipboard(`runyard runs show ${run.id}`).then(() => note('The command was copied.')); }}>Copy the command</MenuItem>
-            {!isLive && <MenuItem isDanger onPick={() => { close(); void remove(); }}>Delete…</MenuItem>}
+            <MenuItem
+              onPick={() => {
+                close();
+                void archive(!run.archived_at);
+              }}
+            >
+              {run.archived_at ? 'Bring back from the archive' : 'Archive'}
+            </MenuItem>
+            <MenuItem
+              onPick={() => {
+                close();
+                void toClipboard(location.href).then(() => note('The address was copied.'));
+              }}
+            >
+              Copy the address of this view
+            </MenuItem>
+            <MenuItem
+              onPick={() => {
+                close();
+                void toClipboard(`runyard runs show ${run.id}`).then(() => note('The command was copied.'));
+              }}
+            >
+              Copy the command
+            </MenuItem>
+            {!isLive && (
+              <MenuItem
+                isDanger
+                onPick={() => {
+                  close();
+                  void remove();
+                }}
+              >
+                Delete…
+              </MenuItem>
+            )}
           </>
         )}
       </Popover>
     </div>
   );
 }
-

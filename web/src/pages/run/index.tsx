@@ -41,7 +41,12 @@ export default function Page({ name }: PageProps) {
   useTitle(run ? `${mark(run)}${run.display_name || run.id}` : name);
 
   if (!run) {
-    if (reading.error) return <div class="page"><Missing name={name} error={reading.error} again={reading.again} /></div>;
+    if (reading.error)
+      return (
+        <div class="page">
+          <Missing name={name} error={reading.error} again={reading.again} />
+        </div>
+      );
     return <Loading what="Reading the run" />;
   }
   return <Shown run={run} again={reading.again} error={reading.error} />;
@@ -61,18 +66,30 @@ function Shown({ run, again, error }: TabProps & { error: ApiError | undefined }
     <div class="page run-page">
       <Header run={run} again={again} />
       {error && error.status !== 404 && <Fault error={error} again={again} />}
-      {error?.status === 404 && <Fault error={new ApiError(404, error.code, 'This run was deleted.', '', `\`runyard runs restore ${run.id}\` brings it back for a while.`)} />}
+      {error?.status === 404 && (
+        <Fault
+          error={
+            new ApiError(
+              404,
+              error.code,
+              'This run was deleted.',
+              '',
+              `\`runyard runs restore ${run.id}\` brings it back for a while.`,
+            )
+          }
+        />
+      )}
       {WAITING.has(run.status) && <Follow workspace={run.workspace} act={again} />}
       {!hasEnded(run.status) && run.waits_for && (
         <p class="run-waits" role="status">
-          <Status status={run.status} /> <span><Prose text={run.waits_for} /></span>
+          <Status status={run.status} />{' '}
+          <span>
+            <Prose text={run.waits_for} />
+          </span>
         </p>
       )}
       {found && (tab.id === 'overview' ? <Diagnosis run={run} found={found} /> : <Banner run={run} found={found} />)}
-      <Tabs
-        selected={tab.id}
-        tabs={TABS.map((one) => ({ id: one.id, label: one.label, href: hrefOf(one.id) }))}
-      />
+      <Tabs selected={tab.id} tabs={TABS.map((one) => ({ id: one.id, label: one.label, href: hrefOf(one.id) }))} />
       <section class="run-tab" aria-label={tab.label}>
         <Loaded key={tab.id} load={tab.load} run={run} again={again} />
       </section>
@@ -111,4 +128,11 @@ function Missing({ name, error, again }: { name: string; error: ApiError; again:
 }
 
 /** What the title of the browser's tab begins with, so that it tells from afar. */
-const mark = (run: Run): string => (run.status === 'Completed' ? '✓ ' : run.status === 'Failed' ? '✗ ' : hasEnded(run.status) ? '' : `${statusWord(run.status)}: `);
+const mark = (run: Run): string =>
+  run.status === 'Completed'
+    ? '✓ '
+    : run.status === 'Failed'
+      ? '✗ '
+      : hasEnded(run.status)
+        ? ''
+        : `${statusWord(run.status)}: `;

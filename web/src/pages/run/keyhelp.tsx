@@ -15,19 +15,29 @@ export function KeyHelp({ tabs, close }: { tabs: readonly string[]; close: () =>
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
-    <dialog ref={dialog} class="dialog" aria-label="Keys" onClose={close} onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}>
+    <dialog
+      ref={dialog}
+      class="dialog"
+      aria-label="Keys"
+      onClose={close}
+      onClick={(event) => event.target === event.currentTarget && event.currentTarget.close()}
+    >
       <div class="stack">
         <h2>Keys</h2>
         <dl class="facts">
           {[...tabs.map((label, index) => [String(index + 1), label] as const), ...MORE].map(([key, text]) => (
             <>
-              <dt><kbd>{key}</kbd></dt>
+              <dt>
+                <kbd>{key}</kbd>
+              </dt>
               <dd>{text}</dd>
             </>
           ))}
         </dl>
         <div class="row dialog-buttons">
-          <button type="button" class="button" onClick={() => dialog.current?.close()}>Close</button>
+          <button type="button" class="button" onClick={() => dialog.current?.close()}>
+            Close
+          </button>
         </div>
       </div>
     </dialog>

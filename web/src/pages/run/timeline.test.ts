@@ -7,14 +7,16 @@ const run = (values: Partial<Run>): Run => ({ attempts: [], attempt: 1, timeline
 
 describe('attemptsOf', () => {
   it('joins created and queued, keeps reasons, and leaves the end out', () => {
-    const [only, ...more] = attemptsOf(run({
-      timeline: [
-        { status: 'NotStarted', at: at(0) },
-        { status: 'Queued', at: at(1), waits: [{ text: 'a place', at: at(1) }] },
-        { status: 'Running', at: at(10), waits: [] },
-        { status: 'Completed', at: at(30) },
-      ],
-    }));
+    const [only, ...more] = attemptsOf(
+      run({
+        timeline: [
+          { status: 'NotStarted', at: at(0) },
+          { status: 'Queued', at: at(1), waits: [{ text: 'a place', at: at(1) }] },
+          { status: 'Running', at: at(10), waits: [] },
+          { status: 'Completed', at: at(30) },
+        ],
+      }),
+    );
     expect(more).toEqual([]);
     expect(only?.steps.map((step) => [step.status, lasted(step, 0), step.waits.map((one) => one.text)])).toEqual([
       ['Queued', 10_000, ['a place']],
@@ -28,16 +30,20 @@ describe('attemptsOf', () => {
   });
 
   it('begins a new attempt where one was given up', () => {
-    const found = attemptsOf(run({
-      attempt: 2,
-      attempts: [{ number: 1, given_up_at: at(20), ended_at: at(25), code: 'NodeLost', why: 'n1 is down', host: 'n1' }],
-      timeline: [
-        { status: 'Queued', at: at(0) },
-        { status: 'Running', at: at(5) },
-        { status: 'Queued', at: at(20) },
-        { status: 'Running', at: at(40) },
-      ],
-    }));
+    const found = attemptsOf(
+      run({
+        attempt: 2,
+        attempts: [
+          { number: 1, given_up_at: at(20), ended_at: at(25), code: 'NodeLost', why: 'n1 is down', host: 'n1' },
+        ],
+        timeline: [
+          { status: 'Queued', at: at(0) },
+          { status: 'Running', at: at(5) },
+          { status: 'Queued', at: at(20) },
+          { status: 'Running', at: at(40) },
+        ],
+      }),
+    );
     expect(found.map((one) => [one.number, one.code, one.host, one.steps.map((step) => step.status)])).toEqual([
       [1, 'NodeLost', 'n1', ['Queued', 'Running']],
       [2, '', '', ['Queued', 'Running']],

@@ -62,7 +62,12 @@ function stepsOf(run: Run): Step[] {
       last.to = to;
       last.waits.push(...waits);
     } else {
-      steps.push({ status: phase.status === 'NotStarted' ? 'Queued' : phase.status, from: Date.parse(phase.at), to, waits });
+      steps.push({
+        status: phase.status === 'NotStarted' ? 'Queued' : phase.status,
+        from: Date.parse(phase.at),
+        to,
+        waits,
+      });
     }
   });
   return steps;

@@ -12,16 +12,32 @@ interface Outcome {
 }
 
 const MOST_COMPARED = 50;
-const DONE: Record<Action, string> = { tag: 'tagged', untag: 'untagged', cancel: 'asked to stop', archive: 'archived', unarchive: 'back from the archive', delete: 'deleted', restore: 'restored' };
+const DONE: Record<Action, string> = {
+  tag: 'tagged',
+  untag: 'untagged',
+  cancel: 'asked to stop',
+  archive: 'archived',
+  unarchive: 'back from the archive',
+  delete: 'deleted',
+  restore: 'restored',
+};
 const UNDO: Partial<Record<Action, Action>> = { archive: 'unarchive', unarchive: 'archive', delete: 'restore' };
 
 /** Do it to all, and say how it went; what can be undone has an Undo. */
-async function change(ids: readonly string[], action: Action, more: Record<string, unknown>, { then, undone }: { then: () => void; undone: () => void }): Promise<void> {
+async function change(
+  ids: readonly string[],
+  action: Action,
+  more: Record<string, unknown>,
+  { then, undone }: { then: () => void; undone: () => void },
+): Promise<void> {
   await attempt(async () => {
     const { done, failed } = await sendJson<Outcome>('POST', '/runs/bulk', { ids, action, ...more });
     const undo = UNDO[action];
     if (done.length) {
-      note(`${plural(done.length, 'run')} ${DONE[action]}.`, undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, { then: undone, undone }) } } : {});
+      note(
+        `${plural(done.length, 'run')} ${DONE[action]}.`,
+        undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, { then: undone, undone }) } } : {},
+      );
     }
     const first = failed[0];
     if (first) {
@@ -32,10 +48,27 @@ async function change(ids: readonly string[], action: Action, more: Record<strin
   });
 }
 
-export function SelectionBar({ ids, view, onDone, onUndone, onClear }: { ids: readonly string[]; view: string; onDone: () => void; onUndone: () => void; onClear: () => void }) {
-  const act = (action: Action, more: Record<string, unknown> = {}): void => void change(ids, action, more, { then: onDone, undone: onUndone });
+export function SelectionBar({
+  ids,
+  view,
+  onDone,
+  onUndone,
+  onClear,
+}: {
+  ids: readonly string[];
+  view: string;
+  onDone: () => void;
+  onUndone: () => void;
+  onClear: () => void;
+}) {
+  const act = (action: Action, more: Record<string, unknown> = {}): void =>
+    void change(ids, action, more, { then: onDone, undone: onUndone });
   const tag = async (): Promise<void> => {
-    const text = await ask({ title: `Tag ${plural(ids.length, 'run')}`, label: 'Tag', input: { label: 'A tag, or key=value', placeholder: 'team=vision' } });
+    const text = await ask({
+      title: `Tag ${plural(ids.length, 'run')}`,
+      label: 'Tag',
+      input: { label: 'A tag, or key=value', placeholder: 'team=vision' },
+    });
     const [key = '', ...value] = (text ?? '').split('=');
     if (key.trim()) act('tag', { tags_set: { [key.trim()]: value.length ? value.join('=').trim() : null } });
   };
@@ -44,18 +77,44 @@ export function SelectionBar({ ids, view, onDone, onUndone, onClear }: { ids: re
     <div class="rt-bar" role="region" aria-label="Selected runs">
       <strong class="number">{ids.length} selected</strong>
       {view === 'deleted' ? (
-        <button type="button" class="button small" onClick={() => act('restore')}>Restore</button>
+        <button type="button" class="button small" onClick={() => act('restore')}>
+          Restore
+        </button>
       ) : (
         <>
-          <button type="button" class="button small primary" disabled={!isComparable} title={isComparable ? undefined : `Choose 2 to ${MOST_COMPARED} runs to compare`} onClick={() => go(compareHref(ids))}>Compare</button>
-          <button type="button" class="button small" onClick={() => void tag()}>Tag…</button>
-          <button type="button" class="button small" onClick={() => act('cancel')}>Cancel runs</button>
-          {view !== 'archived' && <button type="button" class="button small" onClick={() => act('archive')}>Archive</button>}
-          {view !== 'active' && <button type="button" class="button small" onClick={() => act('unarchive')}>Unarchive</button>}
-          <button type="button" class="button small danger" onClick={() => act('delete')}>Delete</button>
+          <button
+            type="button"
+            class="button small primary"
+            disabled={!isComparable}
+            title={isComparable ? undefined : `Choose 2 to ${MOST_COMPARED} runs to compare`}
+            onClick={() => go(compareHref(ids))}
+          >
+            Compare
+          </button>
+          <button type="button" class="button small" onClick={() => void tag()}>
+            Tag…
+          </button>
+          <button type="button" class="button small" onClick={() => act('cancel')}>
+            Cancel runs
+          </button>
+          {view !== 'archived' && (
+            <button type="button" class="button small" onClick={() => act('archive')}>
+              Archive
+            </button>
+          )}
+          {view !== 'active' && (
+            <button type="button" class="button small" onClick={() => act('unarchive')}>
+              Unarchive
+            </button>
+          )}
+          <button type="button" class="button small danger" onClick={() => act('delete')}>
+            Delete
+          </button>
         </>
       )}
-      <button type="button" class="button small quiet" aria-label="Select nothing" onClick={onClear}>×</button>
+      <button type="button" class="button small quiet" aria-label="Select nothing" onClick={onClear}>
+        ×
+      </button>
     </div>
   );
 }

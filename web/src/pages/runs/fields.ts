@@ -53,14 +53,21 @@ export const keyOf = (field: string): string => field.slice(field.indexOf('.') +
 export const kindOf = (field: string): string => field.slice(0, Math.max(0, field.indexOf('.')));
 
 /** Whether the server knows a column of that name. */
-export const isColumn = (field: string): boolean => field in BUILT_IN || ((KEYED as readonly string[]).includes(kindOf(field)) && keyOf(field) !== '');
+export const isColumn = (field: string): boolean =>
+  field in BUILT_IN || ((KEYED as readonly string[]).includes(kindOf(field)) && keyOf(field) !== '');
 
 export function columnsOf(fields: readonly string[]): Column[] {
   return [...new Set(fields)].filter(isColumn).map((field) => {
     const known = BUILT_IN[field];
     if (known) return { field, label: known[0], px: known[1], isNumber: known[2] ?? false, isKeyed: false };
     const label = keyOf(field);
-    return { field, label, px: Math.round(Math.max(108, Math.min(220, 48 + 7.4 * label.length))), isNumber: kindOf(field) === 'metrics', isKeyed: true };
+    return {
+      field,
+      label,
+      px: Math.round(Math.max(108, Math.min(220, 48 + 7.4 * label.length))),
+      isNumber: kindOf(field) === 'metrics',
+      isKeyed: true,
+    };
   });
 }
 
@@ -72,9 +79,13 @@ export const tracksOf = (columns: readonly Column[]): Record<string, string> => 
   '--rt-width': `calc(${36 + columns.reduce((sum, one) => sum + one.px, 0)}px + ${NAME})`,
 });
 
-export const asked = (columns: readonly Column[]): string[] => columns.filter((one) => one.isKeyed).map((one) => one.field);
+export const asked = (columns: readonly Column[]): string[] =>
+  columns.filter((one) => one.isKeyed).map((one) => one.field);
 
-export const rowOf = (sent: SentRow, fields: readonly string[]): Row => ({ ...sent, values: Object.fromEntries(fields.map((field, at) => [field, sent.values[at] ?? null])) });
+export const rowOf = (sent: SentRow, fields: readonly string[]): Row => ({
+  ...sent,
+  values: Object.fromEntries(fields.map((field, at) => [field, sent.values[at] ?? null])),
+});
 
 /** What a run is called. */
 export const nameOf = (row: Pick<Row, 'display_name' | 'id'>): string => row.display_name || row.id;
@@ -82,7 +93,8 @@ export const nameOf = (row: Pick<Row, 'display_name' | 'id'>): string => row.dis
 const TAIL = 9;
 
 /** An id in two parts, so that what is cut away for want of room is its middle: ids differ at their end. */
-export const halves = (id: string): [string, string] => (id.length > 2 * TAIL ? [id.slice(0, -TAIL), id.slice(-TAIL)] : [id, '']);
+export const halves = (id: string): [string, string] =>
+  id.length > 2 * TAIL ? [id.slice(0, -TAIL), id.slice(-TAIL)] : [id, ''];
 
 export function cellText(value: Value | undefined): string {
   if (value === null || value === undefined) return '';
@@ -90,11 +102,15 @@ export function cellText(value: Value | undefined): string {
 }
 
 const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
-export const looksNumeric = (value: unknown): boolean => typeof value === 'number' || (typeof value === 'string' && NUMBER.test(value));
+export const looksNumeric = (value: unknown): boolean =>
+  typeof value === 'number' || (typeof value === 'string' && NUMBER.test(value));
 
 /** Columns to show before anybody chose some: what most runs have. */
 export function suggested(found: readonly { field: string; key: string; runs: number }[], ofRuns: number): string[] {
   const used = (kind: string, most: number): string[] =>
-    found.filter((one) => one.field === kind && one.runs * 4 >= ofRuns).slice(0, most).map((one) => `${one.field}.${one.key}`);
+    found
+      .filter((one) => one.field === kind && one.runs * 4 >= ofRuns)
+      .slice(0, most)
+      .map((one) => `${one.field}.${one.key}`);
   return [...used('metrics', 3), ...used('params', 2)];
 }

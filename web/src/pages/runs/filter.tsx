@@ -4,7 +4,17 @@ import type { ApiError } from '../../api/http';
 import { useKeys } from '../../keys';
 import { suggest, taken, type Known, type Suggestions } from './suggest';
 
-export function FilterBox({ filter, known, error, onApply }: { filter: string; known: Known; error: ApiError | undefined; onApply: (filter: string) => void }) {
+export function FilterBox({
+  filter,
+  known,
+  error,
+  onApply,
+}: {
+  filter: string;
+  known: Known;
+  error: ApiError | undefined;
+  onApply: (filter: string) => void;
+}) {
   const [text, setText] = useState(filter);
   const [found, setFound] = useState<Suggestions>();
   const [chosen, setChosen] = useState(-1);
@@ -80,7 +90,18 @@ export function FilterBox({ filter, known, error, onApply }: { filter: string; k
         onBlur={() => setTimeout(close, 120)}
       />
       {text && (
-        <button type="button" class="rt-clear" aria-label="Clear the filter" onClick={() => { setText(''); close(); onApply(''); }}>×</button>
+        <button
+          type="button"
+          class="rt-clear"
+          aria-label="Clear the filter"
+          onClick={() => {
+            setText('');
+            close();
+            onApply('');
+          }}
+        >
+          ×
+        </button>
       )}
       {found && (
         <ul id="filter-choices" class="rt-choices" role="listbox">

@@ -49,7 +49,14 @@ export function Grid(props: GridProps) {
     if (event.target !== event.currentTarget || event.ctrlKey || event.metaKey || event.altKey) return;
     const page = Math.max(1, count - 2 * OVER - 2);
     const at = active < 0 ? Math.ceil((scroller.current?.scrollTop ?? 0) / ROW_PX) - 1 : active;
-    const steps: Record<string, number> = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: lines - 1 };
+    const steps: Record<string, number> = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      PageDown: at + page,
+      PageUp: at - page,
+      Home: 0,
+      End: lines - 1,
+    };
     const step = steps[event.key];
     if (step !== undefined) move(step);
     else if (active >= 0 && (event.key === 'Enter' || event.key === ' ')) act(active, event);
@@ -75,14 +82,35 @@ export function Grid(props: GridProps) {
   // Elements are used again for the lines that come into sight, so their order in the page is not that of the lines.
   const shown = [];
   for (let slot = 0; slot < count; slot++) {
-    const line = first + ((slot - first) % count + count) % count;
+    const line = first + ((((slot - first) % count) + count) % count);
     if (line >= lines) continue;
     const group = placeOf(known, line)?.segment.group;
     if (group) {
-      shown.push(<GroupLine key={`g${slot}`} line={line} group={group} label={props.groupLabel} isOpen={isOpen(group)} isActive={line === active} onToggle={props.onToggle} />);
+      shown.push(
+        <GroupLine
+          key={`g${slot}`}
+          line={line}
+          group={group}
+          label={props.groupLabel}
+          isOpen={isOpen(group)}
+          isActive={line === active}
+          onToggle={props.onToggle}
+        />,
+      );
     } else {
       const row = rowAt(line);
-      shown.push(<RunLine key={slot} line={line} row={row} columns={columns} now={row && ticks(row, time.peek()) ? time.value : 0} isSelected={row !== undefined && selected.has(row.id)} isActive={line === active} onSelect={onSelect} />);
+      shown.push(
+        <RunLine
+          key={slot}
+          line={line}
+          row={row}
+          columns={columns}
+          now={row && ticks(row, time.peek()) ? time.value : 0}
+          isSelected={row !== undefined && selected.has(row.id)}
+          isActive={line === active}
+          onSelect={onSelect}
+        />,
+      );
     }
   }
   return (
@@ -99,8 +127,16 @@ export function Grid(props: GridProps) {
       style={tracksOf(columns)}
       onKeyDown={press}
     >
-      <Head {...props} columns={columns.map((one) => (one.isKeyed && !one.isNumber ? { ...one, isNumber: isNumeric(one.field) } : one))} lines={lines} />
-      <div class="rt-lines" style={{ height: `${lines * ROW_PX}px` }}>{shown}</div>
+      <Head
+        {...props}
+        columns={columns.map((one) =>
+          one.isKeyed && !one.isNumber ? { ...one, isNumber: isNumeric(one.field) } : one,
+        )}
+        lines={lines}
+      />
+      <div class="rt-lines" style={{ height: `${lines * ROW_PX}px` }}>
+        {shown}
+      </div>
     </div>
   );
 }
@@ -172,22 +208,53 @@ function Head({ model, columns, selected, lines, onSort, onSelectAll }: GridProp
       </span>
       <Title model={model} field="name" label="Run" class="rt-name" onSort={onSort} />
       {columns.map((one) => (
-        <Title key={one.field} model={model} field={one.field} label={one.label} class={one.isNumber ? 'right' : ''} onSort={onSort} />
+        <Title
+          key={one.field}
+          model={model}
+          field={one.field}
+          label={one.label}
+          class={one.isNumber ? 'right' : ''}
+          onSort={onSort}
+        />
       ))}
     </div>
   );
 }
 
-function Title({ model, field, label, class: more, onSort }: { model: Model; field: string; label: string; class: string; onSort: (field: string) => void }) {
+function Title({
+  model,
+  field,
+  label,
+  class: more,
+  onSort,
+}: {
+  model: Model;
+  field: string;
+  label: string;
+  class: string;
+  onSort: (field: string) => void;
+}) {
   const { sort, descending } = model.view;
   const isSorted = sort === field;
   const kind = kindOf(field);
   return (
-    <span class={`rt-title ${more}`} role="columnheader" aria-sort={isSorted ? (descending ? 'descending' : 'ascending') : 'none'}>
+    <span
+      class={`rt-title ${more}`}
+      role="columnheader"
+      aria-sort={isSorted ? (descending ? 'descending' : 'ascending') : 'none'}
+    >
       <button type="button" title={`Sort by ${field}`} onClick={() => onSort(field)}>
         <span class="cut">{label}</span>
-        {kind && <span class="rt-kind" aria-hidden="true">{kind[0]}</span>}
-        {isSorted && <span class="rt-arrow" aria-hidden="true">{descending ? '↓' : '↑'}</span>}
+        {kind && (
+          <span class="rt-kind" aria-hidden="true">
+            {kind[0]}
+          </span>
+        )}
+        {isSorted && (
+          <span class="rt-arrow" aria-hidden="true">
+            {descending ? '↓' : '↑'}
+          </span>
+        )}
       </button>
     </span>
   );

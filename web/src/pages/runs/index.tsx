@@ -33,14 +33,29 @@ export default function Page() {
 
   // Runs first: what they have in common is asked for when they are shown.
   const [isShown, setShown] = useState(false);
-  const known = useReading(async (signal) => (isShown ? getJson<typeof NOTHING>(`${root}/columns`, { experiment: view.experiment }, signal) : NOTHING), [here, view.experiment, isShown]).value ?? NOTHING;
-  const experiments = useReading(async (signal) => (isShown ? getJson<Experiment[]>(`${root}/experiments`, {}, signal) : []), [here, isShown]).value ?? [];
-  const usual = [...USUAL.filter((field) => field !== 'experiment' || !view.experiment), ...suggested(known.columns, known.of_runs)];
+  const known =
+    useReading(
+      async (signal) =>
+        isShown ? getJson<typeof NOTHING>(`${root}/columns`, { experiment: view.experiment }, signal) : NOTHING,
+      [here, view.experiment, isShown],
+    ).value ?? NOTHING;
+  const experiments =
+    useReading(
+      async (signal) => (isShown ? getJson<Experiment[]>(`${root}/experiments`, {}, signal) : []),
+      [here, isShown],
+    ).value ?? [];
+  const usual = [
+    ...USUAL.filter((field) => field !== 'experiment' || !view.experiment),
+    ...suggested(known.columns, known.of_runs),
+  ];
   const fields = view.columns ?? usual;
   const columns = useMemo(() => columnsOf(fields), [fields.join('\n')]);
   const { model, before } = useModel(here, view, asked(columns));
   const groups = useReading(
-    async (signal) => (view.group ? getJson<{ groups: Group[]; total: number }>(`${root}/groups`, { ...filtersOf(view), by: view.group }, signal) : undefined),
+    async (signal) =>
+      view.group
+        ? getJson<{ groups: Group[]; total: number }>(`${root}/groups`, { ...filtersOf(view), by: view.group }, signal)
+        : undefined,
     [here, view.group, JSON.stringify(filtersOf(view))],
   );
   const [selected, select] = useState<ReadonlySet<string>>(new Set());
@@ -94,32 +109,57 @@ export default function Page() {
         if (!found.rows.length) break;
       } while (ids.length < Math.min(all, MOST_SELECTED));
       select(new Set(ids));
-      if (all > ids.length) note(`The first ${number(ids.length)} of ${number(all)} runs are selected; that is the most at once.`);
+      if (all > ids.length)
+        note(`The first ${number(ids.length)} of ${number(all)} runs are selected; that is the most at once.`);
     });
   };
   const toggle = (group: Group): void =>
-    setQuery({ open: view.open.includes(group.filter) ? view.open.filter((one) => one !== group.filter) : [...view.open, group.filter] });
+    setQuery({
+      open: view.open.includes(group.filter)
+        ? view.open.filter((one) => one !== group.filter)
+        : [...view.open, group.filter],
+    });
 
   return (
     <div class="page rt-page">
       <div class="page-head rt-head-line">
         <h1>Runs</h1>
         {count !== undefined && <span class="soft number rt-total">{number(count)}</span>}
-        {view.experiment && <Tag name="experiment" value={view.experiment} onRemove={() => setQuery({ experiment: null, open: null })} />}
+        {view.experiment && (
+          <Tag name="experiment" value={view.experiment} onRemove={() => setQuery({ experiment: null, open: null })} />
+        )}
       </div>
       <div class="rt-tools">
         <FilterBox
           filter={view.filter}
           known={{ columns: known.columns, experiments: experiments.map((one) => one.name) }}
           error={isRefused ? fault : undefined}
-          onApply={(filter) => (filter === view.filter ? again() : setQuery({ filter, open: null }, { replace: false }))}
+          onApply={(filter) =>
+            filter === view.filter ? again() : setQuery({ filter, open: null }, { replace: false })
+          }
         />
         <div class="row">
           <label class="rt-flag" title="Show runs that other runs started, too">
-            <input type="checkbox" checked={view.children} onChange={(event) => setQuery({ children: event.currentTarget.checked ? 'true' : null })} /> Children
+            <input
+              type="checkbox"
+              checked={view.children}
+              onChange={(event) => setQuery({ children: event.currentTarget.checked ? 'true' : null })}
+            />{' '}
+            Children
           </label>
-          <select class="input" aria-label="Which runs" value={view.view} onChange={(event) => setQuery({ view: event.currentTarget.value === 'active' ? null : event.currentTarget.value })}>
-            {VIEWS.map((one) => <option key={one} value={one}>{WORDS[one]}</option>)}
+          <select
+            class="input"
+            aria-label="Which runs"
+            value={view.view}
+            onChange={(event) =>
+              setQuery({ view: event.currentTarget.value === 'active' ? null : event.currentTarget.value })
+            }
+          >
+            {VIEWS.map((one) => (
+              <option key={one} value={one}>
+                {WORDS[one]}
+              </option>
+            ))}
           </select>
           <GroupPicker known={known.columns} group={view.group} onChange={(group) => setQuery({ group, open: null })} />
           <ColumnPicker known={known.columns} shown={fields} onChange={(next) => setQuery(columnsQuery(next))} />
@@ -144,7 +184,10 @@ export default function Page() {
         />
       )}
       {groups.value && groups.value.total > groups.value.groups.length && (
-        <p class="small soft">The first {number(groups.value.groups.length)} of {number(groups.value.total)} groups are shown. Filter the runs to see others.</p>
+        <p class="small soft">
+          The first {number(groups.value.groups.length)} of {number(groups.value.total)} groups are shown. Filter the
+          runs to see others.
+        </p>
       )}
       {selected.size > 0 && (
         <SelectionBar
@@ -171,13 +214,23 @@ function useModel(here: string, view: View, fields: readonly string[]): { model:
   if (!now || now.order !== order || now.fields !== asked) {
     now?.before?.close();
     now?.model.close();
-    kept.current = { order, fields: asked, model: new Model(here, view, fields), before: now?.order === order ? now.model : undefined };
+    kept.current = {
+      order,
+      fields: asked,
+      model: new Model(here, view, fields),
+      before: now?.order === order ? now.model : undefined,
+    };
   }
   useEffect(() => () => kept.current?.model.close(), []);
   return kept.current as { model: Model; before: Model | undefined };
 }
 
-async function idsBetween(model: Model, segments: NonNullable<ReturnType<typeof plainSegments>>, first: number, last: number): Promise<string[]> {
+async function idsBetween(
+  model: Model,
+  segments: NonNullable<ReturnType<typeof plainSegments>>,
+  first: number,
+  last: number,
+): Promise<string[]> {
   const end = Math.min(last, lineCount(segments) - 1);
   const ids: string[] = [];
   for (const { key, from, to } of windowsBetween(segments, first, end)) {
@@ -193,12 +246,25 @@ function NoRuns({ view }: { view: View }) {
   if (view.filter) {
     return (
       <Empty title="No run fits the filter">
-        <button type="button" class="button" onClick={() => setQuery({ filter: null })}>Clear the filter</button>
+        <button type="button" class="button" onClick={() => setQuery({ filter: null })}>
+          Clear the filter
+        </button>
       </Empty>
     );
   }
-  if (view.view === 'archived') return <Empty title="No archived runs" command="runyard runs archive RUN">Archived runs leave the list and keep everything they have.</Empty>;
-  if (view.view === 'deleted') return <Empty title="Nothing to restore">Deleted runs stay here until their time is over.</Empty>;
-  if (view.experiment) return <Empty title="No runs in this experiment" command={`runyard submit --name ${view.experiment} train.py`} />;
-  return <Empty title="No runs yet" command="runyard submit train.py">Submit a script, and its run appears here.</Empty>;
+  if (view.view === 'archived')
+    return (
+      <Empty title="No archived runs" command="runyard runs archive RUN">
+        Archived runs leave the list and keep everything they have.
+      </Empty>
+    );
+  if (view.view === 'deleted')
+    return <Empty title="Nothing to restore">Deleted runs stay here until their time is over.</Empty>;
+  if (view.experiment)
+    return <Empty title="No runs in this experiment" command={`runyard submit --name ${view.experiment} train.py`} />;
+  return (
+    <Empty title="No runs yet" command="runyard submit train.py">
+      Submit a script, and its run appears here.
+    </Empty>
+  );
 }

@@ -46,7 +46,14 @@ export class Model {
   /** Read rows by the way, such as those between two clicks. */
   async read(key: string, offset: number, limit: number, signal?: AbortSignal): Promise<Answer<Row>> {
     const { view, fields } = this;
-    const query: Query = { ...filtersOf(view, key), sort: view.sort, descending: view.descending, column: fields, offset, limit };
+    const query: Query = {
+      ...filtersOf(view, key),
+      sort: view.sort,
+      descending: view.descending,
+      column: fields,
+      offset,
+      limit,
+    };
     const found = await getJson<Answer<SentRow>>(`/workspaces/${part(this.workspace)}/table`, query, signal);
     return { total: found.total, rows: found.rows.map((row) => rowOf(row, fields)) };
   }
@@ -58,7 +65,11 @@ export class Model {
         this.fault.value = undefined;
         this.version.value++;
       };
-      found = new Windows((offset, limit, signal) => this.read(key, offset, limit, signal), changed, (error) => (this.fault.value = asApiError(error)));
+      found = new Windows(
+        (offset, limit, signal) => this.read(key, offset, limit, signal),
+        changed,
+        (error) => (this.fault.value = asApiError(error)),
+      );
       this.sources.set(key, found);
     }
     return found;

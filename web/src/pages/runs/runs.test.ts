@@ -10,13 +10,30 @@ const view = (text: string) => viewOf(new URLSearchParams(text));
 describe('view', () => {
   it('is the newest runs first when the address says nothing', () => {
     expect(view('')).toEqual({
-      experiment: '', filter: '', sort: 'created', descending: true, columns: null, group: '', open: [], children: false, view: 'active',
+      experiment: '',
+      filter: '',
+      sort: 'created',
+      descending: true,
+      columns: null,
+      group: '',
+      open: [],
+      children: false,
+      view: 'active',
     });
   });
 
   it('is read from the address', () => {
-    const found = view('sort=metrics.loss&columns=status&columns=params.a,b&children=true&view=archived&descending=true&open=x&open=y');
-    expect(found).toMatchObject({ sort: 'metrics.loss', descending: true, columns: ['status', 'params.a,b'], children: true, view: 'archived', open: ['x', 'y'] });
+    const found = view(
+      'sort=metrics.loss&columns=status&columns=params.a,b&children=true&view=archived&descending=true&open=x&open=y',
+    );
+    expect(found).toMatchObject({
+      sort: 'metrics.loss',
+      descending: true,
+      columns: ['status', 'params.a,b'],
+      children: true,
+      view: 'archived',
+      open: ['x', 'y'],
+    });
     expect(view('columns=-').columns).toEqual([]);
     expect(view('sort=metrics.loss').descending).toBe(false);
     expect(view('view=nonsense').view).toBe('active');
@@ -25,7 +42,10 @@ describe('view', () => {
   it('sorts one way, then the other, then as before', () => {
     expect(nextSort(view(''), 'metrics.loss')).toEqual({ sort: 'metrics.loss', descending: null });
     expect(nextSort(view('sort=metrics.loss'), 'metrics.loss')).toEqual({ sort: 'metrics.loss', descending: 'true' });
-    expect(nextSort(view('sort=metrics.loss&descending=true'), 'metrics.loss')).toEqual({ sort: null, descending: null });
+    expect(nextSort(view('sort=metrics.loss&descending=true'), 'metrics.loss')).toEqual({
+      sort: null,
+      descending: null,
+    });
     expect(nextSort(view(''), 'created')).toEqual({ sort: null, descending: 'false' });
     expect(nextSort(view(''), 'duration')).toEqual({ sort: 'duration', descending: 'true' });
   });
@@ -34,7 +54,12 @@ describe('view', () => {
     expect(both('a = 1 or b = 2', 'c = 3')).toBe('(a = 1 or b = 2) and c = 3');
     expect(both(' ', 'c = 3')).toBe('c = 3');
     expect(both('a = 1', '')).toBe('a = 1');
-    expect(filtersOf(view('filter=a&children=true&view=all&experiment=e'), 'b')).toEqual({ experiment: 'e', filter: '(a) and b', include_children: true, view: 'all' });
+    expect(filtersOf(view('filter=a&children=true&view=all&experiment=e'), 'b')).toEqual({
+      experiment: 'e',
+      filter: '(a) and b',
+      include_children: true,
+      view: 'all',
+    });
   });
 });
 
@@ -44,12 +69,21 @@ describe('columns', () => {
     expect(found.map((one) => one.field)).toEqual(['metrics.loss', 'status', 'params.lr']);
     expect(asked(found)).toEqual(['metrics.loss', 'params.lr']);
     const sent = { values: [0.5, 'x'] } as unknown as SentRow;
-    expect(rowOf(sent, ['metrics.loss', 'params.lr', 'tags.t']).values).toEqual({ 'metrics.loss': 0.5, 'params.lr': 'x', 'tags.t': null });
+    expect(rowOf(sent, ['metrics.loss', 'params.lr', 'tags.t']).values).toEqual({
+      'metrics.loss': 0.5,
+      'params.lr': 'x',
+      'tags.t': null,
+    });
   });
 
   it('show numbers and texts', () => {
     expect([cellText(0.25), cellText('x'), cellText(''), cellText(null)]).toEqual(['0.25', 'x', '∅', '']);
-    expect([looksNumeric('1e-3'), looksNumeric('auto'), looksNumeric(2), looksNumeric(null)]).toEqual([true, false, true, false]);
+    expect([looksNumeric('1e-3'), looksNumeric('auto'), looksNumeric(2), looksNumeric(null)]).toEqual([
+      true,
+      false,
+      true,
+      false,
+    ]);
   });
 
   it('name a run so that its end is always seen', () => {
@@ -58,13 +92,21 @@ describe('columns', () => {
   });
 
   it('are suggested when many runs have them', () => {
-    const found = [{ field: 'params', key: 'lr', runs: 9 }, { field: 'metrics', key: 'loss', runs: 8 }, { field: 'metrics', key: 'rare', runs: 1 }];
+    const found = [
+      { field: 'params', key: 'lr', runs: 9 },
+      { field: 'metrics', key: 'loss', runs: 8 },
+      { field: 'metrics', key: 'rare', runs: 1 },
+    ];
     expect(suggested(found, 10)).toEqual(['metrics.loss', 'params.lr']);
   });
 });
 
 describe('segments', () => {
-  const groups = [{ value: 1, count: 2, filter: 'a' }, { value: 2, count: 3, filter: 'b' }, { value: null, count: 1, filter: 'c' }];
+  const groups = [
+    { value: 1, count: 2, filter: 'a' },
+    { value: 2, count: 3, filter: 'b' },
+    { value: null, count: 1, filter: 'c' },
+  ];
 
   it('put the runs of open groups below them', () => {
     const found = groupSegments(groups, ['b', 'gone'], () => undefined);
@@ -87,7 +129,10 @@ describe('windows', () => {
   const rows = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
 
   it('read what is looked at, once, and again when it changed', async () => {
-    const read = vi.fn(async (offset: number, limit: number) => ({ total: 250, rows: rows(offset, Math.min(limit, 250 - offset)) }));
+    const read = vi.fn(async (offset: number, limit: number) => ({
+      total: 250,
+      rows: rows(offset, Math.min(limit, 250 - offset)),
+    }));
     const changed = vi.fn();
     const found = new Windows<number>(read, changed, () => {});
     found.want(90, 130);
@@ -105,7 +150,9 @@ describe('windows', () => {
     const signals: AbortSignal[] = [];
     const read = (offset: number, limit: number, signal: AbortSignal) => {
       signals.push(signal);
-      return new Promise<{ total: number; rows: number[] }>((resolve) => setTimeout(() => resolve({ total: 10_000, rows: rows(offset, limit) }), 200));
+      return new Promise<{ total: number; rows: number[] }>((resolve) =>
+        setTimeout(() => resolve({ total: 10_000, rows: rows(offset, limit) }), 200),
+      );
     };
     const changed = vi.fn();
     const found = new Windows<number>(read, changed, () => {});
@@ -118,7 +165,11 @@ describe('windows', () => {
 
   it('tell of a failure', async () => {
     const failed = vi.fn();
-    const found = new Windows<number>(() => Promise.reject(new Error('no')), () => {}, failed);
+    const found = new Windows<number>(
+      () => Promise.reject(new Error('no')),
+      () => {},
+      failed,
+    );
     found.want(0, 40);
     await vi.waitFor(() => expect(failed).toHaveBeenCalledOnce());
     found.close();
@@ -126,7 +177,13 @@ describe('windows', () => {
 });
 
 describe('suggestions', () => {
-  const known = { columns: [{ field: 'metrics', key: 'loss', runs: 5 }, { field: 'tags', key: 'my team', runs: 1 }], experiments: ['mnist', 'two words'] };
+  const known = {
+    columns: [
+      { field: 'metrics', key: 'loss', runs: 5 },
+      { field: 'tags', key: 'my team', runs: 1 },
+    ],
+    experiments: ['mnist', 'two words'],
+  };
   const texts = (text: string, cursor = text.length) => suggest(text, cursor, known)?.choices.map((one) => one.text);
 
   it('are fields where a field belongs', () => {

@@ -24,7 +24,11 @@ export function plainSegments(total: number): Segment[] {
 }
 
 /** `countOf` is what the source of an open group knows better than the groups' answer. */
-export function groupSegments(groups: readonly Group[], open: readonly string[], countOf: (key: string) => number | undefined): Segment[] {
+export function groupSegments(
+  groups: readonly Group[],
+  open: readonly string[],
+  countOf: (key: string) => number | undefined,
+): Segment[] {
   const opened = new Set(open);
   const found: Segment[] = [];
   let start = 0;
@@ -58,7 +62,11 @@ export function placeOf(segments: readonly Segment[], line: number): Place | und
 }
 
 /** The runs between two lines, as windows of sources. */
-export function windowsBetween(segments: readonly Segment[], first: number, last: number): { key: string; from: number; to: number }[] {
+export function windowsBetween(
+  segments: readonly Segment[],
+  first: number,
+  last: number,
+): { key: string; from: number; to: number }[] {
   const found: { key: string; from: number; to: number }[] = [];
   for (const segment of segments) {
     if (segment.group) continue;

@@ -20,16 +20,36 @@ export interface Known {
 }
 
 const FIELDS: readonly (readonly [string, string])[] = [
-  ['status', 'Completed, Failed, Running …'], ['experiment', 'its name'], ['name', "the run's name"], ['user', 'who submitted it'],
-  ['created', '> 2026-11-01'], ['duration', '> 2h'], ['number', 'in its experiment'], ['target', 'where it ran'], ['type', ''],
+  ['status', 'Completed, Failed, Running …'],
+  ['experiment', 'its name'],
+  ['name', "the run's name"],
+  ['user', 'who submitted it'],
+  ['created', '> 2026-11-01'],
+  ['duration', '> 2h'],
+  ['number', 'in its experiment'],
+  ['target', 'where it ran'],
+  ['type', ''],
 ];
 const KINDS = ['metrics', 'params', 'tags', 'properties'];
-const STATUSES = ['Completed', 'Failed', 'Canceled', 'Running', 'Queued', 'Preparing', 'Starting', 'Finalizing', 'NotStarted', 'CancelRequested', 'NotResponding'];
+const STATUSES = [
+  'Completed',
+  'Failed',
+  'Canceled',
+  'Running',
+  'Queued',
+  'Preparing',
+  'Starting',
+  'Finalizing',
+  'NotStarted',
+  'CancelRequested',
+  'NotResponding',
+];
 const WORD = /[^\s()<>=!"']+$/;
 const MOST = 12;
 
 /** A field as a filter spells it. */
-export const spelt = (field: string, key: string): string => (/^[^\s()<>=!"']+$/.test(key) ? `${field}.${key}` : `${field}.${quoted(key)}`);
+export const spelt = (field: string, key: string): string =>
+  /^[^\s()<>=!"']+$/.test(key) ? `${field}.${key}` : `${field}.${quoted(key)}`;
 
 export const quoted = (text: string): string => `"${text.replace(/["\\]/g, '\\$&')}"`;
 
@@ -45,11 +65,21 @@ export function suggest(text: string, cursor: number, known: Known): Suggestions
   const compared = /([A-Za-z]+)\s*(=|!=|==)$/.exec(ahead)?.[1];
   if (compared) {
     const values = compared === 'status' ? STATUSES : compared === 'experiment' ? known.experiments : [];
-    return offer(from, to, values.filter((one) => contains(one, word)).map((one) => ({ text: value(one), note: '' })), word);
+    return offer(
+      from,
+      to,
+      values.filter((one) => contains(one, word)).map((one) => ({ text: value(one), note: '' })),
+      word,
+    );
   }
   if (/[<>=!]$/.test(ahead)) return undefined;
   if (ahead && !/(^|[\s(])(and|or|not)$|\($/i.test(ahead)) {
-    return offer(from, to, ['and', 'or'].filter((one) => one.startsWith(word.toLowerCase())).map((one) => ({ text: one, note: '' })), word);
+    return offer(
+      from,
+      to,
+      ['and', 'or'].filter((one) => one.startsWith(word.toLowerCase())).map((one) => ({ text: one, note: '' })),
+      word,
+    );
   }
   const fields = FIELDS.filter(([name]) => contains(name, word)).map(([name, note]) => ({ text: name, note }));
   const keyed = known.columns
@@ -60,7 +90,9 @@ export function suggest(text: string, cursor: number, known: Known): Suggestions
 }
 
 function offer(from: number, to: number, choices: Choice[], word: string): Suggestions | undefined {
-  const found = choices.filter((one) => one.text !== word).sort((a, b) => Number(b.text.startsWith(word)) - Number(a.text.startsWith(word)));
+  const found = choices
+    .filter((one) => one.text !== word)
+    .sort((a, b) => Number(b.text.startsWith(word)) - Number(a.text.startsWith(word)));
   return found.length ? { from, to, choices: found.slice(0, MOST) } : undefined;
 }
 
@@ -81,5 +113,8 @@ function isInsideText(before: string): boolean {
 export function taken(text: string, found: Suggestions, choice: Choice): { text: string; cursor: number } {
   const rest = text.slice(found.to);
   const put = choice.text + (rest.startsWith(' ') ? '' : ' ');
-  return { text: text.slice(0, found.from) + put + rest, cursor: found.from + put.length + (rest.startsWith(' ') ? 1 : 0) };
+  return {
+    text: text.slice(0, found.from) + put + rest,
+    cursor: found.from + put.length + (rest.startsWith(' ') ? 1 : 0),
+  };
 }

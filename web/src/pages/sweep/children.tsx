@@ -6,18 +6,42 @@ import { SortHead } from '../../parts/fields/table';
 import { asNumber, asValue } from '../../parts/fields/values';
 import { compareHref, runHref } from '../../router';
 import { MOST_RUNS } from '../compare/runs';
-import { bestOrder, childName, CUT_WORDS, orderedBy, parameterName, parameterNames, type Child, type Order, type Report } from './report';
+import {
+  bestOrder,
+  childName,
+  CUT_WORDS,
+  orderedBy,
+  parameterName,
+  parameterNames,
+  type Child,
+  type Order,
+  type Report,
+} from './report';
 
 const PAGE = 100;
 
-export function Children({ report, best, kept }: { report: Report; best: string | undefined; kept: readonly boolean[] | null }) {
+export function Children({
+  report,
+  best,
+  kept,
+}: {
+  report: Report;
+  best: string | undefined;
+  kept: readonly boolean[] | null;
+}) {
   const [order, setOrder] = useState<Order>(bestOrder(report.spec));
   const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   const [count, setCount] = useState(PAGE);
   const names = parameterNames(report);
   const listed = orderedBy(report, order).filter((index) => kept?.[index] ?? true);
   const sort = (by: string, label: string, options: { isNumber?: boolean; title?: string } = {}) => (
-    <SortHead key={by} label={label} {...options} isDown={order.by === by ? order.isDown : undefined} onSort={(isDown) => setOrder({ by, isDown })} />
+    <SortHead
+      key={by}
+      label={label}
+      {...options}
+      isDown={order.by === by ? order.isDown : undefined}
+      onSort={(isDown) => setOrder({ by, isDown })}
+    />
   );
   const choose = (id: string, isOn: boolean): void => {
     const next = new Set(selected);
@@ -30,7 +54,11 @@ export function Children({ report, best, kept }: { report: Report; best: string 
   return (
     <section class="stack" aria-label="Children">
       <div class="row">
-        <h2 class="grow">{kept ? `${listed.length} of ${plural(report.children.length, 'child', 'children')}` : plural(report.children.length, 'child', 'children')}</h2>
+        <h2 class="grow">
+          {kept
+            ? `${listed.length} of ${plural(report.children.length, 'child', 'children')}`
+            : plural(report.children.length, 'child', 'children')}
+        </h2>
         {compared.length > 1 && (
           <a class="button small" href={compareHref(compared)}>
             {selected.size ? `Compare ${compared.length}` : `Compare the first ${compared.length}`}
@@ -46,15 +74,27 @@ export function Children({ report, best, kept }: { report: Report; best: string 
               </th>
               {sort('index', 'Child')}
               {sort('status', 'Status')}
-              {sort('best', report.spec.primary_metric, { isNumber: true, title: `Best ${report.spec.primary_metric}` })}
-              {names.map((name) => sort(`params.${name}`, parameterName(name), { isNumber: isNumberColumn(report, name) }))}
+              {sort('best', report.spec.primary_metric, {
+                isNumber: true,
+                title: `Best ${report.spec.primary_metric}`,
+              })}
+              {names.map((name) =>
+                sort(`params.${name}`, parameterName(name), { isNumber: isNumberColumn(report, name) }),
+              )}
               {sort('duration', 'Duration', { isNumber: true })}
               <th scope="col">Cut short</th>
             </tr>
           </thead>
           <tbody>
             {listed.slice(0, count).map((index) => (
-              <Line key={report.children[index]!.run_id} child={report.children[index]!} names={names} isBest={report.children[index]!.run_id === best} isSelected={selected.has(report.children[index]!.run_id)} onSelect={choose} />
+              <Line
+                key={report.children[index]!.run_id}
+                child={report.children[index]!}
+                names={names}
+                isBest={report.children[index]!.run_id === best}
+                isSelected={selected.has(report.children[index]!.run_id)}
+                onSelect={choose}
+              />
             ))}
           </tbody>
         </table>
@@ -68,9 +108,16 @@ export function Children({ report, best, kept }: { report: Report; best: string 
   );
 }
 
-const isNumberColumn = (report: Report, name: string): boolean => typeof asValue(report.children[0]?.parameters[name]) === 'number';
+const isNumberColumn = (report: Report, name: string): boolean =>
+  typeof asValue(report.children[0]?.parameters[name]) === 'number';
 
-function Line({ child, names, isBest, isSelected, onSelect }: {
+function Line({
+  child,
+  names,
+  isBest,
+  isSelected,
+  onSelect,
+}: {
   child: Child;
   names: readonly string[];
   isBest: boolean;
@@ -81,7 +128,12 @@ function Line({ child, names, isBest, isSelected, onSelect }: {
   return (
     <tr class={isBest ? 'best' : undefined}>
       <td>
-        <input type="checkbox" aria-label={`Select ${childName(child)}`} checked={isSelected} onChange={(event) => onSelect(child.run_id, event.currentTarget.checked)} />
+        <input
+          type="checkbox"
+          aria-label={`Select ${childName(child)}`}
+          checked={isSelected}
+          onChange={(event) => onSelect(child.run_id, event.currentTarget.checked)}
+        />
       </td>
       <td>
         <a href={runHref(child.run_id)} title={child.run_id}>
@@ -114,7 +166,8 @@ function Line({ child, names, isBest, isSelected, onSelect }: {
       <td>
         {child.cut_short && (
           <span class="cut-short-why">
-            <span class={`cut-kind ${child.cut_short.kind}`}>{CUT_WORDS[child.cut_short.kind]}</span> <span class="soft">{child.cut_short.reason}</span>
+            <span class={`cut-kind ${child.cut_short.kind}`}>{CUT_WORDS[child.cut_short.kind]}</span>{' '}
+            <span class="soft">{child.cut_short.reason}</span>
           </span>
         )}
       </td>

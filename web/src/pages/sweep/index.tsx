@@ -18,7 +18,18 @@ import { useLast } from '../compare/last';
 import { firstAxes, firstPair } from '../compare/runs';
 import { Children } from './children';
 import { ProgressChart } from './progress';
-import { bestChild, budgetOf, childName, countsOf, fieldsOf, policyText, progressOf, rowsOf, samplingText, type Report } from './report';
+import {
+  bestChild,
+  budgetOf,
+  childName,
+  countsOf,
+  fieldsOf,
+  policyText,
+  progressOf,
+  rowsOf,
+  samplingText,
+  type Report,
+} from './report';
 import './sweep.css';
 
 export default function SweepPage({ name }: PageProps) {
@@ -43,13 +54,22 @@ export default function SweepPage({ name }: PageProps) {
   if (!run.value || !report.value) return <Loading what="Reading the sweep" />;
   return (
     <div class="page sweep">
-      {isLive && <WhileLive workspace={run.value.workspace} again={again} everyMs={report.value.children.length > 200 ? 5000 : 2000} />}
+      {isLive && (
+        <WhileLive
+          workspace={run.value.workspace}
+          again={again}
+          everyMs={report.value.children.length > 200 ? 5000 : 2000}
+        />
+      )}
       <Head run={run.value} report={report.value} again={again} />
       {error && <Fault error={error} again={again} />}
       {report.value.children.length ? (
         <Results run={run.value} report={report.value} />
       ) : (
-        <Empty title={hasEnded(run.value.status) ? 'This sweep made no children' : 'The first children are being made'} command={hasEnded(run.value.status) ? `runyard runs show ${name}` : undefined}>
+        <Empty
+          title={hasEnded(run.value.status) ? 'This sweep made no children' : 'The first children are being made'}
+          command={hasEnded(run.value.status) ? `runyard runs show ${name}` : undefined}
+        >
           {report.value.closed ?? 'They appear here by themselves.'}
         </Empty>
       )}
@@ -68,7 +88,15 @@ function Head({ run, report, again }: { run: Run; report: Report; again: () => v
   const best = bestChild(report);
   const isLive = !hasEnded(run.status);
   const cancel = async (): Promise<void> => {
-    if ((await ask({ title: 'Cancel this sweep?', text: 'Its children that still run are stopped, and no more are made. What they logged stays.', label: 'Cancel the sweep', isDanger: true })) === null) return;
+    if (
+      (await ask({
+        title: 'Cancel this sweep?',
+        text: 'Its children that still run are stopped, and no more are made. What they logged stays.',
+        label: 'Cancel the sweep',
+        isDanger: true,
+      })) === null
+    )
+      return;
     if (await attempt(() => sendJson('POST', `/runs/${part(run.id)}/cancel`))) {
       note('The sweep ends as soon as its children have.');
       again();
@@ -77,27 +105,40 @@ function Head({ run, report, again }: { run: Run; report: Report; again: () => v
   return (
     <>
       <div class="page-head">
-        <h1 class="cut" title={run.id}>{run.display_name || run.id}</h1>
+        <h1 class="cut" title={run.id}>
+          {run.display_name || run.id}
+        </h1>
         <Status status={run.status} pill />
         <span class="soft">
-          Sweep in <a href={href('/runs', { experiment: run.experiment })}>{run.experiment}</a>, <When time={run.created_at} />
+          Sweep in <a href={href('/runs', { experiment: run.experiment })}>{run.experiment}</a>,{' '}
+          <When time={run.created_at} />
         </span>
         <span class="grow" />
         <a class="button" href={runHref(run.id)}>
           Run page
         </a>
         {isLive && (
-          <button type="button" class="button danger" disabled={run.status === 'CancelRequested'} onClick={() => void cancel()}>
+          <button
+            type="button"
+            class="button danger"
+            disabled={run.status === 'CancelRequested'}
+            onClick={() => void cancel()}
+          >
             {run.status === 'CancelRequested' ? 'Canceling…' : 'Cancel'}
           </button>
         )}
       </div>
-      {run.error?.message && <Fault error={new ApiError(0, run.error.code ?? '', 'The sweep failed.', run.error.message)} />}
+      {run.error?.message && (
+        <Fault error={new ApiError(0, run.error.code ?? '', 'The sweep failed.', run.error.message)} />
+      )}
       <div class="card sweep-facts">
         <Fact label={`Best ${spec.primary_metric}`}>
           {best ? (
             <>
-              <strong class="number sweep-value">{number(best.best)}</strong> <a href={runHref(best.run_id)} title={best.run_id}>{childName(best)}</a>
+              <strong class="number sweep-value">{number(best.best)}</strong>{' '}
+              <a href={runHref(best.run_id)} title={best.run_id}>
+                {childName(best)}
+              </a>
             </>
           ) : (
             <span class="soft">None yet</span>
@@ -127,7 +168,11 @@ function Head({ run, report, again }: { run: Run; report: Report; again: () => v
             {!report.children.length && <span class="soft">None yet</span>}
           </span>
         </Fact>
-        {report.inherited.length > 0 && <Fact label="Knows">{report.inherited.length} earlier trials of {spec.resume_from.join(', ')}</Fact>}
+        {report.inherited.length > 0 && (
+          <Fact label="Knows">
+            {report.inherited.length} earlier trials of {spec.resume_from.join(', ')}
+          </Fact>
+        )}
         {report.closed && <Fact label="No more children">{report.closed}</Fact>}
       </div>
     </>
@@ -145,7 +190,10 @@ function Results({ run, report }: { run: Run; report: Report }) {
   const [kept, setKept] = useState<readonly boolean[] | null>(null);
   const ids = report.children.map((child) => child.run_id);
   const ended = report.children.filter((child) => child.ended_at).length;
-  const metrics = useReading<{ metrics: Summaries }>((signal) => sendJson('POST', '/metrics/summary', { runs: ids }, signal), [ids.length, ended]);
+  const metrics = useReading<{ metrics: Summaries }>(
+    (signal) => sendJson('POST', '/metrics/summary', { runs: ids }, signal),
+    [ids.length, ended],
+  );
   const rows = useMemo(() => rowsOf(report), [ids.join('\n')]);
   const summaries = useLast(metrics.value)?.metrics;
   const fields = useMemo(() => fieldsOf(report, summaries ?? {}), [report, summaries]);
@@ -161,7 +209,8 @@ function Results({ run, report }: { run: Run; report: Report }) {
         <ProgressChart progress={progress} spec={report.spec} best={best} onOpen={open} />
       ) : (
         <p class="soft card plot-card">
-          No child has logged <code>{report.spec.primary_metric}</code> yet: the script does it by <code>{`run.log("${report.spec.primary_metric}", value)`}</code>.
+          No child has logged <code>{report.spec.primary_metric}</code> yet: the script does it by{' '}
+          <code>{`run.log("${report.spec.primary_metric}", value)`}</code>.
         </p>
       )}
       <section class="stack" aria-label="Parallel coordinates">
@@ -186,7 +235,13 @@ function Results({ run, report }: { run: Run; report: Report }) {
           x={known('sx') ?? first.x}
           y={known('sy') ?? 'best'}
           color={color}
-          onPick={(change) => setQuery({ ...(change.x ? { sx: change.x } : {}), ...(change.y ? { sy: change.y } : {}), ...(change.color === undefined ? {} : { color: change.color || 'none' }) })}
+          onPick={(change) =>
+            setQuery({
+              ...(change.x ? { sx: change.x } : {}),
+              ...(change.y ? { sy: change.y } : {}),
+              ...(change.color === undefined ? {} : { color: change.color || 'none' }),
+            })
+          }
           onOpen={open}
         />
       </section>

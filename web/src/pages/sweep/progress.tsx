@@ -11,13 +11,29 @@ const RIGHT = 12;
 const TOP = 10;
 const BOTTOM = 26;
 
-export function ProgressChart({ progress, spec, best, onOpen }: { progress: Progress; spec: SweepSpec; best: string | undefined; onOpen: (id: string) => void }) {
+export function ProgressChart({
+  progress,
+  spec,
+  best,
+  onOpen,
+}: {
+  progress: Progress;
+  spec: SweepSpec;
+  best: string | undefined;
+  onOpen: (id: string) => void;
+}) {
   const box = useRef<HTMLDivElement>(null);
   const width = Math.max(200, useWidth(box));
   const scale = useMemo(() => scaleOf(progress.dots.map((dot) => dot.value)), [progress]);
-  const x = (at: number): number => LEFT + ((at - progress.start) / (progress.end - progress.start)) * (width - LEFT - RIGHT);
+  const x = (at: number): number =>
+    LEFT + ((at - progress.start) / (progress.end - progress.start)) * (width - LEFT - RIGHT);
   const y = (value: number): number => HEIGHT - BOTTOM - 8 - (scale.at(value) ?? 0.5) * (HEIGHT - TOP - BOTTOM - 16);
-  const line = progress.steps.map((step, index) => `${index ? 'H' : 'M'}${x(step.at).toFixed(1)}${index ? `V${y(step.value).toFixed(1)}` : ` ${y(step.value).toFixed(1)}`}`).join('');
+  const line = progress.steps
+    .map(
+      (step, index) =>
+        `${index ? 'H' : 'M'}${x(step.at).toFixed(1)}${index ? `V${y(step.value).toFixed(1)}` : ` ${y(step.value).toFixed(1)}`}`,
+    )
+    .join('');
   const span = progress.end - progress.start;
   const last = progress.steps.at(-1);
   return (
@@ -43,7 +59,13 @@ export function ProgressChart({ progress, spec, best, onOpen }: { progress: Prog
             );
           })}
           {[0, 0.25, 0.5, 0.75, 1].map((part) => (
-            <text key={part} class="progress-text" x={LEFT + part * (width - LEFT - RIGHT)} y={HEIGHT - 6} text-anchor={part === 0 ? 'start' : part === 1 ? 'end' : 'middle'}>
+            <text
+              key={part}
+              class="progress-text"
+              x={LEFT + part * (width - LEFT - RIGHT)}
+              y={HEIGHT - 6}
+              text-anchor={part === 0 ? 'start' : part === 1 ? 'end' : 'middle'}
+            >
               {part === 0 ? '0' : duration(part * span)}
             </text>
           ))}
@@ -63,7 +85,8 @@ export function ProgressChart({ progress, spec, best, onOpen }: { progress: Prog
         </svg>
       </div>
       <p class="small soft progress-legend">
-        <span class="progress-key" aria-hidden="true" /> finished <span class="progress-key cut-short" aria-hidden="true" /> cut short{' '}
+        <span class="progress-key" aria-hidden="true" /> finished{' '}
+        <span class="progress-key cut-short" aria-hidden="true" /> cut short{' '}
         <span class="progress-key best" aria-hidden="true" /> best
       </p>
     </div>

@@ -1,17 +1,48 @@
 import { describe, expect, it } from 'vitest';
-import { bestChild, bestOrder, budgetOf, countsOf, fieldsOf, orderedBy, policyText, progressOf, type Child, type Report } from './report';
+import {
+  bestChild,
+  bestOrder,
+  budgetOf,
+  countsOf,
+  fieldsOf,
+  orderedBy,
+  policyText,
+  progressOf,
+  type Child,
+  type Report,
+} from './report';
 
 const at = (second: number): string => new Date(Date.UTC(2026, 0, 1, 0, 0, second)).toISOString();
 const ms = (second: number): number => Date.parse(at(second));
 
 function child(index: number, changes: Partial<Child> = {}): Child {
-  return { run_id: `HD_${index}`, index, parameters: { '--lr': 0.1 * (index + 1) }, status: 'Completed', best: null, best_at: null, cut_short: null, started_at: at(index), ended_at: at(index + 5), ...changes };
+  return {
+    run_id: `HD_${index}`,
+    index,
+    parameters: { '--lr': 0.1 * (index + 1) },
+    status: 'Completed',
+    best: null,
+    best_at: null,
+    cut_short: null,
+    started_at: at(index),
+    ended_at: at(index + 5),
+    ...changes,
+  };
 }
 
 function report(children: Child[], changes: Partial<Report['spec']> = {}, bests: Report['bests'] = []): Report {
   const spec = {
-    sampling: 'GRID', space: { '--lr': [] }, primary_metric: 'acc', goal: 'MAXIMIZE' as const, max_total_runs: 8, max_concurrent_runs: 2,
-    max_duration_s: 100, policy: 'Bandit', policy_properties: { slack_amount: 0.1, slack_factor: null, evaluation_interval: 1, delay_evaluation: 0 }, resume_from: [], ...changes,
+    sampling: 'GRID',
+    space: { '--lr': [] },
+    primary_metric: 'acc',
+    goal: 'MAXIMIZE' as const,
+    max_total_runs: 8,
+    max_concurrent_runs: 2,
+    max_duration_s: 100,
+    policy: 'Bandit',
+    policy_properties: { slack_amount: 0.1, slack_factor: null, evaluation_interval: 1, delay_evaluation: 0 },
+    resume_from: [],
+    ...changes,
   };
   return { run_id: 'HD', spec, children, inherited: [], bests, closed: null, finished: null };
 }
@@ -50,8 +81,15 @@ describe('progress', () => {
 
   it('has a dot per value and a step per improvement', () => {
     const found = progressOf(report(four, {}, bests), at(0), at(20), ms(50))!;
-    expect(found.dots.map((dot) => [dot.child.index, dot.value, dot.at])).toEqual([[0, 0.7, ms(5)], [2, 0.9, ms(7)], [3, 0.9, ms(8)]]);
-    expect(found.steps).toEqual([{ at: ms(5), value: 0.7 }, { at: ms(7), value: 0.9 }]);
+    expect(found.dots.map((dot) => [dot.child.index, dot.value, dot.at])).toEqual([
+      [0, 0.7, ms(5)],
+      [2, 0.9, ms(7)],
+      [3, 0.9, ms(8)],
+    ]);
+    expect(found.steps).toEqual([
+      { at: ms(5), value: 0.7 },
+      { at: ms(7), value: 0.9 },
+    ]);
     expect([found.start, found.end]).toEqual([ms(0), ms(20)]);
   });
 
@@ -80,7 +118,9 @@ it('is plotted by parameters, results and facts', () => {
 
 it('says what the policy is and what was used', () => {
   expect(policyText(report([]).spec)).toBe('Bandit (slack amount 0.1)');
-  expect(policyText(report([], { policy_properties: { delay_evaluation: 5 } }).spec)).toBe('Bandit (delay evaluation 5)');
+  expect(policyText(report([], { policy_properties: { delay_evaluation: 5 } }).spec)).toBe(
+    'Bandit (delay evaluation 5)',
+  );
   expect(policyText(report([], { policy: 'Default' }).spec)).toBe('None');
   expect(budgetOf(report(four), at(0), at(50), 0)).toEqual([
     { text: '4 of at most 8 runs', part: 0.5 },
@@ -89,6 +129,17 @@ it('says what the policy is and what was used', () => {
 });
 
 it('counts children by what became of them', () => {
-  const children = [...four, child(4, { status: 'Failed', cut_short: { kind: 'crash', reason: 'boom' } }), child(5, { status: 'Running' }), child(6, { status: 'Queued' })];
-  expect(countsOf(children).map((one) => `${one.count} ${one.word}`)).toEqual(['1 running', '1 waiting', '3 completed', '1 stopped by the policy', '1 failed']);
+  const children = [
+    ...four,
+    child(4, { status: 'Failed', cut_short: { kind: 'crash', reason: 'boom' } }),
+    child(5, { status: 'Running' }),
+    child(6, { status: 'Queued' }),
+  ];
+  expect(countsOf(children).map((one) => `${one.count} ${one.word}`)).toEqual([
+    '1 running',
+    '1 waiting',
+    '3 completed',
+    '1 stopped by the policy',
+    '1 failed',
+  ]);
 });

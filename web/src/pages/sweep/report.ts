@@ -42,7 +42,12 @@ export interface Report {
   finished: { status: string; reason: string } | null;
 }
 
-export const CUT_WORDS: Record<CutKind, string> = { policy: 'Stopped early', cap: 'Time was over', crash: 'Failed', cancel: 'Canceled' };
+export const CUT_WORDS: Record<CutKind, string> = {
+  policy: 'Stopped early',
+  cap: 'Time was over',
+  crash: 'Failed',
+  cancel: 'Canceled',
+};
 
 /** The child with the best value; the first of equals, as the server says. */
 export function bestChild({ spec, children }: Pick<Report, 'spec' | 'children'>): Child | null {
@@ -86,7 +91,8 @@ export function progressOf(report: Report, startedAt: Time, endedAt: Time | null
   // What children that still run have reached is in no `bests` yet where no policy looks.
   const held = steps.at(-1)?.value;
   const best = asNumber(bestChild(report)?.best);
-  if (best !== null && best !== held) steps.push({ at: dots.find((dot) => dot.value === best)?.at ?? now, value: best });
+  if (best !== null && best !== held)
+    steps.push({ at: dots.find((dot) => dot.value === best)?.at ?? now, value: best });
   const times = [...dots, ...steps].map((one) => one.at);
   const start = Math.min(Date.parse(startedAt), ...times);
   const end = Math.max(endedAt ? Date.parse(endedAt) : now, ...times, start + 1);
@@ -96,18 +102,29 @@ export function progressOf(report: Report, startedAt: Time, endedAt: Time | null
 /** A parameter's name without the dashes of its argument. */
 export const parameterName = (name: string): string => shownName(name.replace(/^-+/, ''));
 
-export const parameterNames = (report: Report): string[] => [...new Set([...Object.keys(report.spec.space), ...report.children.flatMap((child) => Object.keys(child.parameters))])];
+export const parameterNames = (report: Report): string[] => [
+  ...new Set([...Object.keys(report.spec.space), ...report.children.flatMap((child) => Object.keys(child.parameters))]),
+];
 
 /** What children are plotted by: their parameters, their best, other metrics' last values, their duration. */
 export function fieldsOf(report: Report, summaries: Summaries): Field[] {
   const { children, spec } = report;
-  const field = (id: string, label: string, group: Field['group'], of: (child: Child) => Value): Field => ({ id, label, group, values: children.map(of) });
+  const field = (id: string, label: string, group: Field['group'], of: (child: Child) => Value): Field => ({
+    id,
+    label,
+    group,
+    values: children.map(of),
+  });
   return [
-    ...parameterNames(report).map((name) => field(`params.${name}`, parameterName(name), 'Parameters', (child) => asValue(child.parameters[name]))),
+    ...parameterNames(report).map((name) =>
+      field(`params.${name}`, parameterName(name), 'Parameters', (child) => asValue(child.parameters[name])),
+    ),
     field('best', `best ${spec.primary_metric}`, 'Metrics', (child) => asNumber(child.best)),
     ...Object.entries(summaries)
       .filter(([name]) => name !== spec.primary_metric)
-      .map(([name, found]) => field(`metrics.${name}`, shownName(name), 'Metrics', (child) => asNumber(found[child.run_id]?.[0]))),
+      .map(([name, found]) =>
+        field(`metrics.${name}`, shownName(name), 'Metrics', (child) => asNumber(found[child.run_id]?.[0])),
+      ),
     field('duration', 'Duration (s)', 'Run', lastingSeconds),
     field('number', 'Child', 'Run', (child) => child.index),
     field('status', 'Status', 'Run', (child) => (child.cut_short ? CUT_WORDS[child.cut_short.kind] : child.status)),
@@ -117,10 +134,13 @@ export function fieldsOf(report: Report, summaries: Summaries): Field[] {
 /** Ids of children are the sweep's with a number: that tells them apart. */
 export const childName = (child: Pick<Child, 'index'>): string => `Child ${child.index}`;
 
-export const rowsOf = (report: Report): Row[] => report.children.map((child) => ({ id: child.run_id, label: childName(child) }));
+export const rowsOf = (report: Report): Row[] =>
+  report.children.map((child) => ({ id: child.run_id, label: childName(child) }));
 
 function lastingSeconds(child: Child): number | null {
-  return child.started_at && child.ended_at ? Math.round(Date.parse(child.ended_at) - Date.parse(child.started_at)) / 1000 : null;
+  return child.started_at && child.ended_at
+    ? Math.round(Date.parse(child.ended_at) - Date.parse(child.started_at)) / 1000
+    : null;
 }
 
 export interface Order {
@@ -156,19 +176,35 @@ export const samplingText = (spec: SweepSpec): string => SAMPLING[spec.sampling.
 
 export function policyText(spec: SweepSpec): string {
   if (spec.policy === 'Default') return 'None';
-  const isUsual = (name: string, value: unknown): boolean => (name === 'evaluation_interval' && value === 1) || (name === 'delay_evaluation' && value === 0);
-  const told = Object.entries(spec.policy_properties).filter(([name, value]) => value !== null && value !== undefined && !isUsual(name, value));
-  const details = told.map(([name, value]) => `${name.replaceAll('_', ' ')} ${typeof value === 'number' ? number(value) : String(value)}`).join(', ');
+  const isUsual = (name: string, value: unknown): boolean =>
+    (name === 'evaluation_interval' && value === 1) || (name === 'delay_evaluation' && value === 0);
+  const told = Object.entries(spec.policy_properties).filter(
+    ([name, value]) => value !== null && value !== undefined && !isUsual(name, value),
+  );
+  const details = told
+    .map(([name, value]) => `${name.replaceAll('_', ' ')} ${typeof value === 'number' ? number(value) : String(value)}`)
+    .join(', ');
   return details ? `${spec.policy} (${details})` : spec.policy;
 }
 
 /** How much of the sweep's budget is used: runs and time. */
-export function budgetOf(report: Report, startedAt: Time, endedAt: Time | null, now: number): { text: string; part: number }[] {
+export function budgetOf(
+  report: Report,
+  startedAt: Time,
+  endedAt: Time | null,
+  now: number,
+): { text: string; part: number }[] {
   const { spec, children } = report;
   const used = (endedAt ? Date.parse(endedAt) : now) - Date.parse(startedAt);
   return [
-    { text: `${number(children.length)} of at most ${plural(spec.max_total_runs, 'run')}`, part: children.length / spec.max_total_runs },
-    { text: `${duration(used)} of at most ${duration(spec.max_duration_s * 1000)}`, part: used / (spec.max_duration_s * 1000) },
+    {
+      text: `${number(children.length)} of at most ${plural(spec.max_total_runs, 'run')}`,
+      part: children.length / spec.max_total_runs,
+    },
+    {
+      text: `${duration(used)} of at most ${duration(spec.max_duration_s * 1000)}`,
+      part: used / (spec.max_duration_s * 1000),
+    },
   ];
 }
 
@@ -176,10 +212,21 @@ export function budgetOf(report: Report, startedAt: Time, endedAt: Time | null, 
 export function countsOf(children: readonly Child[]): { word: string; count: number; kind: string }[] {
   const ended = new Set(['Completed', 'Failed', 'Canceled']);
   const count = (is: (child: Child) => boolean): number => children.filter(is).length;
-  const cut = (kind: CutKind) => (child: Child): boolean => child.cut_short?.kind === kind && ended.has(child.status);
+  const cut =
+    (kind: CutKind) =>
+    (child: Child): boolean =>
+      child.cut_short?.kind === kind && ended.has(child.status);
   return [
-    { word: 'running', kind: 'busy', count: count((child) => !ended.has(child.status) && child.status !== 'NotStarted' && child.status !== 'Queued') },
-    { word: 'waiting', kind: 'idle', count: count((child) => child.status === 'NotStarted' || child.status === 'Queued') },
+    {
+      word: 'running',
+      kind: 'busy',
+      count: count((child) => !ended.has(child.status) && child.status !== 'NotStarted' && child.status !== 'Queued'),
+    },
+    {
+      word: 'waiting',
+      kind: 'idle',
+      count: count((child) => child.status === 'NotStarted' || child.status === 'Queued'),
+    },
     { word: 'completed', kind: 'good', count: count((child) => child.status === 'Completed') },
     { word: 'stopped by the policy', kind: 'warn', count: count(cut('policy')) },
     { word: 'ended by the time limit', kind: 'warn', count: count(cut('cap')) },

@@ -6,7 +6,19 @@ import { readCharts, type Buckets } from '../../api/charts';
 import { ApiError } from '../../api/http';
 import { duration, exact, number } from '../../format';
 import { inkVersion, seriesInk } from '../fields/ink';
-import { clamped, nearest, place, scaled, widened, windowOf, xRange, yRange, type ChartView, type Placed, type Range } from './model';
+import {
+  clamped,
+  nearest,
+  place,
+  scaled,
+  widened,
+  windowOf,
+  xRange,
+  yRange,
+  type ChartView,
+  type Placed,
+  type Range,
+} from './model';
 import { Plot, type Scene } from './plot';
 import './chart.css';
 
@@ -70,7 +82,12 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
   const drawn = shown.filter((one) => !one.isHidden);
   const whole = useWhole(drawn, zoom, view);
   const window = zoom ?? whole;
-  const y = yRange(drawn.map((one) => one.placed), window, view.isLog, range);
+  const y = yRange(
+    drawn.map((one) => one.placed),
+    window,
+    view.isLog,
+    range,
+  );
   const scene: Scene = { lines: drawn, view, x: window, y, isSmall };
   const tall = height ?? (isSmall ? 164 : 300);
   const latest = useRef({ scene, whole });
@@ -87,11 +104,16 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
   }, []);
   useLayoutEffect(() => {
     if (!width || !root.current) return;
-    plot.current ??= new Plot(root.current, scene, { width, height: tall }, {
-      onCursor: (x) => (cursor.value = x),
-      onZoom: (next) => setZoom(clamped(next, latest.current.whole) ?? null),
-      onReset: () => setZoom(null),
-    });
+    plot.current ??= new Plot(
+      root.current,
+      scene,
+      { width, height: tall },
+      {
+        onCursor: (x) => (cursor.value = x),
+        onZoom: (next) => setZoom(clamped(next, latest.current.whole) ?? null),
+        onReset: () => setZoom(null),
+      },
+    );
     plot.current.resize(width, tall);
     plot.current.show(scene);
   }, [shown, width, tall, zoom, view, range]);
@@ -104,7 +126,12 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
     plot.current?.moveCursor(Math.min(window[1], Math.max(window[0], now + (window[1] - window[0]) * part)));
   };
   const keys: Record<string, () => void> = {
-    '+': () => step(0.5), '=': () => step(0.5), '-': () => step(2), '0': () => setZoom(null), ArrowLeft: () => move(-0.01), ArrowRight: () => move(0.01),
+    '+': () => step(0.5),
+    '=': () => step(0.5),
+    '-': () => step(2),
+    '0': () => setZoom(null),
+    ArrowLeft: () => move(-0.01),
+    ArrowRight: () => move(0.01),
   };
   const faults = found.filter((one): one is ApiError => one instanceof ApiError);
   return (
@@ -115,9 +142,15 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
           <Latest shown={drawn} cursor={cursor} unit={unit} />
         ) : (
           <span class="row chart-zoom" role="group" aria-label="Zoom">
-            <button type="button" class="button small" aria-label="Zoom in" onClick={() => step(0.5)}>+</button>
-            <button type="button" class="button small" aria-label="Zoom out" disabled={!zoom} onClick={() => step(2)}>−</button>
-            <button type="button" class="button small" disabled={!zoom} onClick={() => setZoom(null)}>Reset zoom</button>
+            <button type="button" class="button small" aria-label="Zoom in" onClick={() => step(0.5)}>
+              +
+            </button>
+            <button type="button" class="button small" aria-label="Zoom out" disabled={!zoom} onClick={() => step(2)}>
+              −
+            </button>
+            <button type="button" class="button small" disabled={!zoom} onClick={() => setZoom(null)}>
+              Reset zoom
+            </button>
           </span>
         )}
       </figcaption>
@@ -135,7 +168,11 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
           act();
         }}
       />
-      {!drawn.length && found.length > 0 && !isLoading && <p class="chart-empty soft small">{faults[0] ? faults[0].what : zoom ? 'There are no points in this range.' : 'There are no numbers yet.'}</p>}
+      {!drawn.length && found.length > 0 && !isLoading && (
+        <p class="chart-empty soft small">
+          {faults[0] ? faults[0].what : zoom ? 'There are no points in this range.' : 'There are no numbers yet.'}
+        </p>
+      )}
       {!isSmall && (
         <Legend
           shown={shown}
@@ -145,16 +182,27 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
           onToggle={(line, isAlone) => setHidden(isAlone ? alone(lines, line, hidden) : toggled(hidden, keyOf(line)))}
         />
       )}
-      {!isSmall && drawn.length > 0 && faults.map((fault, index) => <p key={index} class="small soft">{fault.what} {fault.why}</p>)}
+      {!isSmall &&
+        drawn.length > 0 &&
+        faults.map((fault, index) => (
+          <p key={index} class="small soft">
+            {fault.what} {fault.why}
+          </p>
+        ))}
     </figure>
   );
 }
 
 const keyOf = (line: Line): string => `${line.run}\n${line.metric}\n${line.column ?? ''}\n${line.rank ?? ''}`;
-const isAllWhole = (found: readonly Found[]): boolean => found.every((one) => one instanceof ApiError || one.count.every((count) => count === 1));
+const isAllWhole = (found: readonly Found[]): boolean =>
+  found.every((one) => one instanceof ApiError || one.count.every((count) => count === 1));
 
 /** Read the lines, and again when `version` or the zoom changes; what is shown stays until the answer is there. */
-function useCharts(lines: readonly Line[], view: ChartView, { zoom, version, width }: { zoom: Range | null; version: number; width: number }) {
+function useCharts(
+  lines: readonly Line[],
+  view: ChartView,
+  { zoom, version, width }: { zoom: Range | null; version: number; width: number },
+) {
   const key = lines.map(keyOf).join('\0');
   const x = view.x === 'step' ? 'step' : 'time';
   const buckets = Math.min(2000, Math.ceil(width / 100) * 100);
@@ -248,7 +296,13 @@ function Latest({ shown, cursor, unit }: { shown: readonly Shown[]; cursor: Sign
   );
 }
 
-function Legend({ shown, view, cursor, unit, onToggle }: {
+function Legend({
+  shown,
+  view,
+  cursor,
+  unit,
+  onToggle,
+}: {
   shown: readonly Shown[];
   view: ChartView;
   cursor: Signal<number | null>;
@@ -277,7 +331,12 @@ function Legend({ shown, view, cursor, unit, onToggle }: {
                 <span class="number legend-value">
                   {number(view.smoothing ? placed.smooth[at] : placed.value[at])}
                   {unit}
-                  {isBucket && <span class="faint"> {number(placed.low[at])} … {number(placed.high[at])}</span>}
+                  {isBucket && (
+                    <span class="faint">
+                      {' '}
+                      {number(placed.low[at])} … {number(placed.high[at])}
+                    </span>
+                  )}
                 </span>
               </button>
             </li>
@@ -288,7 +347,12 @@ function Legend({ shown, view, cursor, unit, onToggle }: {
   );
 }
 
-const atText = (x: number, view: ChartView): string => (view.x === 'step' ? `Step ${number(Math.round(x))}` : view.x === 'wall' ? exact(x * 1000) : `After ${duration(x * 1000)}`);
+const atText = (x: number, view: ChartView): string =>
+  view.x === 'step'
+    ? `Step ${number(Math.round(x))}`
+    : view.x === 'wall'
+      ? exact(x * 1000)
+      : `After ${duration(x * 1000)}`;
 
 function Swatch({ color }: { color: string }) {
   return <span class="swatch" style={{ background: color }} aria-hidden="true" />;

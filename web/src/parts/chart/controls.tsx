@@ -2,22 +2,40 @@
 import type { ChartView, XAxis } from './model';
 import './chart.css';
 
-const AXES: readonly (readonly [XAxis, string])[] = [['step', 'Step'], ['relative', 'Relative time'], ['wall', 'Wall time']];
+const AXES: readonly (readonly [XAxis, string])[] = [
+  ['step', 'Step'],
+  ['relative', 'Relative time'],
+  ['wall', 'Wall time'],
+];
 
 export function ChartControls({ view, onChange }: { view: ChartView; onChange: (view: ChartView) => void }) {
   return (
     <div class="row chart-controls">
-      <select class="input" aria-label="X axis" value={view.x} onChange={(event) => onChange({ ...view, x: event.currentTarget.value as XAxis })}>
+      <select
+        class="input"
+        aria-label="X axis"
+        value={view.x}
+        onChange={(event) => onChange({ ...view, x: event.currentTarget.value as XAxis })}
+      >
         {AXES.map(([value, label]) => (
           <option key={value} value={value}>
             {label}
           </option>
         ))}
       </select>
-      <button type="button" class="button" aria-pressed={view.isLog} title="Logarithmic y axis" onClick={() => onChange({ ...view, isLog: !view.isLog })}>
+      <button
+        type="button"
+        class="button"
+        aria-pressed={view.isLog}
+        title="Logarithmic y axis"
+        onClick={() => onChange({ ...view, isLog: !view.isLog })}
+      >
         Log
       </button>
-      <label class="row chart-smoothing" title="Exponential moving average over what is drawn; the raw line stays, faint">
+      <label
+        class="row chart-smoothing"
+        title="Exponential moving average over what is drawn; the raw line stays, faint"
+      >
         <span class="soft">Smoothing</span>
         <input
           type="range"

@@ -1,13 +1,36 @@
 import { describe, expect, it } from 'vitest';
 import { bucketsOf, type Buckets } from '../../api/charts';
-import { clamped, clock, nearest, place, scaled, smoothed, viewOf, viewQuery, windowOf, xRange, yRange, type ChartView } from './model';
+import {
+  clamped,
+  clock,
+  nearest,
+  place,
+  scaled,
+  smoothed,
+  viewOf,
+  viewQuery,
+  windowOf,
+  xRange,
+  yRange,
+  type ChartView,
+} from './model';
 
 const VIEW: ChartView = { x: 'step', isLog: false, smoothing: 0 };
 const f = (...numbers: number[]): Float64Array => Float64Array.from(numbers);
 
 function buckets(changes: Partial<Buckets> = {}): Buckets {
   const steps = f(0, 10, 20);
-  return { firstStep: steps, lastStep: steps, firstMs: f(5000, 6000, 9000), lastMs: f(5000, 6000, 9000), minimum: f(1, 2, 3), maximum: f(1, 2, 3), last: f(1, 2, 3), count: f(1, 1, 1), ...changes };
+  return {
+    firstStep: steps,
+    lastStep: steps,
+    firstMs: f(5000, 6000, 9000),
+    lastMs: f(5000, 6000, 9000),
+    minimum: f(1, 2, 3),
+    maximum: f(1, 2, 3),
+    last: f(1, 2, 3),
+    count: f(1, 1, 1),
+    ...changes,
+  };
 }
 
 describe('place', () => {
@@ -18,7 +41,11 @@ describe('place', () => {
   });
   it('knows where to look when steps go back, and takes the newest', () => {
     const line = place(buckets({ firstStep: f(5, 0, 5), lastStep: f(5, 0, 5) }), VIEW, 0);
-    expect([[...line.value], [...line.order!], xRange([line])]).toEqual([[1, 2, 3], [1, 0, 2], [0, 5]]);
+    expect([[...line.value], [...line.order!], xRange([line])]).toEqual([
+      [1, 2, 3],
+      [1, 0, 2],
+      [0, 5],
+    ]);
     expect([0, 2, 4, 5, 9].map((x) => nearest(line, x))).toEqual([1, 1, 0, 2, 2]);
     expect(place(buckets(), VIEW, 0).order).toBe(null);
   });
@@ -107,6 +134,13 @@ it('reads the columns of a frame, at any place in the answer', () => {
   const numbers = Float64Array.from({ length: 16 }, (_, index) => index);
   body.set(new Uint8Array(numbers.buffer));
   const found = bucketsOf({ head: { count: 2 }, body }) as Buckets;
-  expect([[...found.firstStep], [...found.maximum], [...found.count]]).toEqual([[0, 1], [10, 11], [14, 15]]);
-  expect(bucketsOf({ head: { count: 0, error: { code: 'NotFound', what: 'gone' } }, body })).toMatchObject({ code: 'NotFound', what: 'gone' });
+  expect([[...found.firstStep], [...found.maximum], [...found.count]]).toEqual([
+    [0, 1],
+    [10, 11],
+    [14, 15],
+  ]);
+  expect(bucketsOf({ head: { count: 0, error: { code: 'NotFound', what: 'gone' } }, body })).toMatchObject({
+    code: 'NotFound',
+    what: 'gone',
+  });
 });

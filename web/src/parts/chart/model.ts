@@ -36,7 +36,11 @@ const X: readonly XAxis[] = ['step', 'relative', 'wall'];
 export function viewOf(query: URLSearchParams): ChartView {
   const x = query.get('x') as XAxis;
   const smoothing = Number(query.get('smooth') ?? 0);
-  return { x: X.includes(x) ? x : 'step', isLog: query.get('log') === '1', smoothing: smoothing > 0 && smoothing < 1 ? smoothing : 0 };
+  return {
+    x: X.includes(x) ? x : 'step',
+    isLog: query.get('log') === '1',
+    smoothing: smoothing > 0 && smoothing < 1 ? smoothing : 0,
+  };
 }
 
 export const viewQuery = (view: ChartView): Query => ({
@@ -58,7 +62,8 @@ export function place(buckets: Buckets, view: ChartView, start: number): Placed 
 
 function orderOf(numbers: Float64Array): Uint32Array | null {
   for (let at = 1; at < numbers.length; at++) {
-    if (numbers[at]! < numbers[at - 1]!) return Uint32Array.from(numbers.keys()).sort((one, other) => numbers[one]! - numbers[other]! || one - other);
+    if (numbers[at]! < numbers[at - 1]!)
+      return Uint32Array.from(numbers.keys()).sort((one, other) => numbers[one]! - numbers[other]! || one - other);
   }
   return null;
 }
@@ -122,8 +127,13 @@ export function clock(seconds: number, apart: number): string {
   const at = new Date(seconds * 1000);
   if (apart >= 28 * 86_400) return at.toLocaleDateString(undefined, { year: 'numeric', month: 'short' });
   const isMidnight = at.getHours() === 0 && at.getMinutes() === 0 && at.getSeconds() === 0;
-  if (apart >= 86_400 || (isMidnight && apart >= 60)) return at.toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
-  const text = at.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', ...(apart < 60 ? { second: '2-digit' } : {}) });
+  if (apart >= 86_400 || (isMidnight && apart >= 60))
+    return at.toLocaleDateString(undefined, { month: 'short', day: 'numeric' });
+  const text = at.toLocaleTimeString(undefined, {
+    hour: '2-digit',
+    minute: '2-digit',
+    ...(apart < 60 ? { second: '2-digit' } : {}),
+  });
   return apart < 1 ? `${text}.${String(Math.round(at.getTime() % 1000)).padStart(3, '0')}` : text;
 }
 

@@ -6,7 +6,9 @@ export function Near({ height, children }: { height: number; children: () => Com
   const root = useRef<HTMLDivElement>(null);
   const [isNear, setNear] = useState(false);
   useLayoutEffect(() => {
-    const watching = new IntersectionObserver((entries) => setNear(entries[entries.length - 1]!.isIntersecting), { rootMargin: '400px' });
+    const watching = new IntersectionObserver((entries) => setNear(entries[entries.length - 1]!.isIntersecting), {
+      rootMargin: '400px',
+    });
     watching.observe(root.current!);
     return () => watching.disconnect();
   }, []);

@@ -26,7 +26,10 @@ export interface PlotEvents {
 }
 
 const WHOLE = Array.from({ length: 18 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat(); // there are no halves of steps
-const SECONDS = [0.001, 0.01, 0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 172_800, 432_000, 864_000, 8_640_000];
+const SECONDS = [
+  0.001, 0.01, 0.1, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400,
+  172_800, 432_000, 864_000, 8_640_000,
+];
 const DOTS = 80; // as many points as this are drawn as points too
 
 export class Plot {
@@ -83,7 +86,13 @@ export class Plot {
     this.made = kindOf(this.scene);
     const style = getComputedStyle(this.root);
     const font = `${isSmall ? 10.5 : 11.5}px ${style.fontFamily}`;
-    const axis = { font, stroke: ink('--text-faint'), grid: { stroke: ink('--line'), width: 1 }, ticks: { show: false }, gap: 4 };
+    const axis = {
+      font,
+      stroke: ink('--text-faint'),
+      grid: { stroke: ink('--line'), width: 1 },
+      ticks: { show: false },
+      gap: 4,
+    };
     const options: uPlot.Options = {
       ...this.size,
       padding: [8, 12, 0, 0],
@@ -93,20 +102,39 @@ export class Plot {
         points: { show: false },
         drag: { x: true, y: false, setScale: false },
         bind: { dblclick: () => () => (this.events.onReset(), null) },
-        ...(isSmall ? { sync: { key: `charts-${view.x}`, setSeries: false, scales: ['x', null] as [string, null] } } : {}),
+        ...(isSmall
+          ? { sync: { key: `charts-${view.x}`, setSeries: false, scales: ['x', null] as [string, null] } }
+          : {}),
       },
       scales: {
         x: { time: view.x === 'wall', range: () => [...this.scene.x] as [number, number] },
         y: { distr: view.isLog ? 3 : 1, range: () => [...this.scene.y] as [number, number] },
       },
       axes: [
-        { ...axis, size: 26, space: (isSmall ? 60 : 80) + (view.x === 'wall' ? 20 : 0), ...(view.x === 'wall' ? { values: (_: uPlot, splits: number[], __: number, ___: number, apart: number) => splits.map((one) => clock(one, apart)) } : { incrs: view.x === 'step' ? WHOLE : SECONDS, values: (_: uPlot, splits: number[]) => splits.map(view.x === 'step' ? step : passed) }) },
+        {
+          ...axis,
+          size: 26,
+          space: (isSmall ? 60 : 80) + (view.x === 'wall' ? 20 : 0),
+          ...(view.x === 'wall'
+            ? {
+                values: (_: uPlot, splits: number[], __: number, ___: number, apart: number) =>
+                  splits.map((one) => clock(one, apart)),
+              }
+            : {
+                incrs: view.x === 'step' ? WHOLE : SECONDS,
+                values: (_: uPlot, splits: number[]) => splits.map(view.x === 'step' ? step : passed),
+              }),
+        },
         {
           ...axis,
           // Its own search for round numbers never ends where doubles are far apart or below 1e-16.
-          splits: (u: uPlot, _: number, low: number, high: number) => (view.isLog ? magnitudes(low, high) : niceNumbers(low, high, Math.max(2, Math.round(u.bbox.height / devicePixelRatio / (isSmall ? 34 : 46))))),
+          splits: (u: uPlot, _: number, low: number, high: number) =>
+            view.isLog
+              ? magnitudes(low, high)
+              : niceNumbers(low, high, Math.max(2, Math.round(u.bbox.height / devicePixelRatio / (isSmall ? 34 : 46)))),
           filter: (_: uPlot, splits: number[]) => splits,
-          size: (_: uPlot, values: string[] | null) => Math.max(34, 12 + 6.4 * Math.max(0, ...(values ?? []).map((one) => one?.length ?? 0))),
+          size: (_: uPlot, values: string[] | null) =>
+            Math.max(34, 12 + 6.4 * Math.max(0, ...(values ?? []).map((one) => one?.length ?? 0))),
           values: (_: uPlot, splits: (number | null)[]) => splits.map((one) => (one === null ? '' : number(one))),
         },
       ],
@@ -142,8 +170,10 @@ export class Plot {
 }
 
 const kindOf = ({ view, isSmall }: Scene): string => `${view.x} ${view.isLog} ${isSmall}`;
-const step = (value: number): string => (Number.isInteger(value) ? (Math.abs(value) >= 1e6 ? `${number(value / 1e6)}M` : number(value)) : '');
-const passed = (value: number): string => (value === 0 ? '0' : value < 0 ? `−${duration(-value * 1000)}` : duration(value * 1000));
+const step = (value: number): string =>
+  Number.isInteger(value) ? (Math.abs(value) >= 1e6 ? `${number(value / 1e6)}M` : number(value)) : '';
+const passed = (value: number): string =>
+  value === 0 ? '0' : value < 0 ? `−${duration(-value * 1000)}` : duration(value * 1000);
 
 function drawLine(u: uPlot, { placed, color }: Drawn, { view, x, y }: Scene): void {
   const { ctx, bbox } = u;

@@ -53,13 +53,20 @@ function Picker({ run, label }: { run: Run; label: string }) {
 function Choices({ run, pick }: { run: Run; pick: (id: string) => void }) {
   const [typed, setTyped] = useState('');
   const recent = useReading(
-    (signal) => getJson<{ runs: Run[] }>(`/workspaces/${part(run.workspace)}/runs`, { experiment: run.experiment, limit: 30, include_children: true }, signal),
+    (signal) =>
+      getJson<{ runs: Run[] }>(
+        `/workspaces/${part(run.workspace)}/runs`,
+        { experiment: run.experiment, limit: 30, include_children: true },
+        signal,
+      ),
     [run.workspace, run.experiment],
   );
   const input = useRef<HTMLInputElement>(null);
   useLayoutEffect(() => input.current?.focus(), []);
   const words = typed.trim().toLowerCase();
-  const others = (recent.value?.runs ?? []).filter((one) => one.id !== run.id && `${one.id} ${one.display_name}`.toLowerCase().includes(words));
+  const others = (recent.value?.runs ?? []).filter(
+    (one) => one.id !== run.id && `${one.id} ${one.display_name}`.toLowerCase().includes(words),
+  );
   return (
     <form
       class="stack against-choices"
@@ -68,19 +75,32 @@ function Choices({ run, pick }: { run: Run; pick: (id: string) => void }) {
         if (typed.trim()) pick(typed.trim());
       }}
     >
-      <input class="input" placeholder="Filter, or paste a run's id" aria-label="Filter, or paste a run's id" ref={input} value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
+      <input
+        class="input"
+        placeholder="Filter, or paste a run's id"
+        aria-label="Filter, or paste a run's id"
+        ref={input}
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+      />
       {recent.error && <Fault error={recent.error} />}
       <div>
         {others.map((one) => (
           <MenuItem key={one.id} onPick={() => pick(one.id)}>
             <span class="against-choice">
               <span class="cut grow">{nameOf(one)}</span>
-              <span class="faint small">{one.status}, {ago(one.created_at)}</span>
+              <span class="faint small">
+                {one.status}, {ago(one.created_at)}
+              </span>
             </span>
           </MenuItem>
         ))}
         {recent.value && others.length === 0 && (
-          <p class="soft small">{typed.trim() ? 'Press Enter to compare with the run of this id.' : 'This experiment has no other run. Paste the id of any run.'}</p>
+          <p class="soft small">
+            {typed.trim()
+              ? 'Press Enter to compare with the run of this id.'
+              : 'This experiment has no other run. Paste the id of any run.'}
+          </p>
         )}
       </div>
     </form>

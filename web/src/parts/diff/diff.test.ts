@@ -6,7 +6,8 @@ import { changedWithin, countsOf, rowsOf, unified } from './rows';
 import { changeOf, differing, flat, valuesSideBySide } from './values';
 
 const lines = (text: string): string[] => (text ? text.split('') : []);
-const short = (parts: readonly Part[]): string => parts.map((part) => `${{ same: '=', removed: '-', added: '+' }[part.kind]}${part.count}`).join(' ');
+const short = (parts: readonly Part[]): string =>
+  parts.map((part) => `${{ same: '=', removed: '-', added: '+' }[part.kind]}${part.count}`).join(' ');
 
 /** What the parts make of `before`: must be `after`, and removed lines must be those of `before`. */
 function applied(before: readonly string[], after: readonly string[], parts: readonly Part[]): string[] {
@@ -35,7 +36,8 @@ describe('lines', () => {
   ])('%s → %s', (before, after, expected) => {
     const parts = diffLines(lines(before), lines(after));
     expect(applied(lines(before), lines(after), parts)).toEqual(lines(after));
-    const edits = (text: string): number => [...text.matchAll(/[-+](\d+)/g)].reduce((sum, match) => sum + Number(match[1]), 0);
+    const edits = (text: string): number =>
+      [...text.matchAll(/[-+](\d+)/g)].reduce((sum, match) => sum + Number(match[1]), 0);
     expect(edits(short(parts))).toBe(edits(expected));
     if (before.length < 5) expect(short(parts)).toBe(expected);
   });
@@ -83,24 +85,58 @@ describe('rows', () => {
 
   it('folds what is equal, but for three lines around a change', () => {
     expect(rowsOf(parts).map((row) => `${row.kind}:${row.before}:${row.after}:${row.count}`)).toEqual([
-      'fold:0:0:6', 'same:6:6:1', 'same:7:7:1', 'same:8:8:1', 'changed:9:9:1', 'same:10:10:1', 'same:11:11:1', 'same:12:12:1', 'fold:13:13:7',
+      'fold:0:0:6',
+      'same:6:6:1',
+      'same:7:7:1',
+      'same:8:8:1',
+      'changed:9:9:1',
+      'same:10:10:1',
+      'same:11:11:1',
+      'same:12:12:1',
+      'fold:13:13:7',
     ]);
   });
   it('opens a fold', () => {
-    expect(rowsOf(parts, new Set([0])).filter((row) => row.kind === 'fold')).toEqual([{ kind: 'fold', before: 13, after: 13, count: 7 }]);
+    expect(rowsOf(parts, new Set([0])).filter((row) => row.kind === 'fold')).toEqual([
+      { kind: 'fold', before: 13, after: 13, count: 7 },
+    ]);
     expect(rowsOf(parts, new Set([0, 13]))).toHaveLength(20);
   });
   it('sets old lines beside new ones, and under each other for one column', () => {
     const rows = rowsOf(diffLines(lines('ab'), lines('xyz')));
-    expect(rows.map((row) => [row.before, row.after])).toEqual([[0, 0], [1, 1], [-1, 2]]);
-    expect(unified(rows).map((row) => [row.before, row.after])).toEqual([[0, -1], [1, -1], [-1, 0], [-1, 1], [-1, 2]]);
+    expect(rows.map((row) => [row.before, row.after])).toEqual([
+      [0, 0],
+      [1, 1],
+      [-1, 2],
+    ]);
+    expect(unified(rows).map((row) => [row.before, row.after])).toEqual([
+      [0, -1],
+      [1, -1],
+      [-1, 0],
+      [-1, 1],
+      [-1, 2],
+    ]);
   });
   it('sets versions of a line beside each other where a change has more old lines than new ones', () => {
     const [old, fresh] = [['# comment', 'for step in range(3):'], ['for step in range(5):']];
-    const rows = rowsOf(diffLines(old, fresh), new Set(), (one, other) => changedWithin(old[one]!, fresh[other]!) !== null);
-    expect(rows.map((row) => [row.before, row.after])).toEqual([[0, -1], [1, 0]]);
-    const swapped = rowsOf(diffLines(fresh, old), new Set(), (one, other) => changedWithin(fresh[one]!, old[other]!) !== null);
-    expect(swapped.map((row) => [row.before, row.after])).toEqual([[-1, 0], [0, 1]]);
+    const rows = rowsOf(
+      diffLines(old, fresh),
+      new Set(),
+      (one, other) => changedWithin(old[one]!, fresh[other]!) !== null,
+    );
+    expect(rows.map((row) => [row.before, row.after])).toEqual([
+      [0, -1],
+      [1, 0],
+    ]);
+    const swapped = rowsOf(
+      diffLines(fresh, old),
+      new Set(),
+      (one, other) => changedWithin(fresh[one]!, old[other]!) !== null,
+    );
+    expect(swapped.map((row) => [row.before, row.after])).toEqual([
+      [-1, 0],
+      [0, 1],
+    ]);
   });
   it('finds the changed part of a line', () => {
     expect(changedWithin('lr = 0.1  # rate', 'lr = 0.25  # rate')).toEqual({ before: [7, 8], after: [7, 9] });
@@ -122,21 +158,62 @@ describe('values', () => {
     expect(differing([{ toString: 'x' }, {}])).toEqual([{ name: 'toString', values: ['x', undefined], isSame: false }]);
   });
   it('names what became of a value', () => {
-    expect([changeOf('1', '1'), changeOf(undefined, '1'), changeOf('1', undefined), changeOf('1', '2')]).toEqual(['same', 'added', 'removed', 'changed']);
+    expect([changeOf('1', '1'), changeOf(undefined, '1'), changeOf('1', undefined), changeOf('1', '2')]).toEqual([
+      'same',
+      'added',
+      'removed',
+      'changed',
+    ]);
   });
   it('flattens', () => {
-    expect(flat({ a: { b: 1, c: [1, { d: 2 }] }, e: null, f: '', g: false })).toEqual({ 'a.b': '1', 'a.c': '1 {"d":2}', g: 'false' });
+    expect(flat({ a: { b: 1, c: [1, { d: 2 }] }, e: null, f: '', g: false })).toEqual({
+      'a.b': '1',
+      'a.c': '1 {"d":2}',
+      g: 'false',
+    });
   });
 });
 
 describe('facts of a run', () => {
   const run = {
-    parameters: { '--lr': '0.1' }, snapshot_id: 's', properties: { 'azureml.git.commit': 'abc', other: 'x' },
-    environment: { datasets: { in: { files: 2, fingerprint: 'f' } }, python: '3.11.2', packages: { torch: '2.1' }, conda: [{ name: 'blas', version: '1', build: 'h0' }, { name: 'torch', version: '9' }] },
+    parameters: { '--lr': '0.1' },
+    snapshot_id: 's',
+    properties: { 'azureml.git.commit': 'abc', other: 'x' },
+    environment: {
+      datasets: { in: { files: 2, fingerprint: 'f' } },
+      python: '3.11.2',
+      packages: { torch: '2.1' },
+      conda: [
+        { name: 'blas', version: '1', build: 'h0' },
+        { name: 'torch', version: '9' },
+      ],
+    },
     spec: {
-      target: 'local', script: 'train.py', arguments: ['--lr', '0.1'], command: null, variables: { A: '1' }, time_limit_s: 60, framework: 'Python',
-      communicator: 'None', gpus: null, resources: { cpus: 2 }, data_references: {}, datasets: { in: { name: 'mnist', version: 3, mode: 'mount', dataset: { sources: [{ datastore: 'blobs', path: 'm/*' }] } } }, outputs: {}, max_attempts: 1,
-      environment: { name: 'env', version: '2', kind: 'uv', interpreter: null, python_version: null, variables: { B: '2' }, container: null },
+      target: 'local',
+      script: 'train.py',
+      arguments: ['--lr', '0.1'],
+      command: null,
+      variables: { A: '1' },
+      time_limit_s: 60,
+      framework: 'Python',
+      communicator: 'None',
+      gpus: null,
+      resources: { cpus: 2 },
+      data_references: {},
+      datasets: {
+        in: { name: 'mnist', version: 3, mode: 'mount', dataset: { sources: [{ datastore: 'blobs', path: 'm/*' }] } },
+      },
+      outputs: {},
+      max_attempts: 1,
+      environment: {
+        name: 'env',
+        version: '2',
+        kind: 'uv',
+        interpreter: null,
+        python_version: null,
+        variables: { B: '2' },
+        container: null,
+      },
       distribution: { kind: 'single', node_count: 1, processes_per_node: 1, options: {} },
     },
   } as unknown as Run;

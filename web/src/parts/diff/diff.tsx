@@ -31,22 +31,44 @@ export function Counted({ added, removed }: { added: number; removed: number }) 
 }
 
 /** `parts` are those of the two texts. */
-export function Diff({ before, after, parts, language, label }: { before: string; after: string; parts: readonly Part[]; language: string; label: string }) {
+export function Diff({
+  before,
+  after,
+  parts,
+  language,
+  label,
+}: {
+  before: string;
+  after: string;
+  parts: readonly Part[];
+  language: string;
+  label: string;
+}) {
   const isWide = useIsWide();
   const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
   const [most, setMost] = useState(MOST_ROWS);
   const sides = useMemo(
-    () => ({ texts: [splitLines(before), splitLines(after)] as const, colours: [colour(before, language), colour(after, language)] as const }),
+    () => ({
+      texts: [splitLines(before), splitLines(after)] as const,
+      colours: [colour(before, language), colour(after, language)] as const,
+    }),
     [before, after, language],
   );
   useLayoutEffect(() => {
     setOpened(new Set());
     setMost(MOST_ROWS);
   }, [sides]);
-  const rows = rowsOf(parts, opened, (old, fresh) => changedWithin(sides.texts[0][old] ?? '', sides.texts[1][fresh] ?? '') !== null);
+  const rows = rowsOf(
+    parts,
+    opened,
+    (old, fresh) => changedWithin(sides.texts[0][old] ?? '', sides.texts[1][fresh] ?? '') !== null,
+  );
   const drawn = isWide ? rows : unified(rows);
   const counts = countsOf(parts);
-  if (counts.added + counts.removed === 0) return <p class="soft diff-note">The lines are the same{before === after ? '' : '; only their ends differ (CR, LF)'}.</p>;
+  if (counts.added + counts.removed === 0)
+    return (
+      <p class="soft diff-note">The lines are the same{before === after ? '' : '; only their ends differ (CR, LF)'}.</p>
+    );
   const open = (row: Row): void => setOpened(new Set(opened).add(row.before));
   return (
     <div class="diff" role="region" aria-label={label} tabIndex={0}>
@@ -111,12 +133,19 @@ function Cell({ row, side, texts, colours }: { row: Row; side: 0 | 1 } & Sides) 
   const line = side === 0 ? row.before : row.after;
   if (line < 0) return <td class="diff-none" />;
   const isChanged = row.kind === 'changed';
-  const within = isChanged && row.before >= 0 && row.after >= 0 ? changedWithin(texts[0][row.before] ?? '', texts[1][row.after] ?? '') : null;
+  const within =
+    isChanged && row.before >= 0 && row.after >= 0
+      ? changedWithin(texts[0][row.before] ?? '', texts[1][row.after] ?? '')
+      : null;
   const span = within && (side === 0 ? within.before : within.after);
   return (
     <td class={isChanged ? (side === 0 ? 'diff-removed' : 'diff-added') : undefined}>
       <span class="hidden-text">{isChanged ? (side === 0 ? 'removed: ' : 'added: ') : ''}</span>
-      {span && span[1] > span[0] ? <Marked line={colours[side][line] ?? []} from={span[0]} to={span[1]} /> : <Tokens line={colours[side][line] ?? []} />}
+      {span && span[1] > span[0] ? (
+        <Marked line={colours[side][line] ?? []} from={span[0]} to={span[1]} />
+      ) : (
+        <Tokens line={colours[side][line] ?? []} />
+      )}
     </td>
   );
 }
@@ -126,7 +155,9 @@ function Marked({ line, from, to }: { line: Line; from: number; to: number }) {
   return (
     <>
       <Tokens line={cut(line, 0, from)} />
-      <mark><Tokens line={cut(line, from, to)} /></mark>
+      <mark>
+        <Tokens line={cut(line, from, to)} />
+      </mark>
       <Tokens line={cut(line, to, Infinity)} />
     </>
   );

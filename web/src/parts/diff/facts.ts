@@ -9,7 +9,8 @@ const GIT = 'azureml.git.';
 export function packagesOf(run: Run): Values {
   const found = run.environment['packages'];
   const packages: Record<string, string> = {};
-  if (found && typeof found === 'object') for (const [name, version] of Object.entries(found)) packages[name] = String(version);
+  if (found && typeof found === 'object')
+    for (const [name, version] of Object.entries(found)) packages[name] = String(version);
   const conda = run.environment['conda'];
   if (Array.isArray(conda)) {
     for (const one of conda as { name?: unknown; version?: unknown; build?: unknown }[]) {
@@ -23,7 +24,8 @@ export function packagesOf(run: Run): Values {
 /** Commit, branch, repository and whether the tree was dirty. */
 export function gitOf(run: Run): Values {
   const found: Record<string, string> = {};
-  for (const [key, value] of Object.entries(run.properties)) if (key.startsWith(GIT)) found[key.slice(GIT.length)] = String(value);
+  for (const [key, value] of Object.entries(run.properties))
+    if (key.startsWith(GIT)) found[key.slice(GIT.length)] = String(value);
   return found;
 }
 
@@ -81,7 +83,14 @@ export function dataOf(run: Run): Values {
   for (const [name, input] of Object.entries(run.spec.datasets as Record<string, DatasetInput>)) {
     const sources = (input.dataset?.sources ?? []).map((one) => one.url || `${one.datastore ?? ''}/${one.path ?? ''}`);
     const steps = input.dataset?.steps?.length ? JSON.stringify(input.dataset.steps) : '';
-    found[name] = [input.name ? `${input.name}:${input.version ?? 0}` : '', ...sources, steps, input.mode ? `(${input.mode})` : ''].filter(Boolean).join(' ');
+    found[name] = [
+      input.name ? `${input.name}:${input.version ?? 0}` : '',
+      ...sources,
+      steps,
+      input.mode ? `(${input.mode})` : '',
+    ]
+      .filter(Boolean)
+      .join(' ');
     Object.assign(found, flat(read[name], name));
   }
   return { ...found, ...flat(run.spec.data_references), ...flat(run.spec.outputs) };

@@ -46,7 +46,11 @@ function compare(a: Int32Array, b: Int32Array, window: Window, parts: Part[], wo
   b0 += head;
   a1 -= tail;
   b1 -= tail;
-  if (a0 === a1 || b0 === b1 || !(shortest(a, b, { a0, a1, b0, b1 }, parts, work) || byAnchors(a, b, { a0, a1, b0, b1 }, parts, work))) {
+  if (
+    a0 === a1 ||
+    b0 === b1 ||
+    !(shortest(a, b, { a0, a1, b0, b1 }, parts, work) || byAnchors(a, b, { a0, a1, b0, b1 }, parts, work))
+  ) {
     add(parts, 'removed', a0, b0, a1 - a0);
     add(parts, 'added', a1, b0, b1 - b0);
   }
@@ -54,7 +58,13 @@ function compare(a: Int32Array, b: Int32Array, window: Window, parts: Part[], wo
 }
 
 /** Myers' greedy algorithm; false when it would take too many edits or steps. */
-function shortest(a: Int32Array, b: Int32Array, { a0, a1, b0, b1 }: Window, parts: Part[], work: { left: number }): boolean {
+function shortest(
+  a: Int32Array,
+  b: Int32Array,
+  { a0, a1, b0, b1 }: Window,
+  parts: Part[],
+  work: { left: number },
+): boolean {
   const n = a1 - a0;
   const m = b1 - b0;
   const most = Math.min(n + m, MOST_EDITS);
@@ -64,7 +74,8 @@ function shortest(a: Int32Array, b: Int32Array, { a0, a1, b0, b1 }: Window, part
   for (let edits = 0; edits <= most; edits++) {
     history.push(reach.slice(middle - edits - 1, middle + edits + 2));
     for (let diagonal = -edits; diagonal <= edits; diagonal += 2) {
-      const isDown = diagonal === -edits || (diagonal !== edits && reach[middle + diagonal - 1]! < reach[middle + diagonal + 1]!);
+      const isDown =
+        diagonal === -edits || (diagonal !== edits && reach[middle + diagonal - 1]! < reach[middle + diagonal + 1]!);
       let x = isDown ? reach[middle + diagonal + 1]! : reach[middle + diagonal - 1]! + 1;
       let y = x - diagonal;
       const from = x;
@@ -107,7 +118,13 @@ function trace(history: readonly Int32Array[], n: number, m: number, a0: number,
 }
 
 /** Split at lines that stand once in each text (patience), in the longest order that both share. */
-function byAnchors(a: Int32Array, b: Int32Array, { a0, a1, b0, b1 }: Window, parts: Part[], work: { left: number }): boolean {
+function byAnchors(
+  a: Int32Array,
+  b: Int32Array,
+  { a0, a1, b0, b1 }: Window,
+  parts: Part[],
+  work: { left: number },
+): boolean {
   work.left -= a1 - a0 + b1 - b0;
   if (work.left < -MOST_STEPS) return false;
   const once = (lines: Int32Array, from: number, to: number): Map<number, number> => {
@@ -164,7 +181,8 @@ function joined(parts: readonly Part[]): Part[] {
     let end = at;
     const isSame = part.kind === 'same';
     const counts = { same: 0, removed: 0, added: 0 };
-    while (end < parts.length && (parts[end]!.kind === 'same') === isSame) counts[parts[end]!.kind] += parts[end++]!.count;
+    while (end < parts.length && (parts[end]!.kind === 'same') === isSame)
+      counts[parts[end]!.kind] += parts[end++]!.count;
     add(found, 'same', part.before, part.after, counts.same);
     add(found, 'removed', part.before, part.after, counts.removed);
     add(found, 'added', part.before + counts.removed, part.after, counts.added);

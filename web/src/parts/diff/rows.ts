@@ -19,7 +19,8 @@ const CONTEXT = 3;
 const SHORTEST_FOLD = 4;
 
 export function countsOf(parts: readonly Part[]): Counts {
-  const count = (kind: Part['kind']): number => parts.reduce((sum, part) => sum + (part.kind === kind ? part.count : 0), 0);
+  const count = (kind: Part['kind']): number =>
+    parts.reduce((sum, part) => sum + (part.kind === kind ? part.count : 0), 0);
   return { added: count('added'), removed: count('removed') };
 }
 
@@ -27,7 +28,11 @@ export function countsOf(parts: readonly Part[]): Counts {
 export type Similar = (before: number, after: number) => boolean;
 
 /** Return the rows; `opened` holds the old indices of folds that shall be shown in full. */
-export function rowsOf(parts: readonly Part[], opened: ReadonlySet<number> = new Set(), isSimilar: Similar = () => false): Row[] {
+export function rowsOf(
+  parts: readonly Part[],
+  opened: ReadonlySet<number> = new Set(),
+  isSimilar: Similar = () => false,
+): Row[] {
   const rows: Row[] = [];
   for (let at = 0; at < parts.length; at++) {
     const part = parts[at]!;
@@ -48,7 +53,10 @@ export function rowsOf(parts: readonly Part[], opened: ReadonlySet<number> = new
 function addChange(rows: Row[], removed: Part | undefined, added: Part | undefined, isSimilar: Similar): void {
   const olds = removed?.count ?? 0;
   const news = added?.count ?? 0;
-  const anchors = removed && added && olds !== news ? similarPairs(olds, news, (old, fresh) => isSimilar(removed.before + old, added.after + fresh)) : [];
+  const anchors =
+    removed && added && olds !== news
+      ? similarPairs(olds, news, (old, fresh) => isSimilar(removed.before + old, added.after + fresh))
+      : [];
   let old = 0;
   let fresh = 0;
   for (const [toOld, toFresh] of [...anchors, [olds, news] as const]) {
@@ -60,7 +68,8 @@ function addChange(rows: Row[], removed: Part | undefined, added: Part | undefin
         count: 1,
       });
     }
-    if (removed && added && toOld < olds) rows.push({ kind: 'changed', before: removed.before + old++, after: added.after + fresh++, count: 1 });
+    if (removed && added && toOld < olds)
+      rows.push({ kind: 'changed', before: removed.before + old++, after: added.after + fresh++, count: 1 });
   }
 }
 
@@ -81,7 +90,8 @@ function similarPairs(olds: number, news: number, isSimilar: Similar): (readonly
   }
   const found: (readonly [number, number])[] = [];
   for (let old = 0, fresh = 0; old < olds && fresh < news; ) {
-    if (similar[old * news + fresh] && best[old * width + fresh] === best[(old + 1) * width + fresh + 1]! + 1) found.push([old++, fresh++]);
+    if (similar[old * news + fresh] && best[old * width + fresh] === best[(old + 1) * width + fresh + 1]! + 1)
+      found.push([old++, fresh++]);
     else if (best[(old + 1) * width + fresh]! >= best[old * width + fresh + 1]!) old++;
     else fresh++;
   }
@@ -119,7 +129,10 @@ export function unified(rows: readonly Row[]): Row[] {
 }
 
 /** Where two versions of one line differ, [from, to) in each; null when they have too little in common to say. */
-export function changedWithin(before: string, after: string): { before: [number, number]; after: [number, number] } | null {
+export function changedWithin(
+  before: string,
+  after: string,
+): { before: [number, number]; after: [number, number] } | null {
   const most = Math.min(before.length, after.length);
   let head = 0;
   while (head < most && before[head] === after[head]) head++;
@@ -131,4 +144,5 @@ export function changedWithin(before: string, after: string): { before: [number,
 }
 
 /** The parts of two texts; one without any text has no lines. */
-export const partsOf = (before: string, after: string): Part[] => diffLines(before === '' ? [] : splitLines(before), after === '' ? [] : splitLines(after));
+export const partsOf = (before: string, after: string): Part[] =>
+  diffLines(before === '' ? [] : splitLines(before), after === '' ? [] : splitLines(after));

@@ -19,7 +19,8 @@ export function valuesSideBySide(things: readonly Values[]): Difference[] {
 }
 
 /** Return only what is not the same everywhere. */
-export const differing = (things: readonly Values[]): Difference[] => valuesSideBySide(things).filter((one) => !one.isSame);
+export const differing = (things: readonly Values[]): Difference[] =>
+  valuesSideBySide(things).filter((one) => !one.isSame);
 
 export type Change = 'same' | 'added' | 'removed' | 'changed';
 

@@ -12,7 +12,12 @@ const SNAP = 0.03; // the ends of an axis are hard to hit
 const EDGE = 1e-9; // a value exactly at a mark's end lies in it
 
 /** For each row whether it lies in every mark; a row without a value does not. */
-export function passing(count: number, fields: readonly Field[], scales: ReadonlyMap<string, Scale>, brushes: Brushes): boolean[] {
+export function passing(
+  count: number,
+  fields: readonly Field[],
+  scales: ReadonlyMap<string, Scale>,
+  brushes: Brushes,
+): boolean[] {
   const marks = fields.filter((field) => brushes[field.id]);
   return Array.from({ length: count }, (_, row) =>
     marks.every((field) => {

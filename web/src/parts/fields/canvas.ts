@@ -16,7 +16,12 @@ export function useWidth(box: RefObject<HTMLElement | null>): number {
 }
 
 /** Draw on the canvas in the next frame whenever `deps` change. */
-export function useDrawing(width: number, height: number, draw: (context: CanvasRenderingContext2D) => void, deps: readonly unknown[]): RefObject<HTMLCanvasElement | null> {
+export function useDrawing(
+  width: number,
+  height: number,
+  draw: (context: CanvasRenderingContext2D) => void,
+  deps: readonly unknown[],
+): RefObject<HTMLCanvasElement | null> {
   const canvas = useRef<HTMLCanvasElement>(null);
   useEffect(() => {
     const frame = requestAnimationFrame(() => {
@@ -24,7 +29,8 @@ export function useDrawing(width: number, height: number, draw: (context: Canvas
       if (!canvas.current || !context || !width) return;
       const scale = devicePixelRatio || 1;
       const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
-      if (canvas.current.width !== w || canvas.current.height !== h) Object.assign(canvas.current, { width: w, height: h });
+      if (canvas.current.width !== w || canvas.current.height !== h)
+        Object.assign(canvas.current, { width: w, height: h });
       context.setTransform(scale, 0, 0, scale, 0, 0);
       context.clearRect(0, 0, width, height);
       draw(context);

@@ -6,7 +6,13 @@ import './fields.css';
 
 const GROUPS = ['Parameters', 'Metrics', 'Run'] as const;
 
-export function FieldSelect({ label, fields, value, none, onPick }: {
+export function FieldSelect({
+  label,
+  fields,
+  value,
+  none,
+  onPick,
+}: {
   label: string;
   fields: readonly Field[];
   value: string;
@@ -36,7 +42,17 @@ export function FieldSelect({ label, fields, value, none, onPick }: {
   );
 }
 
-export function FieldChecks({ label, fields, chosen, onPick }: { label: string; fields: readonly Field[]; chosen: readonly string[]; onPick: (ids: string[]) => void }) {
+export function FieldChecks({
+  label,
+  fields,
+  chosen,
+  onPick,
+}: {
+  label: string;
+  fields: readonly Field[];
+  chosen: readonly string[];
+  onPick: (ids: string[]) => void;
+}) {
   return (
     <Popover label={`${label} (${chosen.length})`}>
       {() => (
@@ -51,7 +67,11 @@ export function FieldChecks({ label, fields, chosen, onPick }: { label: string; 
                     <input
                       type="checkbox"
                       checked={chosen.includes(field.id)}
-                      onChange={(event) => onPick(event.currentTarget.checked ? [...chosen, field.id] : chosen.filter((id) => id !== field.id))}
+                      onChange={(event) =>
+                        onPick(
+                          event.currentTarget.checked ? [...chosen, field.id] : chosen.filter((id) => id !== field.id),
+                        )
+                      }
                     />
                     <span class="cut" title={field.label}>
                       {field.label}

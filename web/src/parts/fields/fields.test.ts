@@ -7,8 +7,21 @@ const field = (id: string, ...values: Field['values']): Field => ({ id, label: i
 
 describe('values', () => {
   it.each([
-    ['0.01', 0.01], [' 1e-3 ', 0.001], ['-5', -5], ['.5', 0.5], ['1e', '1e'], ['0x10', '0x10'], ['adam', 'adam'], ['', null],
-    [null, null], [undefined, null], [NaN, null], [Infinity, null], ['1e999', null], [true, 'true'], [[1, 2], '[1,2]'],
+    ['0.01', 0.01],
+    [' 1e-3 ', 0.001],
+    ['-5', -5],
+    ['.5', 0.5],
+    ['1e', '1e'],
+    ['0x10', '0x10'],
+    ['adam', 'adam'],
+    ['', null],
+    [null, null],
+    [undefined, null],
+    [NaN, null],
+    [Infinity, null],
+    ['1e999', null],
+    [true, 'true'],
+    [[1, 2], '[1,2]'],
   ])('%o is %o', (found, value) => expect(asValue(found)).toBe(value));
 
   it('takes no words for a metric', () => {

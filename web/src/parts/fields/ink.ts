@@ -11,7 +11,8 @@ export const inkVersion = (): string => shade.value;
 export const ink = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Beyond the eight named colours: hues by the golden angle, so that neighbours differ. */
-export const seriesInk = (index: number): string => (index < 8 ? ink(`--series-${index + 1}`) : `hsl(${(index * 137.5) % 360} 62% ${index % 2 ? 46 : 60}%)`);
+export const seriesInk = (index: number): string =>
+  index < 8 ? ink(`--series-${index + 1}`) : `hsl(${(index * 137.5) % 360} 62% ${index % 2 ? 46 : 60}%)`;
 
 /** For each row its colour by a field: along a ramp for numbers, a colour per word; `none` for rows without a value. */
 export function inksBy(field: Field, none: string): string[] {

@@ -42,7 +42,10 @@ function linear(low: number, high: number, canLog: boolean): Scale {
     canLog,
     at: (value) => (typeof value !== 'number' ? null : span === 0 ? 0.5 : (value - low) / span),
     valueAt: (position) => low + position * span,
-    ticks: span === 0 ? [{ at: 0.5, text: number(low) }] : niceNumbers(low, high).map((value) => ({ at: (value - low) / span, text: number(value) })),
+    ticks:
+      span === 0
+        ? [{ at: 0.5, text: number(low) }]
+        : niceNumbers(low, high).map((value) => ({ at: (value - low) / span, text: number(value) })),
   };
 }
 
@@ -68,7 +71,11 @@ function words(values: readonly Value[]): Scale {
     canLog: false,
     at: (value) => places.get(value) ?? null,
     valueAt: (position) => known[Math.min(known.length - 1, Math.max(0, Math.floor(position * known.length)))] ?? null,
-    ticks: known.flatMap((value, index) => (index % every === 0 ? [{ at: (index + 0.5) / known.length, text: typeof value === 'number' ? number(value) : String(value) }] : [])),
+    ticks: known.flatMap((value, index) =>
+      index % every === 0
+        ? [{ at: (index + 0.5) / known.length, text: typeof value === 'number' ? number(value) : String(value) }]
+        : [],
+    ),
   };
 }
 
@@ -78,7 +85,8 @@ export function niceNumbers(low: number, high: number, about = 5): number[] {
   const magnitude = 10 ** Math.floor(Math.log10(rough));
   const step = magnitude * ([1, 2, 5, 10].find((factor) => factor * magnitude >= rough) ?? 10);
   const found: number[] = [];
-  for (let index = Math.ceil(low / step); index * step <= high + step * 1e-9; index++) found.push(Number((index * step).toPrecision(12)));
+  for (let index = Math.ceil(low / step); index * step <= high + step * 1e-9; index++)
+    found.push(Number((index * step).toPrecision(12)));
   return found;
 }
 
@@ -91,7 +99,8 @@ export function magnitudes(low: number, high: number): number[] {
   for (let power = first; power <= last; power += every) found.push(Number(`1e${power}`));
   if (found.length < 3) {
     found = [];
-    for (let power = first - 1; power <= last; power++) for (const digit of [1, 2, 5]) found.push(Number(`${digit}e${power}`));
+    for (let power = first - 1; power <= last; power++)
+      for (const digit of [1, 2, 5]) found.push(Number(`${digit}e${power}`));
     found = found.filter((value) => value >= low && value <= high);
   }
   return found.length > 1 ? found : [...new Set([low, high])];

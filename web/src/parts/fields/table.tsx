@@ -10,7 +10,15 @@ const MOST = 1000;
 export const shown = (value: Value): string => (typeof value === 'number' ? number(value) : (value ?? '–'));
 
 /** Closed until somebody opens it. `kept`: rows to list, all by default. */
-export function AsTable({ rows, fields, kept }: { rows: readonly Row[]; fields: readonly Field[]; kept?: readonly boolean[] }) {
+export function AsTable({
+  rows,
+  fields,
+  kept,
+}: {
+  rows: readonly Row[];
+  fields: readonly Field[];
+  kept?: readonly boolean[];
+}) {
   const [isOpen, setOpen] = useState(false);
   return (
     <details class="as-table" onToggle={(event) => setOpen(event.currentTarget.open)}>
@@ -20,11 +28,24 @@ export function AsTable({ rows, fields, kept }: { rows: readonly Row[]; fields: 
   );
 }
 
-function FieldTable({ rows, fields, kept }: { rows: readonly Row[]; fields: readonly Field[]; kept: readonly boolean[] | undefined }) {
+function FieldTable({
+  rows,
+  fields,
+  kept,
+}: {
+  rows: readonly Row[];
+  fields: readonly Field[];
+  kept: readonly boolean[] | undefined;
+}) {
   const [order, setOrder] = useState<{ id: string; isDown: boolean }>();
   const by = fields.find((field) => field.id === order?.id);
   const listed = rows.map((_, index) => index).filter((index) => kept?.[index] ?? true);
-  if (by) listed.sort((a, b) => compareValues(by.values[a] ?? null, by.values[b] ?? null) * (order?.isDown && by.values[a] !== null && by.values[b] !== null ? -1 : 1));
+  if (by)
+    listed.sort(
+      (a, b) =>
+        compareValues(by.values[a] ?? null, by.values[b] ?? null) *
+        (order?.isDown && by.values[a] !== null && by.values[b] !== null ? -1 : 1),
+    );
   return (
     <div class="scroll-x card">
       <table class="plain-table">
@@ -32,7 +53,13 @@ function FieldTable({ rows, fields, kept }: { rows: readonly Row[]; fields: read
           <tr>
             <th scope="col">Run</th>
             {fields.map((field) => (
-              <SortHead key={field.id} label={field.label} isNumber={isNumeric(field.values)} isDown={order?.id === field.id ? order.isDown : undefined} onSort={(isDown) => setOrder({ id: field.id, isDown })} />
+              <SortHead
+                key={field.id}
+                label={field.label}
+                isNumber={isNumeric(field.values)}
+                isDown={order?.id === field.id ? order.isDown : undefined}
+                onSort={(isDown) => setOrder({ id: field.id, isDown })}
+              />
             ))}
           </tr>
         </thead>
@@ -56,7 +83,13 @@ function FieldTable({ rows, fields, kept }: { rows: readonly Row[]; fields: read
 }
 
 /** The head of a column by whose button the table is sorted; `isDown` undefined: it is not sorted by this one. */
-export function SortHead({ label, title, isDown, isNumber, onSort }: {
+export function SortHead({
+  label,
+  title,
+  isDown,
+  isNumber,
+  onSort,
+}: {
   label: string;
   title?: string;
   isDown: boolean | undefined;
@@ -64,7 +97,11 @@ export function SortHead({ label, title, isDown, isNumber, onSort }: {
   onSort: (isDown: boolean) => void;
 }) {
   return (
-    <th scope="col" class={isNumber ? 'number' : undefined} aria-sort={isDown === undefined ? undefined : isDown ? 'descending' : 'ascending'}>
+    <th
+      scope="col"
+      class={isNumber ? 'number' : undefined}
+      aria-sort={isDown === undefined ? undefined : isDown ? 'descending' : 'ascending'}
+    >
       <button type="button" class="sort" title={title ?? label} onClick={() => onSort(isDown === false)}>
         <span class="cut">{label}</span>
         <span class="sort-mark" aria-hidden="true">

@@ -10,7 +10,15 @@ import './filetree.css';
 const MOST_OPEN = 60; // a tree of at most so many files starts open
 const MOST_SHOWN = 2_000;
 
-export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf, label, action }: {
+export function FileTree<T extends Sized>({
+  files,
+  chosen,
+  hrefOf,
+  mark,
+  titleOf,
+  label,
+  action,
+}: {
   files: readonly T[];
   chosen: string;
   hrefOf: (path: string) => string;
@@ -47,7 +55,10 @@ export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf
       Home: () => move(0),
       End: () => move(shown.length - 1),
       ArrowRight: () => (one.kind === 'folder' ? (one.isOpen ? move(at + 1) : toggle(one.folder, true)) : undefined),
-      ArrowLeft: () => (one.kind === 'folder' && one.isOpen ? toggle(one.folder, false) : move(shown.findLastIndex((above, place) => place < at && above.depth < one.depth))),
+      ArrowLeft: () =>
+        one.kind === 'folder' && one.isOpen
+          ? toggle(one.folder, false)
+          : move(shown.findLastIndex((above, place) => place < at && above.depth < one.depth)),
     };
     const step = steps[event.key];
     if (!step) return;
@@ -61,7 +72,8 @@ export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf
     const item = box?.querySelector<HTMLElement>('[aria-current]')?.parentElement;
     if (!box || !item) return;
     const top = item.offsetTop;
-    if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight) box.scrollTop = top - box.clientHeight / 3;
+    if (top < box.scrollTop || top + item.offsetHeight > box.scrollTop + box.clientHeight)
+      box.scrollTop = top - box.clientHeight / 3;
   }, [chosen]);
 
   return (
@@ -98,7 +110,9 @@ export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf
                 onFocus={() => setFocus(at)}
                 onKeyDown={(event) => press(event, at, one)}
               >
-                <span class="filetree-arrow" aria-hidden="true">{one.isOpen ? '▾' : '▸'}</span>
+                <span class="filetree-arrow" aria-hidden="true">
+                  {one.isOpen ? '▾' : '▸'}
+                </span>
                 <span class="cut grow">{shownName(one.folder.name)}</span>
                 <span class="faint small number">{bytes(one.folder.size)}</span>
               </button>
@@ -127,8 +141,14 @@ export function FileTree<T extends Sized>({ files, chosen, hrefOf, mark, titleOf
           </li>
         ))}
       </ul>
-      {shown.length === 0 && <p class="soft small filetree-note">{files.length ? 'No file has that in its name.' : 'No files.'}</p>}
-      {entries.length > shown.length && <p class="soft small filetree-note">{plural(entries.length - shown.length, 'more entry', 'more entries')}: filter to find them.</p>}
+      {shown.length === 0 && (
+        <p class="soft small filetree-note">{files.length ? 'No file has that in its name.' : 'No files.'}</p>
+      )}
+      {entries.length > shown.length && (
+        <p class="soft small filetree-note">
+          {plural(entries.length - shown.length, 'more entry', 'more entries')}: filter to find them.
+        </p>
+      )}
     </div>
   );
 }

@@ -15,7 +15,8 @@ export interface Sized {
   size: number;
 }
 
-const byName = (one: { name: string }, other: { name: string }): number => one.name.localeCompare(other.name, undefined, { numeric: true });
+const byName = (one: { name: string }, other: { name: string }): number =>
+  one.name.localeCompare(other.name, undefined, { numeric: true });
 
 /** Return the root folder of the files whose path holds all words of `filter`, in any case. */
 export function treeOf<T extends Sized>(files: readonly T[], filter = ''): Folder<T> {
@@ -33,7 +34,14 @@ export function treeOf<T extends Sized>(files: readonly T[], filter = ''): Folde
   return root;
 }
 
-const folder = <T>(name: string, path: string): Folder<T> => ({ name, path, folders: [], files: [], count: 0, size: 0 });
+const folder = <T>(name: string, path: string): Folder<T> => ({
+  name,
+  path,
+  folders: [],
+  files: [],
+  count: 0,
+  size: 0,
+});
 
 function folderAt<T>(known: Map<string, Folder<T>>, path: string): Folder<T> {
   const found = known.get(path);

@@ -16,7 +16,12 @@ const WORD = String.raw`[A-Za-z_$][\w$]*`;
 const NUMBER = String.raw`(?<![\w$])(?:0[xXbBoO][\da-fA-F_]+|(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?)[jlLuUfFn]?`;
 const QUOTED = String.raw`"(?:[^"\\\n]|\\[\s\S])*"?|'(?:[^'\\\n]|\\[\s\S])*'?`;
 
-function language(rules: readonly (readonly [Kind, string])[], keywords: string, makers?: string, word = WORD): Language {
+function language(
+  rules: readonly (readonly [Kind, string])[],
+  keywords: string,
+  makers?: string,
+  word = WORD,
+): Language {
   return {
     pattern: new RegExp([...rules.map(([, pattern]) => `(${pattern})`), `(${word})`].join('|'), 'gm'),
     kinds: rules.map(([kind]) => kind),
@@ -28,7 +33,10 @@ function language(rules: readonly (readonly [Kind, string])[], keywords: string,
 const python = language(
   [
     ['comment', '#.*'],
-    ['string', String.raw`\b[rRbBuUfFtT]{0,2}(?:"""(?:[^\\]|\\[\s\S])*?(?:"""|$(?![\s\S]))|'''(?:[^\\]|\\[\s\S])*?(?:'''|$(?![\s\S])))|"""(?:[^\\]|\\[\s\S])*?(?:"""|$(?![\s\S]))|'''(?:[^\\]|\\[\s\S])*?(?:'''|$(?![\s\S]))`],
+    [
+      'string',
+      String.raw`\b[rRbBuUfFtT]{0,2}(?:"""(?:[^\\]|\\[\s\S])*?(?:"""|$(?![\s\S]))|'''(?:[^\\]|\\[\s\S])*?(?:'''|$(?![\s\S])))|"""(?:[^\\]|\\[\s\S])*?(?:"""|$(?![\s\S]))|'''(?:[^\\]|\\[\s\S])*?(?:'''|$(?![\s\S]))`,
+    ],
     ['string', String.raw`(?:\b[rRbBuUfFtT]{1,2})?(?:${QUOTED})`],
     ['name', String.raw`^[ \t]*@[\w.]+`],
     ['number', NUMBER],
@@ -37,7 +45,14 @@ const python = language(
   'def class',
 );
 
-const json = language([['name', String.raw`"(?:[^"\\\n]|\\.)*"(?=\s*:)`], ['string', String.raw`"(?:[^"\\\n]|\\.)*"?`], ['number', String.raw`-?\b\d[\d.eE+-]*`]], 'true false null NaN Infinity');
+const json = language(
+  [
+    ['name', String.raw`"(?:[^"\\\n]|\\.)*"(?=\s*:)`],
+    ['string', String.raw`"(?:[^"\\\n]|\\.)*"?`],
+    ['number', String.raw`-?\b\d[\d.eE+-]*`],
+  ],
+  'true false null NaN Infinity',
+);
 
 const yaml = language(
   [
@@ -105,22 +120,81 @@ const markup = language(
   '',
 );
 
-const patch = language([['name', String.raw`^(?:diff|index|---|\+\+\+|@@|new file|deleted file|similarity|rename|Binary).*`], ['added', String.raw`^\+.*`], ['removed', '^-.*']], '');
+const patch = language(
+  [
+    ['name', String.raw`^(?:diff|index|---|\+\+\+|@@|new file|deleted file|similarity|rename|Binary).*`],
+    ['added', String.raw`^\+.*`],
+    ['removed', '^-.*'],
+  ],
+  '',
+);
 
-export const LANGUAGES: Readonly<Record<string, Language>> = { python, json, yaml, shell, toml, markdown, c, markup, patch };
+export const LANGUAGES: Readonly<Record<string, Language>> = {
+  python,
+  json,
+  yaml,
+  shell,
+  toml,
+  markdown,
+  c,
+  markup,
+  patch,
+};
 
 const ENDINGS: Readonly<Record<string, readonly string[]>> = {
   python: ['py', 'pyi', 'pyx', 'pyw'],
   json: ['json', 'jsonl', 'ipynb', 'geojson', 'webmanifest'],
   yaml: ['yaml', 'yml'],
-  shell: ['sh', 'bash', 'zsh', 'fish', 'sbatch', 'slurm', 'mk', 'dockerfile', 'makefile', 'containerfile', 'env', 'bashrc', 'profile'],
+  shell: [
+    'sh',
+    'bash',
+    'zsh',
+    'fish',
+    'sbatch',
+    'slurm',
+    'mk',
+    'dockerfile',
+    'makefile',
+    'containerfile',
+    'env',
+    'bashrc',
+    'profile',
+  ],
   toml: ['toml', 'ini', 'cfg', 'conf', 'lock', 'editorconfig', 'gitconfig', 'properties'],
   markdown: ['md', 'markdown', 'rst'],
-  c: ['c', 'cc', 'cpp', 'cxx', 'cu', 'cuh', 'h', 'hpp', 'java', 'js', 'mjs', 'cjs', 'jsx', 'ts', 'tsx', 'go', 'rs', 'cs', 'kt', 'scala', 'swift', 'php', 'proto', 'css', 'scss'],
+  c: [
+    'c',
+    'cc',
+    'cpp',
+    'cxx',
+    'cu',
+    'cuh',
+    'h',
+    'hpp',
+    'java',
+    'js',
+    'mjs',
+    'cjs',
+    'jsx',
+    'ts',
+    'tsx',
+    'go',
+    'rs',
+    'cs',
+    'kt',
+    'scala',
+    'swift',
+    'php',
+    'proto',
+    'css',
+    'scss',
+  ],
   markup: ['html', 'htm', 'xml', 'svg', 'xhtml', 'vue'],
   patch: ['patch', 'diff'],
 };
-const BY_ENDING = new Map(Object.entries(ENDINGS).flatMap(([name, endings]) => endings.map((ending) => [ending, name] as const)));
+const BY_ENDING = new Map(
+  Object.entries(ENDINGS).flatMap(([name, endings]) => endings.map((ending) => [ending, name] as const)),
+);
 
 /** The language of a file by its name; "" when it has none that we know. */
 export function languageOf(path: string): string {

@@ -9,7 +9,13 @@ const LINE_HEIGHT = 20; // as in source.css
 type Watch = (element: Element, tell: (isSeen: boolean) => void) => () => void;
 
 /** `chosen`: the line that the address names, from 1; it is shown and marked. */
-export function Source({ text, language, chosen = 0, lineHref, label }: {
+export function Source({
+  text,
+  language,
+  chosen = 0,
+  lineHref,
+  label,
+}: {
   text: string;
   language: string;
   chosen?: number;
@@ -26,7 +32,9 @@ export function Source({ text, language, chosen = 0, lineHref, label }: {
   return (
     <div class="source" ref={root} tabIndex={0} role="region" aria-label={label}>
       <div class="source-lines" style={{ '--digits': `${String(lines.length).length}ch` }}>
-        {chosen > 0 && chosen <= lines.length && <div class="source-chosen" style={{ top: `${(chosen - 1) * LINE_HEIGHT}px` }} />}
+        {chosen > 0 && chosen <= lines.length && (
+          <div class="source-chosen" style={{ top: `${(chosen - 1) * LINE_HEIGHT}px` }} />
+        )}
         {blocks.map((block) => (
           <Block key={block} first={block * BLOCK} lines={lines} watch={watch} lineHref={lineHref} chosen={chosen} />
         ))}
@@ -40,7 +48,10 @@ function watcher(root: { current: Element | null }): Watch {
   let observer: IntersectionObserver | undefined;
   const tells = new WeakMap<Element, (isSeen: boolean) => void>();
   return (element, tell) => {
-    observer ??= new IntersectionObserver((entries) => entries.forEach((entry) => tells.get(entry.target)?.(entry.isIntersecting)), { root: root.current, rootMargin: '600px 0px' });
+    observer ??= new IntersectionObserver(
+      (entries) => entries.forEach((entry) => tells.get(entry.target)?.(entry.isIntersecting)),
+      { root: root.current, rootMargin: '600px 0px' },
+    );
     tells.set(element, tell);
     observer.observe(element);
     return () => observer?.unobserve(element);
@@ -48,7 +59,13 @@ function watcher(root: { current: Element | null }): Watch {
 }
 
 /** Some lines: one text while they are out of sight (the browser's own search finds them there), coloured when seen. */
-function Block({ first, lines, watch, lineHref, chosen }: {
+function Block({
+  first,
+  lines,
+  watch,
+  lineHref,
+  chosen,
+}: {
   first: number;
   lines: readonly Line[];
   watch: Watch;
@@ -65,19 +82,43 @@ function Block({ first, lines, watch, lineHref, chosen }: {
       <pre class="source-numbers" aria-hidden={lineHref ? undefined : 'true'}>
         {isSeen && lineHref
           ? numbers.map((line) => (
-              <a key={line} href={lineHref(line)} tabIndex={line === chosen || (line === 1 && !chosen) ? 0 : -1} aria-label={`Line ${line}`}>
+              <a
+                key={line}
+                href={lineHref(line)}
+                tabIndex={line === chosen || (line === 1 && !chosen) ? 0 : -1}
+                aria-label={`Line ${line}`}
+              >
                 {line}
               </a>
             ))
           : numbers.join('\n')}
       </pre>
       <pre class="source-text">
-        {isSeen ? own.map((line, at) => <span key={at} class="source-line"><Tokens line={line} />{'\n'}</span>) : own.map((line) => line.map((token) => token.text).join('')).join('\n')}
+        {isSeen
+          ? own.map((line, at) => (
+              <span key={at} class="source-line">
+                <Tokens line={line} />
+                {'\n'}
+              </span>
+            ))
+          : own.map((line) => line.map((token) => token.text).join('')).join('\n')}
       </pre>
     </div>
   );
 }
 
 export function Tokens({ line }: { line: Line }) {
-  return <>{line.map((token, at) => (token.kind ? <span key={at} class={`code-${token.kind}`}>{token.text}</span> : token.text))}</>;
+  return (
+    <>
+      {line.map((token, at) =>
+        token.kind ? (
+          <span key={at} class={`code-${token.kind}`}>
+            {token.text}
+          </span>
+        ) : (
+          token.text
+        ),
+      )}
+    </>
+  );
 }

@@ -3,7 +3,9 @@ import { languageOf } from './languages';
 import { colour, splitLines } from './tokens';
 
 const marked = (text: string, language: string): string[] =>
-  colour(text, language).map((line) => line.map((token) => (token.kind ? `<${token.kind}:${token.text}>` : token.text)).join(''));
+  colour(text, language).map((line) =>
+    line.map((token) => (token.kind ? `<${token.kind}:${token.text}>` : token.text)).join(''),
+  );
 
 describe('colours', () => {
   it('finds the parts of Python', () => {
@@ -14,7 +16,12 @@ describe('colours', () => {
     ]);
   });
   it('keeps a string of many lines together, also without an end', () => {
-    expect(marked('x = """a\n# no\n"""\ny = 2', 'python')).toEqual(['x = <string:"""a>', '<string:# no>', '<string:""">', 'y = <number:2>']);
+    expect(marked('x = """a\n# no\n"""\ny = 2', 'python')).toEqual([
+      'x = <string:"""a>',
+      '<string:# no>',
+      '<string:""">',
+      'y = <number:2>',
+    ]);
     expect(marked("f'''a\nb", 'python')).toEqual(["<string:f'''a>", '<string:b>']);
   });
   it('takes no number out of a name, no keyword out of a word', () => {
@@ -42,7 +49,18 @@ describe('colours', () => {
     }
   });
   it('stays linear on what is made to be slow', () => {
-    const hostile = ['"'.repeat(4000), "'\\".repeat(2000), '/*'.repeat(2000), '`'.repeat(4000), '<'.repeat(4000), ' '.repeat(4000) + 'x', '[a]('.repeat(1000), '**'.repeat(2000), '- '.repeat(2000), '1'.repeat(4000) + 'x'];
+    const hostile = [
+      '"'.repeat(4000),
+      "'\\".repeat(2000),
+      '/*'.repeat(2000),
+      '`'.repeat(4000),
+      '<'.repeat(4000),
+      ' '.repeat(4000) + 'x',
+      '[a]('.repeat(1000),
+      '**'.repeat(2000),
+      '- '.repeat(2000),
+      '1'.repeat(4000) + 'x',
+    ];
     const text = Array.from({ length: 50 }, (_, at) => hostile[at % hostile.length]).join('\n');
     for (const language of ['python', 'json', 'yaml', 'shell', 'toml', 'markdown', 'c', 'markup']) {
       expect(colour(text, language)).toHaveLength(50);

@@ -16,20 +16,33 @@ export const axisX = (frame: Frame, index: number, count: number): number =>
 const NONE = 16; // below the axis: rows without a value
 
 /** For each row the heights of its line at the axes, one after the other. */
-export function heights(count: number, fields: readonly Field[], scales: ReadonlyMap<string, Scale>, frame: Frame): Float32Array {
+export function heights(
+  count: number,
+  fields: readonly Field[],
+  scales: ReadonlyMap<string, Scale>,
+  frame: Frame,
+): Float32Array {
   const found = new Float32Array(count * fields.length);
   fields.forEach((field, axis) => {
     const scale = scales.get(field.id);
     for (let row = 0; row < count; row++) {
       const at = scale?.at(field.values[row] ?? null) ?? null;
-      found[row * fields.length + axis] = at === null ? frame.bottom + NONE : frame.bottom - at * (frame.bottom - frame.top);
+      found[row * fields.length + axis] =
+        at === null ? frame.bottom + NONE : frame.bottom - at * (frame.bottom - frame.top);
     }
   });
   return found;
 }
 
 /** The row whose line passes nearest to (x, y), at most `reach` away; null when none does. */
-export function nearest(lines: Float32Array, axes: number, frame: Frame, x: number, y: number, options: { kept?: readonly boolean[]; reach?: number; isCurved?: boolean } = {}): number | null {
+export function nearest(
+  lines: Float32Array,
+  axes: number,
+  frame: Frame,
+  x: number,
+  y: number,
+  options: { kept?: readonly boolean[]; reach?: number; isCurved?: boolean } = {},
+): number | null {
   if (axes < 2) return null;
   const step = (frame.width - frame.left - frame.right) / (axes - 1);
   const place = (x - frame.left) / step;

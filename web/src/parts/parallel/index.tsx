@@ -40,7 +40,10 @@ export function Parallel(props: ParallelProps) {
   const axes = props.axes.flatMap((id) => fields.find((field) => field.id === id) ?? []);
   const [brushes, setBrushes] = useState<Brushes>({});
   const [logs, setLogs] = useState<Record<string, boolean>>({});
-  const scales = useMemo(() => new Map(axes.map((field) => [field.id, scaleOf(field.values, logs[field.id])])), [fields, props.axes.join('\n'), logs]);
+  const scales = useMemo(
+    () => new Map(axes.map((field) => [field.id, scaleOf(field.values, logs[field.id])])),
+    [fields, props.axes.join('\n'), logs],
+  );
   const isMarked = axes.some((field) => brushes[field.id]);
   const kept = useMemo(() => passing(rows.length, axes, scales, brushes), [rows, scales, brushes]);
   const count = kept.filter(Boolean).length;
@@ -66,7 +69,18 @@ export function Parallel(props: ParallelProps) {
       {axes.length < 2 ? (
         <p class="soft plot-none">Choose at least two axes.</p>
       ) : (
-        <Lines {...props} axisFields={axes} scales={scales} kept={kept} isMarked={isMarked} brushes={brushes} onBrush={setBrushes} logs={logs} onLogs={setLogs} colorField={color} />
+        <Lines
+          {...props}
+          axisFields={axes}
+          scales={scales}
+          kept={kept}
+          isMarked={isMarked}
+          brushes={brushes}
+          onBrush={setBrushes}
+          logs={logs}
+          onLogs={setLogs}
+          colorField={color}
+        />
       )}
       <AsTable rows={rows} fields={axes} kept={kept} />
     </div>
@@ -85,51 +99,79 @@ interface LinesProps extends ParallelProps {
   colorField: Field | undefined;
 }
 
-function Lines({ rows, axisFields, scales, kept, isMarked, brushes, onBrush, onLogs, logs, onAxes, onOpen, inks, colorField }: LinesProps) {
+function Lines({
+  rows,
+  axisFields,
+  scales,
+  kept,
+  isMarked,
+  brushes,
+  onBrush,
+  onLogs,
+  logs,
+  onAxes,
+  onOpen,
+  inks,
+  colorField,
+}: LinesProps) {
   const box = useRef<HTMLDivElement>(null);
   const shownWidth = useWidth(box);
   const width = Math.max(shownWidth, axisFields.length * NARROWEST);
-  const frame: Frame = { width, top: TOP, bottom: HEIGHT - BELOW, left: shownWidth > 700 ? 80 : 56, right: shownWidth > 700 ? 80 : 56 };
+  const frame: Frame = {
+    width,
+    top: TOP,
+    bottom: HEIGHT - BELOW,
+    left: shownWidth > 700 ? 80 : 56,
+    right: shownWidth > 700 ? 80 : 56,
+  };
   const version = inkVersion();
   const lines = useMemo(() => heights(rows.length, axisFields, scales, frame), [rows, scales, width]);
-  const colors = useMemo(() => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))), [colorField, inks, rows, version]);
+  const colors = useMemo(
+    () => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))),
+    [colorField, inks, rows, version],
+  );
   const [active, setActive] = useState<{ row: number; x: number; y: number } | null>(null);
   const isCurved = rows.length <= MOST_CURVES;
 
-  const canvas = useDrawing(width, HEIGHT, (context) => {
-    const count = axisFields.length;
-    const trace = (row: number): void => {
-      context.beginPath();
-      for (let axis = 0; axis < count; axis++) {
-        const [x, y] = [axisX(frame, axis, count), lines[row * count + axis]!];
-        if (axis === 0) context.moveTo(x, y);
-        else if (isCurved) {
-          const middle = (axisX(frame, axis - 1, count) + x) / 2;
-          context.bezierCurveTo(middle, lines[row * count + axis - 1]!, middle, y, x, y);
-        } else context.lineTo(x, y);
+  const canvas = useDrawing(
+    width,
+    HEIGHT,
+    (context) => {
+      const count = axisFields.length;
+      const trace = (row: number): void => {
+        context.beginPath();
+        for (let axis = 0; axis < count; axis++) {
+          const [x, y] = [axisX(frame, axis, count), lines[row * count + axis]!];
+          if (axis === 0) context.moveTo(x, y);
+          else if (isCurved) {
+            const middle = (axisX(frame, axis - 1, count) + x) / 2;
+            context.bezierCurveTo(middle, lines[row * count + axis - 1]!, middle, y, x, y);
+          } else context.lineTo(x, y);
+        }
+        context.stroke();
+      };
+      context.lineJoin = 'round';
+      context.lineWidth = 1;
+      if (isMarked) {
+        context.strokeStyle = ink('--line');
+        rows.forEach((_, row) => !kept[row] && trace(row));
       }
-      context.stroke();
-    };
-    context.lineJoin = 'round';
-    context.lineWidth = 1;
-    if (isMarked) {
-      context.strokeStyle = ink('--line');
-      rows.forEach((_, row) => !kept[row] && trace(row));
-    }
-    context.globalAlpha = rows.length > 300 ? 0.4 : rows.length > 60 ? 0.6 : 0.9;
-    context.lineWidth = rows.length > 60 ? 1.1 : 1.6;
-    rows.forEach((_, row) => {
-      if (!kept[row]) return;
-      context.strokeStyle = colors[row]!;
-      trace(row);
-    });
-    if (active) {
-      context.globalAlpha = 1;
-      context.lineWidth = 3;
-      context.strokeStyle = colors[active.row] ?? ink('--accent');
-      trace(active.row);
-    }
-  }, [lines, kept, colors, active?.row, isMarked]);
+      context.globalAlpha = rows.length > 300 ? 0.4 : rows.length > 60 ? 0.6 : 0.9;
+      context.lineWidth = rows.length > 60 ? 1.1 : 1.6;
+      rows.forEach((_, row) => {
+        if (!kept[row]) return;
+        context.strokeStyle = colors[row]!;
+        trace(row);
+      });
+      if (active) {
+        context.globalAlpha = 1;
+        context.lineWidth = 3;
+        context.strokeStyle = colors[active.row] ?? ink('--accent');
+        trace(active.row);
+      }
+    },
+    [lines, kept, colors, active?.row, isMarked],
+  );
 
   const find = (event: PointerEvent): void => {
     const area = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -159,7 +201,11 @@ function Lines({ rows, axisFields, scales, kept, isMarked, brushes, onBrush, onL
             scale={scales.get(field.id)!}
             x={axisX(frame, index, axisFields.length)}
             step={step}
-            room={Math.min(step, 2 * axisX(frame, index, axisFields.length), 2 * (width - axisX(frame, index, axisFields.length)))}
+            room={Math.min(
+              step,
+              2 * axisX(frame, index, axisFields.length),
+              2 * (width - axisX(frame, index, axisFields.length)),
+            )}
             isLast={index === axisFields.length - 1}
             brush={brushes[field.id]}
             onBrush={(brush) => onBrush(brush ? { ...brushes, [field.id]: brush } : without(brushes, field.id))}
@@ -170,7 +216,9 @@ function Lines({ rows, axisFields, scales, kept, isMarked, brushes, onBrush, onL
             }}
           />
         ))}
-        {active && rows[active.row] && <Tip row={rows[active.row]!} index={active.row} fields={axisFields} x={active.x} y={active.y} width={width} />}
+        {active && rows[active.row] && (
+          <Tip row={rows[active.row]!} index={active.row} fields={axisFields} x={active.x} y={active.y} width={width} />
+        )}
       </div>
     </div>
   );
@@ -232,7 +280,13 @@ function Axis({ field, scale, x, step, room, isLast, brush, onBrush, onMove, onL
           {shortened(field.label, Math.floor(room / 7))}
         </span>
         {scale.canLog && (
-          <button type="button" class="axis-log" aria-pressed={scale.kind === 'log'} aria-label={`${field.label}: logarithmic`} onClick={onLog}>
+          <button
+            type="button"
+            class="axis-log"
+            aria-pressed={scale.kind === 'log'}
+            aria-label={`${field.label}: logarithmic`}
+            onClick={onLog}
+          >
             log
           </button>
         )}
@@ -274,7 +328,9 @@ function Axis({ field, scale, x, step, room, isLast, brush, onBrush, onMove, onL
           </span>
         ))}
         {field.values.includes(null) && <span class="axis-tick none">none</span>}
-        {brush && <span class="axis-mark" style={{ bottom: `${brush[0] * 100}%`, height: `${(brush[1] - brush[0]) * 100}%` }} />}
+        {brush && (
+          <span class="axis-mark" style={{ bottom: `${brush[0] * 100}%`, height: `${(brush[1] - brush[0]) * 100}%` }} />
+        )}
       </div>
     </>
   );

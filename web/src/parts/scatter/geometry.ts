@@ -28,7 +28,8 @@ export function pointsOf(x: Field, y: Field, scaleX: Scale, scaleY: Scale, area:
 }
 
 export const placeX = (area: Area, at: number): number => area.left + INSET + at * (area.right - area.left - 2 * INSET);
-export const placeY = (area: Area, at: number): number => area.bottom - INSET - at * (area.bottom - area.top - 2 * INSET);
+export const placeY = (area: Area, at: number): number =>
+  area.bottom - INSET - at * (area.bottom - area.top - 2 * INSET);
 
 export function nearestPoint(points: readonly Point[], x: number, y: number, reach = 18): number | null {
   let best: number | null = null;

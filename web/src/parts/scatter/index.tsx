@@ -34,47 +34,72 @@ export function Scatter(props: ScatterProps) {
       <div class="plot-controls">
         <FieldSelect label="X" fields={fields} value={x?.id ?? ''} onPick={(id) => onPick({ x: id })} />
         <FieldSelect label="Y" fields={fields} value={y?.id ?? ''} onPick={(id) => onPick({ y: id })} />
-        <FieldSelect label="Colour" fields={fields} value={color?.id ?? ''} none="Run" onPick={(id) => onPick({ color: id })} />
+        <FieldSelect
+          label="Colour"
+          fields={fields}
+          value={color?.id ?? ''}
+          none="Run"
+          onPick={(id) => onPick({ color: id })}
+        />
         {color && <Ramp field={color} />}
       </div>
-      {x && y ? <Points {...props} xField={x} yField={y} colorField={color} /> : <p class="soft plot-none">Choose what the axes show.</p>}
+      {x && y ? (
+        <Points {...props} xField={x} yField={y} colorField={color} />
+      ) : (
+        <p class="soft plot-none">Choose what the axes show.</p>
+      )}
       <AsTable rows={rows} fields={[...new Set(chosen)]} />
     </div>
   );
 }
 
-function Points({ rows, inks, onOpen, xField, yField, colorField }: ScatterProps & { xField: Field; yField: Field; colorField: Field | undefined }) {
+function Points({
+  rows,
+  inks,
+  onOpen,
+  xField,
+  yField,
+  colorField,
+}: ScatterProps & { xField: Field; yField: Field; colorField: Field | undefined }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
   const version = inkVersion();
   const [scaleX, scaleY] = useMemo(() => [scaleOf(xField.values), scaleOf(yField.values)], [xField, yField]);
   const area: Area = { left: Math.min(76, width * 0.2), right: width - 6, top: 8, bottom: HEIGHT - 46 };
   const points = useMemo(() => pointsOf(xField, yField, scaleX, scaleY, area), [xField, yField, width]);
-  const colors = useMemo(() => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))), [colorField, inks, rows, version]);
+  const colors = useMemo(
+    () => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))),
+    [colorField, inks, rows, version],
+  );
   const [active, setActive] = useState<number | null>(null);
   const current = active === null ? undefined : points[active];
 
-  const canvas = useDrawing(width, HEIGHT, (context) => {
-    drawFrame(context, area, scaleX, scaleY, xField.label, yField.label);
-    const radius = rows.length > 300 ? 3.5 : 5;
-    const dot = (point: Point, size: number): void => {
-      context.beginPath();
-      context.arc(point.x, point.y, size, 0, 7);
-      context.fill();
-    };
-    for (const point of points) {
-      context.globalAlpha = 0.8;
-      context.fillStyle = colors[point.row]!;
-      dot(point, radius);
-    }
-    context.globalAlpha = 1;
-    if (current) {
-      context.fillStyle = ink('--text');
-      dot(current, radius + 3);
-      context.fillStyle = colors[current.row]!;
-      dot(current, radius + 1);
-    }
-  }, [points, colors, active, xField.label, yField.label]);
+  const canvas = useDrawing(
+    width,
+    HEIGHT,
+    (context) => {
+      drawFrame(context, area, scaleX, scaleY, xField.label, yField.label);
+      const radius = rows.length > 300 ? 3.5 : 5;
+      const dot = (point: Point, size: number): void => {
+        context.beginPath();
+        context.arc(point.x, point.y, size, 0, 7);
+        context.fill();
+      };
+      for (const point of points) {
+        context.globalAlpha = 0.8;
+        context.fillStyle = colors[point.row]!;
+        dot(point, radius);
+      }
+      context.globalAlpha = 1;
+      if (current) {
+        context.fillStyle = ink('--text');
+        dot(current, radius + 3);
+        context.fillStyle = colors[current.row]!;
+        dot(current, radius + 1);
+      }
+    },
+    [points, colors, active, xField.label, yField.label],
+  );
 
   const find = (event: PointerEvent): void => {
     const spot = (event.currentTarget as HTMLElement).getBoundingClientRect();
@@ -82,14 +107,21 @@ function Points({ rows, inks, onOpen, xField, yField, colorField }: ScatterProps
   };
   const press = (event: KeyboardEvent): void => {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
-    if (by && points.length) setActive((((active ?? (by > 0 ? -1 : 0)) + by) % points.length + points.length) % points.length);
+    if (by && points.length)
+      setActive(((((active ?? (by > 0 ? -1 : 0)) + by) % points.length) + points.length) % points.length);
     else if (event.key === 'Enter' && current) onOpen(rows[current.row]!.id);
     else if (event.key === 'Escape') setActive(null);
     else return;
     event.preventDefault();
   };
-  const fields = [xField, yField, ...(colorField && colorField !== xField && colorField !== yField ? [colorField] : [])];
-  const spoken = current ? `${rows[current.row]!.label}: ${fields.map((field) => `${field.label} ${shown(field.values[current.row] ?? null)}`).join(', ')}` : '';
+  const fields = [
+    xField,
+    yField,
+    ...(colorField && colorField !== xField && colorField !== yField ? [colorField] : []),
+  ];
+  const spoken = current
+    ? `${rows[current.row]!.label}: ${fields.map((field) => `${field.label} ${shown(field.values[current.row] ?? null)}`).join(', ')}`
+    : '';
   return (
     <div class="plot" ref={box}>
       <canvas
@@ -108,15 +140,28 @@ function Points({ rows, inks, onOpen, xField, yField, colorField }: ScatterProps
       <span class="hidden-text" aria-live="polite">
         {spoken}
       </span>
-      {current && <Tip row={rows[current.row]!} index={current.row} fields={fields} x={current.x} y={current.y} width={width} />}
+      {current && (
+        <Tip row={rows[current.row]!} index={current.row} fields={fields} x={current.x} y={current.y} width={width} />
+      )}
       {points.length < rows.length && (
-        <p class="small soft">{points.length ? `${plural(rows.length - points.length, 'run')} without one of the values left out.` : 'No run has both values.'}</p>
+        <p class="small soft">
+          {points.length
+            ? `${plural(rows.length - points.length, 'run')} without one of the values left out.`
+            : 'No run has both values.'}
+        </p>
       )}
     </div>
   );
 }
 
-function drawFrame(context: CanvasRenderingContext2D, area: Area, scaleX: Scale, scaleY: Scale, labelX: string, labelY: string): void {
+function drawFrame(
+  context: CanvasRenderingContext2D,
+  area: Area,
+  scaleX: Scale,
+  scaleY: Scale,
+  labelX: string,
+  labelY: string,
+): void {
   const family = getComputedStyle(document.documentElement).fontFamily;
   context.font = `11px ${family}`;
   context.lineWidth = 1;
@@ -140,7 +185,11 @@ function drawFrame(context: CanvasRenderingContext2D, area: Area, scaleX: Scale,
   context.font = `560 12px ${family}`;
   context.fillStyle = ink('--text');
   context.textAlign = 'center';
-  context.fillText(fitted(context, labelX + (scaleX.kind === 'log' ? ' (log)' : ''), area.right - area.left), (area.left + area.right) / 2, area.bottom + 34);
+  context.fillText(
+    fitted(context, labelX + (scaleX.kind === 'log' ? ' (log)' : ''), area.right - area.left),
+    (area.left + area.right) / 2,
+    area.bottom + 34,
+  );
   context.save();
   context.translate(8, (area.top + area.bottom) / 2);
   context.rotate(-Math.PI / 2);

@@ -11,7 +11,11 @@ export interface StatusCount {
 
 export async function childCounts(run: Run, signal: AbortSignal): Promise<StatusCount[]> {
   const path = `/workspaces/${part(run.workspace)}/groups`;
-  const { groups } = await getJson<{ groups: { value: string; count: number }[] }>(path, { by: 'status', parent: run.id }, signal);
+  const { groups } = await getJson<{ groups: { value: string; count: number }[] }>(
+    path,
+    { by: 'status', parent: run.id },
+    signal,
+  );
   return groups.map((one) => ({ status: one.value as RunStatus, count: one.count }));
 }
 

@@ -47,8 +47,16 @@ export default function Tab({ run }: TabProps) {
       <div class="row">
         {counts.value && <Counts counts={counts.value} />}
         <span class="grow" />
-        {run.spec.sweep && <a class="button small" href={href(`/sweeps/${part(run.id)}`)}>Open the sweep</a>}
-        {runs.length > 1 && <a class="button small" href={compareHref(runs.slice(0, MOST_COMPARED).map((one) => one.id))}>Compare {Math.min(runs.length, MOST_COMPARED)}</a>}
+        {run.spec.sweep && (
+          <a class="button small" href={href(`/sweeps/${part(run.id)}`)}>
+            Open the sweep
+          </a>
+        )}
+        {runs.length > 1 && (
+          <a class="button small" href={compareHref(runs.slice(0, MOST_COMPARED).map((one) => one.id))}>
+            Compare {Math.min(runs.length, MOST_COMPARED)}
+          </a>
+        )}
       </div>
       <div class="card scroll-x">
         <table class="plain-table">
@@ -56,8 +64,14 @@ export default function Tab({ run }: TabProps) {
             <tr>
               <th>Run</th>
               <th>Status</th>
-              {parameters.map((name) => <th key={name}>{name}</th>)}
-              {names.map((name) => <th key={name} class="number">{name}</th>)}
+              {parameters.map((name) => (
+                <th key={name}>{name}</th>
+              ))}
+              {names.map((name) => (
+                <th key={name} class="number">
+                  {name}
+                </th>
+              ))}
               <th class="number">Duration</th>
               <th>Created</th>
             </tr>
@@ -65,18 +79,38 @@ export default function Tab({ run }: TabProps) {
           <tbody>
             {runs.map((one) => (
               <tr key={one.id}>
-                <td><a href={runHref(one.id)}>{one.display_name || one.id}</a></td>
-                <td><Status status={one.status} /></td>
-                {parameters.map((name) => <td key={name}>{one.parameters[name] ?? ''}</td>)}
-                {names.map((name) => <td key={name} class="number">{number(metrics[name]?.[one.id]?.[0])}</td>)}
-                <td class="number"><Lasting since={one.started_at} until={one.ended_at} /></td>
-                <td><When time={one.created_at} /></td>
+                <td>
+                  <a href={runHref(one.id)}>{one.display_name || one.id}</a>
+                </td>
+                <td>
+                  <Status status={one.status} />
+                </td>
+                {parameters.map((name) => (
+                  <td key={name}>{one.parameters[name] ?? ''}</td>
+                ))}
+                {names.map((name) => (
+                  <td key={name} class="number">
+                    {number(metrics[name]?.[one.id]?.[0])}
+                  </td>
+                ))}
+                <td class="number">
+                  <Lasting since={one.started_at} until={one.ended_at} />
+                </td>
+                <td>
+                  <When time={one.created_at} />
+                </td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {hasMore && <div><button type="button" class="button" onClick={() => setPages(pages + 1)}>Show more</button></div>}
+      {hasMore && (
+        <div>
+          <button type="button" class="button" onClick={() => setPages(pages + 1)}>
+            Show more
+          </button>
+        </div>
+      )}
     </div>
   );
 }
@@ -86,13 +120,17 @@ async function readChildren(run: Run, pages: number, signal: AbortSignal): Promi
   let cursor: string | null = null;
   for (let page = 0; page < pages; page++) {
     const answer: { runs: Run[]; next: string | null } = await getJson(
-      `/workspaces/${part(run.workspace)}/runs`, { parent: run.id, limit: PAGE, cursor, view: 'all' }, signal,
+      `/workspaces/${part(run.workspace)}/runs`,
+      { parent: run.id, limit: PAGE, cursor, view: 'all' },
+      signal,
     );
     runs.push(...answer.runs);
     cursor = answer.next;
     if (cursor === null) break;
   }
   const ids = runs.map((one) => one.id).slice(0, 1000);
-  const { metrics } = ids.length ? await sendJson<{ metrics: Found['metrics'] }>('POST', '/metrics/summary', { runs: ids }, signal) : { metrics: {} };
+  const { metrics } = ids.length
+    ? await sendJson<{ metrics: Found['metrics'] }>('POST', '/metrics/summary', { runs: ids }, signal)
+    : { metrics: {} };
   return { runs, hasMore: cursor !== null, metrics };
 }

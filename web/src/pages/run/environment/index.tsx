@@ -6,7 +6,15 @@ import { hasEnded } from '../../../api/types';
 import { plural } from '../../../format';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { Against, nameOf } from '../../../parts/diff/against';
-import { commandOf, computeOf, dataOf, environmentOf, groupsOf, packagesOf, variablesOf } from '../../../parts/diff/facts';
+import {
+  commandOf,
+  computeOf,
+  dataOf,
+  environmentOf,
+  groupsOf,
+  packagesOf,
+  variablesOf,
+} from '../../../parts/diff/facts';
 import { changeOf, differing, type Difference, type Values } from '../../../parts/diff/values';
 import { shownName } from '../../../parts/filetree/names';
 import { useReading } from '../../../reading';
@@ -33,7 +41,10 @@ export default function Environment({ run }: TabProps) {
 
 /** The lock that the builder made; without one, the exact versions as a requirements file. */
 function Downloads({ run }: { run: Run }) {
-  const files = useReading((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id, hasEnded(run.status)]);
+  const files = useReading(
+    (signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal),
+    [run.id, hasEnded(run.status)],
+  );
   const packages = packagesOf(run);
   if (files.value?.some((file) => file.name === LOCK)) {
     return (
@@ -46,7 +57,9 @@ function Downloads({ run }: { run: Run }) {
   const save = (): void => {
     const lines = Object.entries(packages).map(([name, version]) => `${name}==${version}`);
     const link = document.createElement('a');
-    link.href = URL.createObjectURL(new Blob([`# Exact packages of run ${run.id}\n${lines.join('\n')}\n`], { type: 'text/plain' }));
+    link.href = URL.createObjectURL(
+      new Blob([`# Exact packages of run ${run.id}\n${lines.join('\n')}\n`], { type: 'text/plain' }),
+    );
     link.download = 'requirements.txt';
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
@@ -62,7 +75,19 @@ function Facts({ run }: { run: Run }) {
   return (
     <div class="environment-grid">
       <div class="stack">
-        <Card title="Interpreter" values={environmentOf(run)} links={run.spec.environment.version ? { environment: href(`/environments/${part(run.spec.environment.name)}`, { version: run.spec.environment.version }) } : {}} />
+        <Card
+          title="Interpreter"
+          values={environmentOf(run)}
+          links={
+            run.spec.environment.version
+              ? {
+                  environment: href(`/environments/${part(run.spec.environment.name)}`, {
+                    version: run.spec.environment.version,
+                  }),
+                }
+              : {}
+          }
+        />
         <Card title="Command" values={commandOf(run)} />
         <Card title="Compute" values={computeOf(run)} links={{ target: href(`/compute/${part(run.spec.target)}`) }} />
         <Card title="Variables" values={variablesOf(run)} empty="None were set for this run." />
@@ -74,7 +99,17 @@ function Facts({ run }: { run: Run }) {
   );
 }
 
-function Card({ title, values, links = {}, empty }: { title: string; values: Values; links?: Record<string, string>; empty?: string }) {
+function Card({
+  title,
+  values,
+  links = {},
+  empty,
+}: {
+  title: string;
+  values: Values;
+  links?: Record<string, string>;
+  empty?: string;
+}) {
   const entries = Object.entries(values);
   if (entries.length === 0 && !empty) return null;
   return (
@@ -87,7 +122,9 @@ function Card({ title, values, links = {}, empty }: { title: string; values: Val
           {entries.map(([name, value]) => (
             <>
               <dt key={name}>{shownName(name)}</dt>
-              <dd class="mono">{Object.hasOwn(links, name) ? <a href={links[name]}>{shownName(value)}</a> : shownName(value)}</dd>
+              <dd class="mono">
+                {Object.hasOwn(links, name) ? <a href={links[name]}>{shownName(value)}</a> : shownName(value)}
+              </dd>
             </>
           ))}
         </dl>
@@ -107,12 +144,23 @@ function Packages({ run }: { run: Run }) {
   const [filter, setFilter] = useState('');
   const all = useMemo(() => Object.entries(packagesOf(run)).sort(([one], [other]) => one.localeCompare(other)), [run]);
   const asked = [...run.spec.environment.conda_packages, ...run.spec.environment.pip_packages];
-  const shown = all.filter(([name, version]) => `${name} ${version}`.toLowerCase().includes(filter.trim().toLowerCase()));
+  const shown = all.filter(([name, version]) =>
+    `${name} ${version}`.toLowerCase().includes(filter.trim().toLowerCase()),
+  );
   return (
     <section class="card environment-card">
       <div class="row">
         <h2 class="grow">Packages {all.length > 0 && <span class="soft number">{all.length}</span>}</h2>
-        {all.length > 0 && <input class="input" type="search" placeholder="Search packages" aria-label="Search packages" value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />}
+        {all.length > 0 && (
+          <input
+            class="input"
+            type="search"
+            placeholder="Search packages"
+            aria-label="Search packages"
+            value={filter}
+            onInput={(event) => setFilter(event.currentTarget.value)}
+          />
+        )}
       </div>
       {asked.length > 0 && (
         <p class="small">
@@ -121,7 +169,11 @@ function Packages({ run }: { run: Run }) {
         </p>
       )}
       {all.length === 0 ? (
-        <p class="soft">{hasEnded(run.status) ? 'This run ended before its packages were listed.' : 'The exact packages are listed once the run has started.'}</p>
+        <p class="soft">
+          {hasEnded(run.status)
+            ? 'This run ended before its packages were listed.'
+            : 'The exact packages are listed once the run has started.'}
+        </p>
       ) : shown.length === 0 ? (
         <p class="soft">No package has that in its name.</p>
       ) : (
@@ -142,19 +194,30 @@ function Packages({ run }: { run: Run }) {
 
 function Comparison({ run, against }: { run: Run; against: string }) {
   const found = useReading((signal) => getJson<Run>(`/runs/${part(against)}`, {}, signal), [against]);
-  if (!found.value) return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Comparing" />;
+  if (!found.value)
+    return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Comparing" />;
   const other = found.value;
   const mine = groupsOf(run);
   const groups = groupsOf(other)
     .map((group, at) => ({ title: group.title, rows: differing([group.values, mine[at]?.values ?? {}]) }))
     .filter((group) => group.rows.length > 0);
-  if (groups.length === 0) return <Empty title="No difference">Both runs had the same parameters, packages, variables, data, code and machines.</Empty>;
+  if (groups.length === 0)
+    return (
+      <Empty title="No difference">
+        Both runs had the same parameters, packages, variables, data, code and machines.
+      </Empty>
+    );
   return (
     <div class="card scroll-x">
       <table class="plain-table environment-diff">
         <thead>
           <tr>
-            <th>{plural(groups.reduce((sum, group) => sum + group.rows.length, 0), 'difference')}</th>
+            <th>
+              {plural(
+                groups.reduce((sum, group) => sum + group.rows.length, 0),
+                'difference',
+              )}
+            </th>
             <th>{nameOf(other)}</th>
             <th>{nameOf(run)} (this run)</th>
           </tr>
@@ -167,7 +230,11 @@ function Comparison({ run, against }: { run: Run; against: string }) {
               </th>
             </tr>
             {group.rows.map((row) => (
-              <Row key={row.name} row={row} href={group.title === 'Code' ? runHref(run.id, { tab: 'code', against }) : undefined} />
+              <Row
+                key={row.name}
+                row={row}
+                href={group.title === 'Code' ? runHref(run.id, { tab: 'code', against }) : undefined}
+              />
             ))}
           </tbody>
         ))}
@@ -185,8 +252,12 @@ function Row({ row, href }: { row: Difference; href: string | undefined }) {
         {href ? <a href={href}>{shownName(row.name)}</a> : shownName(row.name)}
         <span class="hidden-text"> {change}</span>
       </td>
-      <td class={`mono${before === undefined ? '' : ' diff-removed'}`}>{before === undefined ? <span class="faint">–</span> : shownName(before)}</td>
-      <td class={`mono${after === undefined ? '' : ' diff-added'}`}>{after === undefined ? <span class="faint">–</span> : shownName(after)}</td>
+      <td class={`mono${before === undefined ? '' : ' diff-removed'}`}>
+        {before === undefined ? <span class="faint">–</span> : shownName(before)}
+      </td>
+      <td class={`mono${after === undefined ? '' : ' diff-added'}`}>
+        {after === undefined ? <span class="faint">–</span> : shownName(after)}
+      </td>
     </tr>
   );
 }

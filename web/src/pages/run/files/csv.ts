@@ -61,6 +61,12 @@ function tail(text: string, from: number, separator: string, cell: string): [str
 
 /** Whether a column holds numbers, so that it is set right. */
 export const isNumeric = (rows: readonly (readonly string[])[], column: number): boolean => {
-  const cells = rows.slice(0, 50).map((row) => (row[column] ?? '').trim()).filter(Boolean);
-  return cells.length > 0 && cells.every((cell) => /^[+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?%?$|^[+-]?(?:nan|inf)$/i.test(cell));
+  const cells = rows
+    .slice(0, 50)
+    .map((row) => (row[column] ?? '').trim())
+    .filter(Boolean);
+  return (
+    cells.length > 0 &&
+    cells.every((cell) => /^[+-]?(?:\d[\d,_]*\.?\d*|\.\d+)(?:e[+-]?\d+)?%?$|^[+-]?(?:nan|inf)$/i.test(cell))
+  );
 };

@@ -22,12 +22,19 @@ export const firstOf = (files: readonly RunFile[]): RunFile | undefined =>
 export default function Files({ run }: TabProps) {
   const found = useReading((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id]);
   useWatch([run.id], ['files', 'log', 'status'], found.again, 2000);
-  const items = useMemo(() => (found.value ?? []).map((file) => ({ path: file.name, size: file.size, file })), [found.value]);
-  if (!found.value) return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Loading files" />;
+  const items = useMemo(
+    () => (found.value ?? []).map((file) => ({ path: file.name, size: file.size, file })),
+    [found.value],
+  );
+  if (!found.value)
+    return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Loading files" />;
   if (items.length === 0) {
     return (
       <Empty title="No files yet" command="run.upload_file('outputs/model.pkl', 'model.pkl')">
-        {hasEnded(run.status) ? 'The run left none.' : 'What the script writes to ./outputs or ./logs appears here while it runs.'} Any file can be added from the script:
+        {hasEnded(run.status)
+          ? 'The run left none.'
+          : 'What the script writes to ./outputs or ./logs appears here while it runs.'}{' '}
+        Any file can be added from the script:
       </Empty>
     );
   }
@@ -46,13 +53,19 @@ export default function Files({ run }: TabProps) {
           titleOf={({ file }) => `${bytes(file.size)}${file.updated_at ? `, ${exact(file.updated_at)}` : ''}`}
           mark={(item) => (item.file.complete ? null : <span class="dot-live" title="Still written" />)}
           action={(folder) => (
-            <a class="button small quiet filetree-action" href={zipHref(folder.path)} title={`Download ${shownName(folder.name)} as a zip`} aria-label={`Download ${shownName(folder.name)} as a zip`}>
+            <a
+              class="button small quiet filetree-action"
+              href={zipHref(folder.path)}
+              title={`Download ${shownName(folder.name)} as a zip`}
+              aria-label={`Download ${shownName(folder.name)} as a zip`}
+            >
               ↓
             </a>
           )}
         />
         <p class="small soft filetree-note">
-          {plural(items.length, 'file')}, {bytes(items.reduce((sum, one) => sum + one.size, 0))} · <a href={zipHref('')}>Download all</a>
+          {plural(items.length, 'file')}, {bytes(items.reduce((sum, one) => sum + one.size, 0))} ·{' '}
+          <a href={zipHref('')}>Download all</a>
         </p>
       </div>
       <div class="card">
@@ -61,8 +74,14 @@ export default function Files({ run }: TabProps) {
             <header class="shown-head">
               <h2 class="grow">{shownName(chosen.name)}</h2>
               <span class="small soft number">{bytes(chosen.size)}</span>
-              <span class="small soft"><When time={chosen.updated_at} /></span>
-              {chosen.kind === 'stream' && <a class="button small" href={runHref(run.id, { tab: 'log', file: chosen.name })}>Open in Log</a>}
+              <span class="small soft">
+                <When time={chosen.updated_at} />
+              </span>
+              {chosen.kind === 'stream' && (
+                <a class="button small" href={runHref(run.id, { tab: 'log', file: chosen.name })}>
+                  Open in Log
+                </a>
+              )}
               <Copy text={chosen.name} label="Copy name" />
               <a class="button small" href={`${API}/runs/${part(run.id)}/files/${pathOf(chosen.name)}`} download>
                 Download

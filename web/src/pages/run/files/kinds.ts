@@ -3,9 +3,21 @@
 export type Kind = 'image' | 'table' | 'json' | 'notebook' | 'markdown' | 'text' | 'binary';
 
 const IMAGES: Readonly<Record<string, string>> = {
-  png: 'image/png', jpg: 'image/jpeg', jpeg: 'image/jpeg', gif: 'image/gif', webp: 'image/webp', bmp: 'image/bmp', svg: 'image/svg+xml', avif: 'image/avif', ico: 'image/x-icon',
+  png: 'image/png',
+  jpg: 'image/jpeg',
+  jpeg: 'image/jpeg',
+  gif: 'image/gif',
+  webp: 'image/webp',
+  bmp: 'image/bmp',
+  svg: 'image/svg+xml',
+  avif: 'image/avif',
+  ico: 'image/x-icon',
 };
-const BINARY = new Set('npy npz parquet pkl pickle pt pth ckpt safetensors onnx h5 hdf5 bin zip gz tgz xz bz2 zst tar 7z whl so mp4 webm mov mp3 wav ogg pdf tfrecord arrow feather sqlite db jar exe dll o pyc joblib model'.split(' '));
+const BINARY = new Set(
+  'npy npz parquet pkl pickle pt pth ckpt safetensors onnx h5 hdf5 bin zip gz tgz xz bz2 zst tar 7z whl so mp4 webm mov mp3 wav ogg pdf tfrecord arrow feather sqlite db jar exe dll o pyc joblib model'.split(
+    ' ',
+  ),
+);
 
 export const endingOf = (name: string): string => /\.([^./]+)$/.exec(name)?.[1]?.toLowerCase() ?? '';
 export const imageType = (name: string): string => IMAGES[endingOf(name)] ?? '';
@@ -40,7 +52,9 @@ export function hexOf(data: Uint8Array, most = 512): string {
     const codes = row.map((byte) => byte.toString(16).padStart(2, '0'));
     const left = codes.slice(0, 8).join(' ').padEnd(23);
     const right = codes.slice(8).join(' ').padEnd(23);
-    lines.push(`${at.toString(16).padStart(8, '0')}  ${left}  ${right}  ${row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : '·')).join('')}`);
+    lines.push(
+      `${at.toString(16).padStart(8, '0')}  ${left}  ${right}  ${row.map((byte) => (byte >= 32 && byte < 127 ? String.fromCharCode(byte) : '·')).join('')}`,
+    );
   }
   return lines.join('\n');
 }
@@ -54,8 +68,18 @@ export function factsOf(data: Uint8Array): string {
     return shape ? `NumPy array, shape ${shape}, type ${type ?? 'of several fields'}` : 'NumPy array';
   }
   const known: [string, string][] = [
-    ['PAR1', 'Parquet table'], ['PK\x03\x04', 'Zip archive (also .npz, .pt, .whl)'], ['\x89HDF', 'HDF5 file'], ['\x80\x02', 'Python pickle'], ['\x80\x03', 'Python pickle'], ['\x80\x04', 'Python pickle'],
-    ['\x80\x05', 'Python pickle'], ['\x1f\x8b', 'Gzip archive'], ['%PDF', 'PDF document'], ['ARROW1', 'Arrow table'], ['SQLite format 3', 'SQLite database'], ['\x7fELF', 'Program or library (ELF)'],
+    ['PAR1', 'Parquet table'],
+    ['PK\x03\x04', 'Zip archive (also .npz, .pt, .whl)'],
+    ['\x89HDF', 'HDF5 file'],
+    ['\x80\x02', 'Python pickle'],
+    ['\x80\x03', 'Python pickle'],
+    ['\x80\x04', 'Python pickle'],
+    ['\x80\x05', 'Python pickle'],
+    ['\x1f\x8b', 'Gzip archive'],
+    ['%PDF', 'PDF document'],
+    ['ARROW1', 'Arrow table'],
+    ['SQLite format 3', 'SQLite database'],
+    ['\x7fELF', 'Program or library (ELF)'],
   ];
   return known.find(([magic]) => head.startsWith(magic))?.[1] ?? '';
 }

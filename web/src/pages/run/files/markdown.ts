@@ -1,6 +1,8 @@
 // Markdown as blocks and pieces to draw as elements; never HTML. Knows what READMEs and notebooks mostly hold. Pure.
 
-export type Piece = { kind: 'text' | 'code' | 'strong' | 'em'; text: string } | { kind: 'link'; text: string; to: string };
+export type Piece =
+  | { kind: 'text' | 'code' | 'strong' | 'em'; text: string }
+  | { kind: 'link'; text: string; to: string };
 export type Block =
   | { kind: 'heading'; level: number; pieces: Piece[] }
   | { kind: 'paragraph' | 'quote'; pieces: Piece[] }
@@ -9,7 +11,8 @@ export type Block =
   | { kind: 'table'; rows: Piece[][][] }
   | { kind: 'line' };
 
-const INLINE = /`([^`\n]+)`|\*\*([^*\n]+)\*\*|__([^_\n]+)__|(?<![\w*])\*([^*\n]+)\*(?![\w*])|(?<!\w)_([^_\n]+)_(?!\w)|!?\[([^\]\n]{0,500})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)/g;
+const INLINE =
+  /`([^`\n]+)`|\*\*([^*\n]+)\*\*|__([^_\n]+)__|(?<![\w*])\*([^*\n]+)\*(?![\w*])|(?<!\w)_([^_\n]+)_(?!\w)|!?\[([^\]\n]{0,500})\]\(([^)\s]{1,2000})[^)\n]{0,200}\)/g;
 
 /** Links lead to pages of the web only: no script, no address of ours. */
 const isWeb = (to: string): boolean => /^https?:\/\//i.test(to);
@@ -21,9 +24,11 @@ export function piecesOf(text: string): Piece[] {
     if (match.index > end) found.push({ kind: 'text', text: text.slice(end, match.index) });
     const [whole, code, strong, strongToo, em, emToo, label, to] = match;
     if (code !== undefined) found.push({ kind: 'code', text: code });
-    else if (strong !== undefined || strongToo !== undefined) found.push({ kind: 'strong', text: strong ?? strongToo ?? '' });
+    else if (strong !== undefined || strongToo !== undefined)
+      found.push({ kind: 'strong', text: strong ?? strongToo ?? '' });
     else if (em !== undefined || emToo !== undefined) found.push({ kind: 'em', text: em ?? emToo ?? '' });
-    else if (!whole.startsWith('!') && isWeb(to ?? '')) found.push({ kind: 'link', text: label || (to ?? ''), to: to ?? '' });
+    else if (!whole.startsWith('!') && isWeb(to ?? ''))
+      found.push({ kind: 'link', text: label || (to ?? ''), to: to ?? '' });
     else found.push({ kind: 'text', text: label || whole });
     end = match.index + whole.length;
   }
@@ -57,16 +62,34 @@ export function blocksOf(text: string): Block[] {
       blocks.push({ kind: 'line' });
     } else if (item) {
       close();
-      blocks.push({ kind: 'item', depth: Math.min(6, item[1]!.length >> 1), mark: /\d/.test(item[2]!) ? item[2]! : '•', pieces: piecesOf(item[3]!) });
+      blocks.push({
+        kind: 'item',
+        depth: Math.min(6, item[1]!.length >> 1),
+        mark: /\d/.test(item[2]!) ? item[2]! : '•',
+        pieces: piecesOf(item[3]!),
+      });
     } else if (line.startsWith('>')) {
       close();
       blocks.push({ kind: 'quote', pieces: piecesOf(line.replace(/^>\s?/, '')) });
-    } else if (line.includes('|') && /^[\s|:-]*-[\s|:-]*$/.test(lines[at + 1] ?? '') && (lines[at + 1] ?? '').includes('|')) {
+    } else if (
+      line.includes('|') &&
+      /^[\s|:-]*-[\s|:-]*$/.test(lines[at + 1] ?? '') &&
+      (lines[at + 1] ?? '').includes('|')
+    ) {
       close();
       const rows = [line];
       at++;
       while (lines[at + 1]?.includes('|')) rows.push(lines[++at]!);
-      blocks.push({ kind: 'table', rows: rows.map((row) => row.trim().replace(/^\||\|$/g, '').split('|').map((cell) => piecesOf(cell.trim()))) });
+      blocks.push({
+        kind: 'table',
+        rows: rows.map((row) =>
+          row
+            .trim()
+            .replace(/^\||\|$/g, '')
+            .split('|')
+            .map((cell) => piecesOf(cell.trim())),
+        ),
+      });
     } else if (line.trim() === '') close();
     else paragraph.push(line.trim());
   }

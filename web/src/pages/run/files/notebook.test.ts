@@ -6,7 +6,9 @@ const notebook = {
   cells: [
     { cell_type: 'markdown', source: ['# Hi\n', 'there'] },
     {
-      cell_type: 'code', execution_count: 3, source: 'x = 1',
+      cell_type: 'code',
+      execution_count: 3,
+      source: 'x = 1',
       outputs: [
         { output_type: 'stream', text: ['\u001b[31mred\u001b[0m\n'] },
         { output_type: 'display_data', data: { 'image/png': 'iVBO\nRw==', 'text/plain': '<Figure>' } },
@@ -22,7 +24,11 @@ const notebook = {
 
 it('reads cells and outputs, and takes nothing for an image that is none', () => {
   const found = notebookOf(JSON.stringify(notebook));
-  expect(found?.cells.map((cell) => [cell.kind, cell.text, cell.count])).toEqual([['markdown', '# Hi\nthere', ''], ['code', 'x = 1', '3'], ['raw', 'raw', '']]);
+  expect(found?.cells.map((cell) => [cell.kind, cell.text, cell.count])).toEqual([
+    ['markdown', '# Hi\nthere', ''],
+    ['code', 'x = 1', '3'],
+    ['raw', 'raw', ''],
+  ]);
   expect(found?.cells[1]?.outputs).toEqual([
     { kind: 'text', text: 'red\n' },
     { kind: 'image', type: 'image/png', data: 'iVBORw==' },
@@ -32,10 +38,14 @@ it('reads cells and outputs, and takes nothing for an image that is none', () =>
   ]);
 });
 
-it.each(['', '[]', '{}', '{"cells": 3}', 'null', '{"cells'])('%s is no notebook', (text) => expect(notebookOf(text)).toBeNull());
+it.each(['', '[]', '{}', '{"cells": 3}', 'null', '{"cells'])('%s is no notebook', (text) =>
+  expect(notebookOf(text)).toBeNull(),
+);
 
 it('survives cells that are anything', () => {
-  expect(notebookOf('{"cells": [1, null, {"cell_type": "code", "outputs": [3, {"data": 5}], "source": 7}]}')?.cells).toEqual([{ kind: 'code', text: '', count: '', outputs: [] }]);
+  expect(
+    notebookOf('{"cells": [1, null, {"cell_type": "code", "outputs": [3, {"data": 5}], "source": 7}]}')?.cells,
+  ).toEqual([{ kind: 'code', text: '', count: '', outputs: [] }]);
 });
 
 it('gives images as data', () => {

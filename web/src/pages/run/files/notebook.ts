@@ -13,10 +13,12 @@ export interface Notebook {
 }
 
 type Loose = Record<string, unknown>;
-const isObject = (value: unknown): value is Loose => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isObject = (value: unknown): value is Loose =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 const list = (value: unknown): Loose[] => (Array.isArray(value) ? value.filter(isObject) : []);
 /** Notebooks keep texts as lists of lines too. */
-const joined = (value: unknown): string => (Array.isArray(value) ? value.map(String).join('') : typeof value === 'string' ? value : '');
+const joined = (value: unknown): string =>
+  Array.isArray(value) ? value.map(String).join('') : typeof value === 'string' ? value : '';
 const IMAGES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp'];
 const ANSI = /\u001b\[[0-9;]*[A-Za-z]/g;
 
@@ -50,8 +52,12 @@ function cellOf(cell: Loose): Cell {
 function outputOf(output: Loose): Output[] {
   if (output['output_type'] === 'stream') return [{ kind: 'text', text: joined(output['text']).replace(ANSI, '') }];
   if (output['output_type'] === 'error') {
-    const trace = joined(Array.isArray(output['traceback']) ? output['traceback'].map((line) => `${String(line)}\n`) : '');
-    return [{ kind: 'error', text: trace.replace(ANSI, '') || `${String(output['ename'])}: ${String(output['evalue'])}` }];
+    const trace = joined(
+      Array.isArray(output['traceback']) ? output['traceback'].map((line) => `${String(line)}\n`) : '',
+    );
+    return [
+      { kind: 'error', text: trace.replace(ANSI, '') || `${String(output['ename'])}: ${String(output['evalue'])}` },
+    ];
   }
   const data = isObject(output['data']) ? output['data'] : {};
   for (const type of IMAGES) {

@@ -21,9 +21,19 @@ interface Look {
   back: string;
 }
 
-const PLAIN: Look = { bold: false, dim: false, italic: false, underline: false, strike: false, inverse: false, fore: '', back: '' };
+const PLAIN: Look = {
+  bold: false,
+  dim: false,
+  italic: false,
+  underline: false,
+  strike: false,
+  inverse: false,
+  fore: '',
+  back: '',
+};
 // Escapes (colours, cursor moves, titles, links), control characters, and marks that turn the direction of text.
-const ODD = /\x1b\[([0-?]*)[ -/]*([@-~]?)|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-Z\\^-~]?|[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+const ODD =
+  /\x1b\[([0-?]*)[ -/]*([@-~]?)|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-Z\\^-~]?|[\x00-\x08\x0a-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
 const MOST_PIECES = 2000;
 
 export function pieces(line: string): Piece[] {
@@ -47,7 +57,12 @@ export function pieces(line: string): Piece[] {
 }
 
 /** The line's text alone, as it is shown. */
-export const plain = (line: string): string => (/[^\t\x20-\x7e\u00a0-\u0600]/.test(line) ? pieces(line).map((piece) => piece.text).join('') : line);
+export const plain = (line: string): string =>
+  /[^\t\x20-\x7e\u00a0-\u0600]/.test(line)
+    ? pieces(line)
+        .map((piece) => piece.text)
+        .join('')
+    : line;
 
 function visible(code: number): string {
   if (code < 0x20) return String.fromCharCode(0x2400 + code);
@@ -64,7 +79,14 @@ function takeOneBack(found: Piece[]): void {
 
 function pieceOf(text: string, look: Look, also: string): Piece {
   const [fore, back] = look.inverse ? [look.back || 'back', look.fore || 'fore'] : [look.fore, look.back];
-  const words = [also, look.bold && 'log-bold', look.dim && 'log-dim', look.italic && 'log-italic', look.underline && 'log-under', look.strike && 'log-strike'];
+  const words = [
+    also,
+    look.bold && 'log-bold',
+    look.dim && 'log-dim',
+    look.italic && 'log-italic',
+    look.underline && 'log-under',
+    look.strike && 'log-strike',
+  ];
   const piece: Piece = { text, class: '' };
   if (fore.startsWith('rgb')) piece.color = fore;
   else if (fore) words.push(`log-f-${fore}`);
@@ -77,7 +99,10 @@ function pieceOf(text: string, look: Look, also: string): Piece {
 function changed(look: Look, parameters: string): Look {
   const next = { ...look };
   // `38:2::r:g:b` is one parameter with parts; `38;2;r;g;b` are five.
-  const numbers = parameters.replace(/(38|48):2:\d*:/g, '$1;2;').split(/[;:]/).map((part) => (part ? Number.parseInt(part, 10) : 0));
+  const numbers = parameters
+    .replace(/(38|48):2:\d*:/g, '$1;2;')
+    .split(/[;:]/)
+    .map((part) => (part ? Number.parseInt(part, 10) : 0));
   for (let at = 0; at < numbers.length; at++) {
     const code = numbers[at]!;
     if (code === 38 || code === 48) {
@@ -124,6 +149,8 @@ function indexed(index: number): string {
   if (index < 16) return String(index);
   const grey = 8 + (index - 232) * 10;
   if (index >= 232) return `rgb(${grey} ${grey} ${grey})`;
-  const [red, green, blue] = [36, 6, 1].map((unit) => Math.floor((index - 16) / unit) % 6).map((level) => (level ? 55 + level * 40 : 0));
+  const [red, green, blue] = [36, 6, 1]
+    .map((unit) => Math.floor((index - 16) / unit) % 6)
+    .map((level) => (level ? 55 + level * 40 : 0));
   return `rgb(${red} ${green} ${blue})`;
 }

@@ -13,7 +13,13 @@ export interface ErrorAnswer {
 }
 
 /** Return it, or null. A doubtful one counts when nothing sure follows. */
-export async function findError(at: string, file: string, after: number, progress: (part: number) => void, signal: AbortSignal): Promise<{ line: number; text: string } | null> {
+export async function findError(
+  at: string,
+  file: string,
+  after: number,
+  progress: (part: number) => void,
+  signal: AbortSignal,
+): Promise<{ line: number; text: string } | null> {
   let doubtful: { line: number; text: string } | null = null;
   let offset: number | null = null;
   for (;;) {

@@ -28,7 +28,8 @@ export function groupsOf(files: readonly RunFile[], run: Run): LogGroup[] {
     const kind = kindOf(file);
     if (kind >= 0) groups[kind]!.files.push({ name: file.name, size: file.size, label: labelOf(file, failed) });
   }
-  for (const group of groups) group.files.sort((one, other) => one.name.localeCompare(other.name, 'en', { numeric: true }));
+  for (const group of groups)
+    group.files.sort((one, other) => one.name.localeCompare(other.name, 'en', { numeric: true }));
   return groups.filter((group) => group.files.length > 0);
 }
 
@@ -54,6 +55,8 @@ function kindOf(file: RunFile): number {
 
 function labelOf(file: RunFile, failed: string | null): string {
   const rank = RANK.exec(file.name);
-  const name = rank ? `${rank[2] ? `${rank[2]} ` : 'rank '}${rank[1]} · ${file.name.slice(10)}` : file.name.replace(/^user_logs\//, '');
+  const name = rank
+    ? `${rank[2] ? `${rank[2]} ` : 'rank '}${rank[1]} · ${file.name.slice(10)}`
+    : file.name.replace(/^user_logs\//, '');
   return `${file.name === failed ? '✗ ' : ''}${name} (${bytes(file.size)})`;
 }

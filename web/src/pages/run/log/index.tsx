@@ -30,17 +30,24 @@ export default function Tab({ run }: TabProps) {
   useWatch(isEmpty ? [run.id] : [], ['log'], files.again, 1000); // the first log
   // Who reads a log of the program keeps it, whatever other logs come and whichever rank fails.
   const shown = useRef<string | undefined>(undefined);
-  const isKept = groups.some((group) => group.title === 'Program' && group.files.some((file) => file.name === shown.current && file.size > 0));
+  const isKept = groups.some(
+    (group) => group.title === 'Program' && group.files.some((file) => file.name === shown.current && file.size > 0),
+  );
   const name = query.value.get('file') ?? (isKept ? shown.current : firstLog(groups, run));
   shown.current = name;
-  if (!files.value) return files.error ? <Fault error={files.error} again={files.again} /> : <Loading what="Looking for logs" />;
+  if (!files.value)
+    return files.error ? <Fault error={files.error} again={files.again} /> : <Loading what="Looking for logs" />;
   if (!name) return <NoLog run={run} />;
   return <Log key={name} run={run} name={name} groups={groups} />;
 }
 
 function NoLog({ run }: { run: Run }) {
   if (hasEnded(run.status)) {
-    return <Empty title="This run wrote no log" command={`runyard runs show ${run.id}`}>{run.error ? 'It ended before its program started.' : 'Nothing was printed.'}</Empty>;
+    return (
+      <Empty title="This run wrote no log" command={`runyard runs show ${run.id}`}>
+        {run.error ? 'It ended before its program started.' : 'Nothing was printed.'}
+      </Empty>
+    );
   }
   return (
     <Empty title="No log yet" command={`runyard runs logs --follow ${run.id}`}>
@@ -51,7 +58,10 @@ function NoLog({ run }: { run: Run }) {
 
 function Log({ run, name, groups }: { run: Run; name: string; groups: readonly LogGroup[] }) {
   const at = `/runs/${part(run.id)}/log`;
-  const model = useMemo(() => new LogModel((asked) => getJson<LinesAnswer>(`${at}/lines`, { file: name, ...asked })), []);
+  const model = useMemo(
+    () => new LogModel((asked) => getJson<LinesAnswer>(`${at}/lines`, { file: name, ...asked })),
+    [],
+  );
   useEffect(() => () => model.stop(), []);
   const marks = marksOf(query.value.get('line'));
   const [follows, setFollows] = useState(marks === null);
@@ -84,8 +94,17 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
     show(number);
   };
   const pick = (number: number, extend: boolean): void => {
-    const [first, last] = extend && marks ? [Math.min(marks.first, number), Math.max(marks.first, number)] : [number, number];
-    setQuery({ file: name, line: !extend && marks?.first === number && marks.last === number ? null : first === last ? first : `${first}-${last}` });
+    const [first, last] =
+      extend && marks ? [Math.min(marks.first, number), Math.max(marks.first, number)] : [number, number];
+    setQuery({
+      file: name,
+      line:
+        !extend && marks?.first === number && marks.last === number
+          ? null
+          : first === last
+            ? first
+            : `${first}-${last}`,
+    });
     setFollows(false);
   };
   // Keys come faster than answers: one step after the other, and none once the text is another.
@@ -117,7 +136,8 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
         throw error;
       });
       if (found) mark(found.line);
-      else if (!mine.signal.aborted) note(after ? `No further error below line ${number(after)}.` : 'No line of this log looks like an error.');
+      else if (!mine.signal.aborted)
+        note(after ? `No further error below line ${number(after)}.` : 'No line of this log looks like an error.');
     });
     if (jump.current === mine) setJumping(null);
   };
@@ -126,7 +146,9 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
       const { first, last } = marks ?? view.current?.seen() ?? { first: 1, last: 1 };
       const lines = await model.read(first, Math.min(last, first + MOST_COPIED - 1));
       await toClipboard(lines.map((text) => `${plain(text)}\n`).join(''));
-      note(`Copied ${lines.length === 1 ? `line ${number(first)}` : `lines ${number(first)} to ${number(first + lines.length - 1)}`}.`);
+      note(
+        `Copied ${lines.length === 1 ? `line ${number(first)}` : `lines ${number(first)} to ${number(first + lines.length - 1)}`}.`,
+      );
     });
   const toggleWrap = (): void => {
     keep(WRAP, wrap ? '0' : '1');
@@ -142,22 +164,57 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
     Escape: () => (search.wanted ? search.clear() : setQuery({ line: null })),
   });
 
-  if (model.error && model.error.status >= 400 && model.error.status < 500) return <Missing groups={groups} name={name} model={model} />;
+  if (model.error && model.error.status >= 400 && model.error.status < 500)
+    return <Missing groups={groups} name={name} model={model} />;
   const isLive = !hasEnded(run.status) && !model.complete;
   return (
     <div class="log">
       <div class="log-bar">
         <Picker groups={groups} name={name} />
         <SearchBox search={search} step={step} leave={() => view.current?.focus()} current={marks?.first} />
-        <button type="button" class="button" title={marks ? 'Jump to the next error below the marked line (e); Escape takes the mark away' : 'Jump to the first error (e)'} aria-busy={isJumping !== null} onClick={() => void toError()}>
+        <button
+          type="button"
+          class="button"
+          title={
+            marks
+              ? 'Jump to the next error below the marked line (e); Escape takes the mark away'
+              : 'Jump to the first error (e)'
+          }
+          aria-busy={isJumping !== null}
+          onClick={() => void toError()}
+        >
           {isJumping === null ? (marks ? 'Next error' : 'First error') : `Looking… ${Math.floor(isJumping * 100)} %`}
         </button>
-        <button type="button" class="button" title="Break long lines (w)" aria-pressed={wrap} onClick={toggleWrap}>Wrap</button>
-        <button type="button" class="button" title={marks ? 'Copy the marked lines' : 'Copy the lines that are seen; click a line number to mark, with Shift to mark more'} onClick={() => void copy()}>Copy</button>
-        <a class="button" download href={address(`${API}/runs/${part(run.id)}/files/${pathOf(name)}`)}>Download</a>
+        <button type="button" class="button" title="Break long lines (w)" aria-pressed={wrap} onClick={toggleWrap}>
+          Wrap
+        </button>
+        <button
+          type="button"
+          class="button"
+          title={
+            marks
+              ? 'Copy the marked lines'
+              : 'Copy the lines that are seen; click a line number to mark, with Shift to mark more'
+          }
+          onClick={() => void copy()}
+        >
+          Copy
+        </button>
+        <a class="button" download href={address(`${API}/runs/${part(run.id)}/files/${pathOf(name)}`)}>
+          Download
+        </a>
       </div>
       <div class="log-box">
-        <Viewer model={model} wrap={wrap} wanted={search.wanted} marks={marks} follows={follows} setFollows={setFollows} pick={pick} handle={view} />
+        <Viewer
+          model={model}
+          wrap={wrap}
+          wanted={search.wanted}
+          marks={marks}
+          follows={follows}
+          setFollows={setFollows}
+          pick={pick}
+          handle={view}
+        />
         {!follows && isCounted && (
           <button type="button" class="button primary log-end" title="f" onClick={toEnd}>
             {isLive ? '↓ Follow the end' : '↓ To the end'}
@@ -172,11 +229,21 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
 function Picker({ groups, name }: { groups: readonly LogGroup[]; name: string }) {
   const isKnown = groups.some((group) => group.files.some((file) => file.name === name));
   return (
-    <select class="input log-file" aria-label="Log file" value={name} title={name} onChange={(event) => setQuery({ file: event.currentTarget.value, line: null }, {})}>
+    <select
+      class="input log-file"
+      aria-label="Log file"
+      value={name}
+      title={name}
+      onChange={(event) => setQuery({ file: event.currentTarget.value, line: null }, {})}
+    >
       {!isKnown && <option value={name}>{name}</option>}
       {groups.map((group) => (
         <optgroup key={group.title} label={group.title}>
-          {group.files.map((file) => <option key={file.name} value={file.name}>{file.label}</option>)}
+          {group.files.map((file) => (
+            <option key={file.name} value={file.name}>
+              {file.label}
+            </option>
+          ))}
         </optgroup>
       ))}
     </select>
@@ -185,11 +252,24 @@ function Picker({ groups, name }: { groups: readonly LogGroup[]; name: string })
 
 function Foot({ model, isLive, follows }: { model: LogModel; isLive: boolean; follows: boolean }) {
   model.version.value;
-  const state = model.error ? 'The server does not answer; trying again…' : isLive ? (follows ? 'Live, following the end' : 'Live, paused here') : '';
+  const state = model.error
+    ? 'The server does not answer; trying again…'
+    : isLive
+      ? follows
+        ? 'Live, following the end'
+        : 'Live, paused here'
+      : '';
   return (
     <p class="log-foot small soft">
       <span class="number" role="status">
-        {model.total === null ? 'Counting lines…' : model.total === 0 ? (isLive ? 'Nothing written so far' : 'This file is empty') : `${number(model.total)} ${model.total === 1 ? 'line' : 'lines'}`} · {bytes(model.size)}
+        {model.total === null
+          ? 'Counting lines…'
+          : model.total === 0
+            ? isLive
+              ? 'Nothing written so far'
+              : 'This file is empty'
+            : `${number(model.total)} ${model.total === 1 ? 'line' : 'lines'}`}{' '}
+        · {bytes(model.size)}
       </span>
       <span class={model.error ? 'log-fault' : ''}>{state}</span>
       <span class="grow" />
@@ -201,7 +281,9 @@ function Foot({ model, isLive, follows }: { model: LogModel; isLive: boolean; fo
 function Missing({ groups, name, model }: { groups: readonly LogGroup[]; name: string; model: LogModel }) {
   return (
     <div class="log">
-      <div class="log-bar"><Picker groups={groups} name={name} /></div>
+      <div class="log-bar">
+        <Picker groups={groups} name={name} />
+      </div>
       <Fault error={model.error!} again={() => model.refresh()} />
     </div>
   );

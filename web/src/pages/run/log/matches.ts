@@ -23,7 +23,8 @@ export function matches(text: string, wanted: Wanted): [number, number][] {
   if (!needle || look.length !== text.length) return found;
   for (let at = look.indexOf(needle); at >= 0 && found.length < MOST; ) {
     const end = at + needle.length;
-    const touches = (isWord(look[at - 1]) && isWord(needle[0])) || (isWord(look[end]) && isWord(needle[needle.length - 1]));
+    const touches =
+      (isWord(look[at - 1]) && isWord(needle[0])) || (isWord(look[end]) && isWord(needle[needle.length - 1]));
     if (wanted.word && touches) at = look.indexOf(needle, at + 1);
     else {
       found.push([at, end]);

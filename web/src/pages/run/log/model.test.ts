@@ -22,7 +22,12 @@ class FakeLog {
     const about = { file: 'f', id: this.id, size: this.text.length, complete: false, ended, cut: [] };
     if (!this.counted) {
       if (query.count === 0) this.counted = true;
-      return { ...about, first: query.first < 0 ? -shown.length : query.first, total: null, lines: query.first < 0 ? shown : [] };
+      return {
+        ...about,
+        first: query.first < 0 ? -shown.length : query.first,
+        total: null,
+        lines: query.first < 0 ? shown : [],
+      };
     }
     return { ...about, first, total: lines.length, lines: shown };
   };
@@ -31,7 +36,8 @@ class FakeLog {
 const settled = async (): Promise<void> => {
   for (let turn = 0; turn < 60; turn++) await Promise.resolve();
 };
-const all = (model: LogModel): (string | undefined)[] => Array.from({ length: model.total ?? 0 }, (_, index) => model.line(index + 1));
+const all = (model: LogModel): (string | undefined)[] =>
+  Array.from({ length: model.total ?? 0 }, (_, index) => model.line(index + 1));
 
 test('a log that grows in the middle of a line has no gap and nothing twice', async () => {
   const log = new FakeLog();

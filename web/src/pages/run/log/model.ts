@@ -86,7 +86,10 @@ export class LogModel {
   async read(first: number, last: number): Promise<string[]> {
     const found: string[] = [];
     while (first + found.length <= last) {
-      const answer = await this.ask({ first: first + found.length, count: Math.min(2000, last - first - found.length + 1) });
+      const answer = await this.ask({
+        first: first + found.length,
+        count: Math.min(2000, last - first - found.length + 1),
+      });
       if (!answer.lines.length) break;
       found.push(...answer.lines);
     }
@@ -103,7 +106,8 @@ export class LogModel {
     if (this.isBusy || this.isStopped) return;
     this.isBusy = true;
     try {
-      for (let query = this.next(); query && !this.isStopped; query = this.next()) this.take(query, await this.ask(query));
+      for (let query = this.next(); query && !this.isStopped; query = this.next())
+        this.take(query, await this.ask(query));
     } catch (error) {
       if (this.isStopped) return;
       this.error = asApiError(error);
@@ -163,7 +167,8 @@ export class LogModel {
 
   private prune(): void {
     const { first, last } = this.wanted ?? { first: 0, last: 0 };
-    for (const number of this.lines.keys()) if (number < first - NEAR || number > last + NEAR) this.lines.delete(number);
+    for (const number of this.lines.keys())
+      if (number < first - NEAR || number > last + NEAR) this.lines.delete(number);
   }
 
   private forget(): void {

@@ -13,7 +13,10 @@ export interface SearchAnswer {
   done: boolean;
 }
 
-export type AskSearch = (query: Wanted & { after: number; offset: number | null }, signal: AbortSignal) => Promise<SearchAnswer>;
+export type AskSearch = (
+  query: Wanted & { after: number; offset: number | null },
+  signal: AbortSignal,
+) => Promise<SearchAnswer>;
 
 export const MOST_HITS = 100_000;
 
@@ -33,7 +36,10 @@ export class Search {
   private waiting: (() => void)[] = [];
   private readonly abort = new AbortController();
 
-  constructor(readonly wanted: Wanted, private readonly ask: AskSearch) {
+  constructor(
+    readonly wanted: Wanted,
+    private readonly ask: AskSearch,
+  ) {
     void this.run();
   }
 
@@ -79,7 +85,8 @@ export class Search {
       do {
         this.isDue = false;
         this.isDone = false;
-        while (!this.isDone && !this.isFull) this.take(await this.ask({ ...this.wanted, after: this.after, offset: this.offset }, this.abort.signal));
+        while (!this.isDone && !this.isFull)
+          this.take(await this.ask({ ...this.wanted, after: this.after, offset: this.offset }, this.abort.signal));
       } while (this.isDue && !this.isFull);
     } catch (error) {
       if (this.abort.signal.aborted) return;

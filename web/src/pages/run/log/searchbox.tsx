@@ -30,10 +30,19 @@ export function useSearch(at: string, file: string): SearchState {
   /** Begin, unless this very search is under way. */
   const start = (): Search | null => {
     const running = latest.current;
-    if (!wanted || (running && running.wanted.text === text && running.wanted.case === options.case && running.wanted.word === options.word)) return running;
+    if (
+      !wanted ||
+      (running &&
+        running.wanted.text === text &&
+        running.wanted.case === options.case &&
+        running.wanted.word === options.word)
+    )
+      return running;
     running?.stop();
-    const ask = (query: Wanted & { after: number; offset: number | null }, signal: AbortSignal): Promise<SearchAnswer> =>
-      getJson<SearchAnswer>(`${at}/search`, { file, limit: 5000, ...query }, signal);
+    const ask = (
+      query: Wanted & { after: number; offset: number | null },
+      signal: AbortSignal,
+    ): Promise<SearchAnswer> => getJson<SearchAnswer>(`${at}/search`, { file, limit: 5000, ...query }, signal);
     setSearch((latest.current = new Search(wanted, ask)));
     return latest.current;
   };
@@ -68,7 +77,17 @@ export function useSearch(at: string, file: string): SearchState {
   };
 }
 
-export function SearchBox({ search, step, leave, current }: { search: SearchState; step: (direction: 1 | -1) => void; leave: () => void; current: number | undefined }) {
+export function SearchBox({
+  search,
+  step,
+  leave,
+  current,
+}: {
+  search: SearchState;
+  step: (direction: 1 | -1) => void;
+  leave: () => void;
+  current: number | undefined;
+}) {
   const { text, options, set } = search;
   const key = (event: KeyboardEvent): void => {
     if (event.key === 'Enter') step(event.shiftKey ? -1 : 1);
@@ -94,12 +113,46 @@ export function SearchBox({ search, step, leave, current }: { search: SearchStat
       <Count search={search.search} current={current} />
       {text && (
         <>
-          <button type="button" class="button small quiet" aria-label="Previous match" title="Previous (Shift+Enter, N)" onClick={() => step(-1)}>↑</button>
-          <button type="button" class="button small quiet" aria-label="Next match" title="Next (Enter, n)" onClick={() => step(1)}>↓</button>
+          <button
+            type="button"
+            class="button small quiet"
+            aria-label="Previous match"
+            title="Previous (Shift+Enter, N)"
+            onClick={() => step(-1)}
+          >
+            ↑
+          </button>
+          <button
+            type="button"
+            class="button small quiet"
+            aria-label="Next match"
+            title="Next (Enter, n)"
+            onClick={() => step(1)}
+          >
+            ↓
+          </button>
         </>
       )}
-      <button type="button" class="button small quiet" aria-pressed={options.case} title="Upper and lower case as written" aria-label="Match case" onClick={() => set(text, { case: !options.case })}>Aa</button>
-      <button type="button" class="button small quiet" aria-pressed={options.word} title="Whole words" aria-label="Whole words" onClick={() => set(text, { word: !options.word })}>“ab”</button>
+      <button
+        type="button"
+        class="button small quiet"
+        aria-pressed={options.case}
+        title="Upper and lower case as written"
+        aria-label="Match case"
+        onClick={() => set(text, { case: !options.case })}
+      >
+        Aa
+      </button>
+      <button
+        type="button"
+        class="button small quiet"
+        aria-pressed={options.word}
+        title="Whole words"
+        aria-label="Whole words"
+        onClick={() => set(text, { word: !options.word })}
+      >
+        “ab”
+      </button>
     </div>
   );
 }
@@ -109,9 +162,17 @@ function Count({ search, current }: { search: Search | null; current: number | u
   search.version.value;
   const count = search.hits.length;
   const place = current === undefined ? -1 : search.hits.indexOf(current);
-  const words = search.error ? 'failed' : !count && search.isDone ? 'no match' : `${place >= 0 ? `${number(place + 1)} / ` : ''}${number(count)}${count >= MOST_HITS ? '+' : ''}${count === 1 && place < 0 ? ' line' : place < 0 ? ' lines' : ''}`;
+  const words = search.error
+    ? 'failed'
+    : !count && search.isDone
+      ? 'no match'
+      : `${place >= 0 ? `${number(place + 1)} / ` : ''}${number(count)}${count >= MOST_HITS ? '+' : ''}${count === 1 && place < 0 ? ' line' : place < 0 ? ' lines' : ''}`;
   return (
-    <span class="log-count small soft number" role="status" title={search.error ? `${search.error.what} ${search.error.hint}` : 'Lines that hold the text'}>
+    <span
+      class="log-count small soft number"
+      role="status"
+      title={search.error ? `${search.error.what} ${search.error.hint}` : 'Lines that hold the text'}
+    >
       {words}
       {!search.isDone && !search.isFull && !search.error && ` · ${Math.floor(search.part * 100)} %`}
     </span>

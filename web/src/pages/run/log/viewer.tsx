@@ -34,7 +34,17 @@ const BELOW = 48; // px for the line under the log
 export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, handle }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const inner = useRef<HTMLDivElement>(null);
-  const view = useRef({ top: 0, drawn: 0, isMoved: true, shape: '', total: 0, expected: -1, height: 400, widest: 0, revealed: 0 }).current;
+  const view = useRef({
+    top: 0,
+    drawn: 0,
+    isMoved: true,
+    shape: '',
+    total: 0,
+    expected: -1,
+    height: 400,
+    widest: 0,
+    revealed: 0,
+  }).current;
   const [, draw] = useReducer((count: number) => count + 1, 0);
   model.version.value; // drawn again when lines come
 
@@ -44,7 +54,8 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
   const isManual = wrap || isScaled(total);
   if (follows) view.top = lastTop(frame);
   const { first, last } = windowOf(clampTop(view.top), frame);
-  const isTail = model.total === null || (follows && total > 0 && model.line(total) === undefined && model.tail.length > 0);
+  const isTail =
+    model.total === null || (follows && total > 0 && model.line(total) === undefined && model.tail.length > 0);
 
   function clampTop(top: number): number {
     return wrap ? Math.max(0, Math.min(top, Math.max(0, total - 1))) : clamp(top, frame);
@@ -101,7 +112,8 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
     const firstHeight = rows.length ? rows[0]!.bottom - rows[0]!.top : ROW;
     layer.style.transform = follows && wrap ? '' : `translateY(${-Math.round(hidden * firstHeight)}px)`;
     const end = rows[rows.length - 1];
-    if (end && !follows && last === total && end.bottom - rows[0]!.top - hidden * firstHeight <= view.height) setFollows(true);
+    if (end && !follows && last === total && end.bottom - rows[0]!.top - hidden * firstHeight <= view.height)
+      setFollows(true);
     const widest = wrap ? 0 : Math.max(view.widest, layer.scrollWidth);
     if (widest !== view.widest) layer.style.minWidth = widest ? `${widest}px` : '';
     view.widest = widest;
@@ -127,7 +139,13 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
       if (event.ctrlKey || !event.deltaY || Math.abs(event.deltaX) > Math.abs(event.deltaY)) return;
       if (isManual) {
         event.preventDefault();
-        moveBy(event.deltaMode === 1 ? event.deltaY * ROW * 3 : event.deltaMode === 2 ? event.deltaY * view.height : event.deltaY);
+        moveBy(
+          event.deltaMode === 1
+            ? event.deltaY * ROW * 3
+            : event.deltaMode === 2
+              ? event.deltaY * view.height
+              : event.deltaY,
+        );
       } else if (event.deltaY < 0 && follows && spaceOf(frame) > view.height) leaveEnd();
     };
     let touched: number | undefined;
@@ -151,11 +169,19 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
 
   /** Once per marked line: have its match seen, should it stand far to the right. */
   function reveal(box: HTMLElement): void {
-    if (!marks || view.revealed === marks.first || model.line(marks.first) === undefined || marks.first < first || marks.first > last) return;
+    if (
+      !marks ||
+      view.revealed === marks.first ||
+      model.line(marks.first) === undefined ||
+      marks.first < first ||
+      marks.first > last
+    )
+      return;
     view.revealed = marks.first;
     const match = box.querySelector(`[data-line="${marks.first}"] mark`)?.getBoundingClientRect();
     const seen = box.getBoundingClientRect();
-    if (match && (match.right > seen.right || match.left < seen.left + 60)) box.scrollLeft += match.left - seen.left - seen.width / 3;
+    if (match && (match.right > seen.right || match.left < seen.left + 60))
+      box.scrollLeft += match.left - seen.left - seen.width / 3;
   }
 
   /** Stop following without a jump: growth must not fight with who scrolls up. */
@@ -215,10 +241,15 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
       onKeyDown={key}
     >
       <div class="log-space" style={{ height: `${spaceOf(frame)}px` }}>
-        <div class={`log-layer${(follows && wrap) || isTail ? ' from-end' : ''}`} style={{ height: `${view.height}px` }}>
+        <div
+          class={`log-layer${(follows && wrap) || isTail ? ' from-end' : ''}`}
+          style={{ height: `${view.height}px` }}
+        >
           <div ref={inner} class="log-inner">
             {isTail
-              ? model.tail.slice(-Math.ceil(view.height / ROW)).map((text, index) => <Row key={-1 - index} line={0} text={text} width={width} wanted={wanted} />)
+              ? model.tail
+                  .slice(-Math.ceil(view.height / ROW))
+                  .map((text, index) => <Row key={-1 - index} line={0} text={text} width={width} wanted={wanted} />)
               : range(first, last).map((line) => (
                   <Row
                     key={line}
@@ -262,7 +293,11 @@ function Row({ line, text, width, wanted, isMarked, pick, more }: RowProps) {
         {line || ''}
       </button>
       <span class="log-text" dir="ltr">
-        {text === undefined ? <span class="faint">…</span> : marked(known(text), wanted).map((piece, index) => drawn(piece, index))}
+        {text === undefined ? (
+          <span class="faint">…</span>
+        ) : (
+          marked(known(text), wanted).map((piece, index) => drawn(piece, index))
+        )}
         {more && (
           <button type="button" class="log-more" onClick={more}>
             show the rest of this line
@@ -275,9 +310,16 @@ function Row({ line, text, width, wanted, isMarked, pick, more }: RowProps) {
 
 function drawn(piece: Piece & { isMatch?: boolean }, index: number) {
   if (!piece.class && !piece.color && !piece.background && !piece.isMatch) return piece.text;
-  const style = { ...(piece.color && { color: piece.color }), ...(piece.background && { backgroundColor: piece.background }) };
+  const style = {
+    ...(piece.color && { color: piece.color }),
+    ...(piece.background && { backgroundColor: piece.background }),
+  };
   const Tag = piece.isMatch ? 'mark' : 'span';
-  return <Tag key={index} class={piece.class || undefined} style={style}>{piece.text}</Tag>;
+  return (
+    <Tag key={index} class={piece.class || undefined} style={style}>
+      {piece.text}
+    </Tag>
+  );
 }
 
 // Lines on the screen are drawn many times while somebody scrolls; their colours are read once.
@@ -292,7 +334,8 @@ function known(text: string): readonly Piece[] {
   return found;
 }
 
-const range = (first: number, last: number): number[] => Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
+const range = (first: number, last: number): number[] =>
+  Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index);
 
 /** The rows in the layer and where they are, from its upper edge. */
 function rowsOf(layer: HTMLElement | null): { line: number; top: number; bottom: number }[] {

@@ -27,8 +27,17 @@ export function MetricBody({ run, info, view, version, isLarge = false }: Metric
     case 'chart':
       return (
         <>
-          <Chart lines={linesOf(run, info)} view={view} version={version} {...(isLarge ? { height: 420 } : { isSmall: true })} />
-          {info.ranks.length > MOST_LINES && <p class="small soft">The first {MOST_LINES} of {info.ranks.length} ranks.</p>}
+          <Chart
+            lines={linesOf(run, info)}
+            view={view}
+            version={version}
+            {...(isLarge ? { height: 420 } : { isSmall: true })}
+          />
+          {info.ranks.length > MOST_LINES && (
+            <p class="small soft">
+              The first {MOST_LINES} of {info.ranks.length} ranks.
+            </p>
+          )}
         </>
       );
     case 'table':
@@ -55,23 +64,46 @@ function LoggedTable({ run, info, view, version, isLarge = false }: MetricProps)
   const [isChart, setChart] = useState(false);
   const isLong = info.count * info.columns.length > MOST_CELLS;
   const found = useReading(
-    async (signal) => (isLong ? null : (await getFrames(`/runs/${part(run.id)}/metrics/values`, { name: info.name }, signal)).map(columnOf)),
+    async (signal) =>
+      isLong
+        ? null
+        : (await getFrames(`/runs/${part(run.id)}/metrics/values`, { name: info.name }, signal)).map(columnOf),
     [run.id, info.name, isLong],
   );
   useAgain(found.again, version);
-  const lines: Line[] = info.columns.slice(0, MOST_LINES).map((column, color) => ({ run: run.id, metric: info.name, column, label: column, color, start: startOf(run) }));
+  const lines: Line[] = info.columns
+    .slice(0, MOST_LINES)
+    .map((column, color) => ({ run: run.id, metric: info.name, column, label: column, color, start: startOf(run) }));
   if (found.error) return <Fault error={found.error} again={found.again} />;
   if (!isLong && !found.value) return <Loading what="Reading the table" />;
   return (
     <div class="stack">
       {isLarge && !isLong && (
         <div class="row" role="group" aria-label="Show as">
-          <button type="button" class="button small" aria-pressed={!isChart} onClick={() => setChart(false)}>Table</button>
-          <button type="button" class="button small" aria-pressed={isChart} onClick={() => setChart(true)}>Chart</button>
+          <button type="button" class="button small" aria-pressed={!isChart} onClick={() => setChart(false)}>
+            Table
+          </button>
+          <button type="button" class="button small" aria-pressed={isChart} onClick={() => setChart(true)}>
+            Chart
+          </button>
         </div>
       )}
-      {isLong && <p class="small soft">{plural(info.count, 'row')} are drawn, not listed: <code>run.get_metrics({JSON.stringify(info.name)})</code> gives them all.</p>}
-      {isChart || isLong ? <Chart lines={lines} view={{ ...view, x: 'step' }} version={version} {...(isLarge ? { height: 380 } : { isSmall: true })} /> : <ColumnTable columns={found.value ?? []} />}
+      {isLong && (
+        <p class="small soft">
+          {plural(info.count, 'row')} are drawn, not listed: <code>run.get_metrics({JSON.stringify(info.name)})</code>{' '}
+          gives them all.
+        </p>
+      )}
+      {isChart || isLong ? (
+        <Chart
+          lines={lines}
+          view={{ ...view, x: 'step' }}
+          version={version}
+          {...(isLarge ? { height: 380 } : { isSmall: true })}
+        />
+      ) : (
+        <ColumnTable columns={found.value ?? []} />
+      )}
     </div>
   );
 }
@@ -80,17 +112,31 @@ function LoggedTable({ run, info, view, version, isLarge = false }: MetricProps)
 function Words({ run, info, version }: { run: Run; info: MetricInfo; version: number }) {
   const isLong = info.count > MOST_CELLS;
   const found = useReading(
-    async (signal) => (isLong ? [] : (await getFrames(`/runs/${part(run.id)}/metrics/series`, { name: info.name }, signal)).map(columnOf).filter((column) => column.name !== 'times')),
+    async (signal) =>
+      isLong
+        ? []
+        : (await getFrames(`/runs/${part(run.id)}/metrics/series`, { name: info.name }, signal))
+            .map(columnOf)
+            .filter((column) => column.name !== 'times'),
     [run.id, info.name, isLong],
   );
   useAgain(found.again, version);
   if (found.error) return <Fault error={found.error} again={found.again} />;
-  if (isLong) return <p class="soft">{plural(info.count, 'value')}, too many to list here: <code>run.get_metrics({JSON.stringify(info.name)})</code> gives them all.</p>;
+  if (isLong)
+    return (
+      <p class="soft">
+        {plural(info.count, 'value')}, too many to list here: <code>run.get_metrics({JSON.stringify(info.name)})</code>{' '}
+        gives them all.
+      </p>
+    );
   if (!found.value) return <Loading what="Reading the values" />;
   return <ColumnTable columns={found.value} rowName="#" />;
 }
 
-type Opened = { kind: 'image'; url: string } | { kind: 'document'; drawable: Drawable } | { kind: 'other'; size: number };
+type Opened =
+  | { kind: 'image'; url: string }
+  | { kind: 'document'; drawable: Drawable }
+  | { kind: 'other'; size: number };
 
 /** An image as a blob, in which no script runs; JSON as what it is meant to be. */
 function LoggedFile({ run, info, isLarge }: { run: Run; info: MetricInfo; isLarge: boolean }) {
@@ -98,12 +144,24 @@ function LoggedFile({ run, info, isLarge }: { run: Run; info: MetricInfo; isLarg
   const path = `/runs/${part(run.id)}/files/${pathOf(file)}`;
   const found = useReading((signal) => open(path, signal), [path, info.count]);
   const opened = found.value;
-  useEffect(() => () => {
-    if (opened?.kind === 'image') URL.revokeObjectURL(opened.url);
-  }, [opened]);
-  if (found.error) return found.error.status === 404 ? <p class="small soft">The file {file} is not here yet.</p> : <Fault error={found.error} again={found.again} />;
+  useEffect(
+    () => () => {
+      if (opened?.kind === 'image') URL.revokeObjectURL(opened.url);
+    },
+    [opened],
+  );
+  if (found.error)
+    return found.error.status === 404 ? (
+      <p class="small soft">The file {file} is not here yet.</p>
+    ) : (
+      <Fault error={found.error} again={found.again} />
+    );
   if (!opened) return <Loading what="Reading the file" />;
-  const download = <a class="small" href={`/api/v1${path}`} download>Download {file}</a>;
+  const download = (
+    <a class="small" href={`/api/v1${path}`} download>
+      Download {file}
+    </a>
+  );
   if (opened.kind === 'image') {
     return (
       <figure class={`metric-image${isLarge ? ' large' : ''}`}>
@@ -114,7 +172,11 @@ function LoggedFile({ run, info, isLarge }: { run: Run; info: MetricInfo; isLarg
   }
   return (
     <div class="stack">
-      {opened.kind === 'document' ? <Document drawable={opened.drawable} /> : <p class="soft">This file is neither an image nor JSON.</p>}
+      {opened.kind === 'document' ? (
+        <Document drawable={opened.drawable} />
+      ) : (
+        <p class="soft">This file is neither an image nor JSON.</p>
+      )}
       {download}
     </div>
   );

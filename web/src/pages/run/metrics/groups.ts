@@ -48,18 +48,27 @@ export function groupsOf(infos: readonly MetricInfo[], search: string): Group[] 
 }
 
 /** The name without its group. */
-export const shortName = (info: MetricInfo, group: string): string => (group && info.name.startsWith(`${group}/`) ? info.name.slice(group.length + 1) : info.name);
+export const shortName = (info: MetricInfo, group: string): string =>
+  group && info.name.startsWith(`${group}/`) ? info.name.slice(group.length + 1) : info.name;
 
 /** A line per rank where there are several. */
 export function linesOf(run: Run, info: MetricInfo): Line[] {
   const start = startOf(run);
   if (info.ranks.length <= 1) return [{ run: run.id, metric: info.name, label: info.name, color: 0, start }];
-  return info.ranks.slice(0, MOST_LINES).map((rank, index) => ({ run: run.id, metric: info.name, rank, label: `rank ${rank}`, color: index, start }));
+  return info.ranks
+    .slice(0, MOST_LINES)
+    .map((rank, index) => ({ run: run.id, metric: info.name, rank, label: `rank ${rank}`, color: index, start }));
 }
 
 export const startOf = (run: Run): number => Date.parse(run.started_at ?? run.created_at);
 
-const CHARTS: readonly { pattern: RegExp; title: string; unit: string; label: (match: RegExpExecArray) => string; range?: readonly [number, number] }[] = [
+const CHARTS: readonly {
+  pattern: RegExp;
+  title: string;
+  unit: string;
+  label: (match: RegExpExecArray) => string;
+  range?: readonly [number, number];
+}[] = [
   { pattern: /^cpu_percent$/, title: 'CPU', unit: ' %', label: () => 'CPU' },
   { pattern: /^memory_mb$/, title: 'Memory', unit: ' MB', label: () => 'Memory' },
   { pattern: /^gpu_(\d+)_percent$/, title: 'GPU', unit: ' %', label: (match) => `GPU ${match[1]}`, range: [0, 100] },
@@ -78,14 +87,26 @@ export function systemCharts(infos: readonly MetricInfo[]): SystemChart[] {
     return metrics.length ? [{ title, unit, metrics, ...(range ? { range } : {}) }] : [];
   });
   const known = new Set(found.flatMap((chart) => chart.metrics.map((one) => one.info.name)));
-  const rest = infos.filter((info) => !known.has(info.name)).map((info) => ({ title: info.name.replace(SYSTEM, ''), unit: '', metrics: [{ info, label: info.name.replace(SYSTEM, '') }] }));
+  const rest = infos
+    .filter((info) => !known.has(info.name))
+    .map((info) => ({
+      title: info.name.replace(SYSTEM, ''),
+      unit: '',
+      metrics: [{ info, label: info.name.replace(SYSTEM, '') }],
+    }));
   return [...found, ...rest];
 }
 
 export function systemLines(run: Run, chart: SystemChart): Line[] {
   const start = startOf(run);
   const all = chart.metrics.flatMap(({ info, label }) =>
-    info.ranks.map((rank) => ({ run: run.id, metric: info.name, rank, label: info.ranks.length > 1 ? `node ${rank} ${label}` : label, start })),
+    info.ranks.map((rank) => ({
+      run: run.id,
+      metric: info.name,
+      rank,
+      label: info.ranks.length > 1 ? `node ${rank} ${label}` : label,
+      start,
+    })),
   );
   return all.slice(0, MOST_LINES).map((line, index) => ({ ...line, color: index }));
 }

@@ -51,7 +51,8 @@ export function ColumnTable({ columns, rowName = 'Row' }: { columns: readonly Co
   );
 }
 
-const isNumeric = (column: Column): boolean => column.cells.slice(0, FIRST_ROWS).every((cell) => typeof cell === 'number' || cell === null);
+const isNumeric = (column: Column): boolean =>
+  column.cells.slice(0, FIRST_ROWS).every((cell) => typeof cell === 'number' || cell === null);
 
 export function cellText(cell: unknown): string {
   if (cell === null || cell === undefined) return '';
@@ -82,17 +83,29 @@ export function Document({ drawable }: { drawable: Drawable }) {
 }
 
 /** A confusion matrix as a heat map: rows are what was, columns what was said. */
-function Matrix({ labels: allLabels, rows: allRows }: { labels: readonly string[]; rows: readonly (readonly number[])[] }) {
+function Matrix({
+  labels: allLabels,
+  rows: allRows,
+}: {
+  labels: readonly string[];
+  rows: readonly (readonly number[])[];
+}) {
   const labels = allLabels.slice(0, MOST_CLASSES);
   const rows = allRows.slice(0, MOST_CLASSES).map((row) => row.slice(0, MOST_CLASSES));
   const most = rows.flat().reduce((one, other) => (other > one ? other : one), 1e-12);
   return (
     <div class="scroll-x">
-      {allRows.length > rows.length && <p class="small soft">The first {MOST_CLASSES} of {allRows.length} classes.</p>}
+      {allRows.length > rows.length && (
+        <p class="small soft">
+          The first {MOST_CLASSES} of {allRows.length} classes.
+        </p>
+      )}
       <table class="heat">
         <thead>
           <tr>
-            <th scope="col" class="small soft">True \ predicted</th>
+            <th scope="col" class="small soft">
+              True \ predicted
+            </th>
             {labels.map((label, at) => (
               <th key={at} scope="col" title={label}>
                 <span class="cut">{label}</span>
@@ -107,7 +120,13 @@ function Matrix({ labels: allLabels, rows: allRows }: { labels: readonly string[
                 <span class="cut">{labels[at]}</span>
               </th>
               {row.map((value, column) => (
-                <td key={column} class="number" title={`true ${labels[at]}, predicted ${labels[column] ?? column}: ${number(value)}`} style={{ '--heat': `${Math.round((Math.max(0, value) / most) * 100)}%` }} data-dark={value / most > 0.55}>
+                <td
+                  key={column}
+                  class="number"
+                  title={`true ${labels[at]}, predicted ${labels[column] ?? column}: ${number(value)}`}
+                  style={{ '--heat': `${Math.round((Math.max(0, value) / most) * 100)}%` }}
+                  data-dark={value / most > 0.55}
+                >
                   {number(value)}
                 </td>
               ))}
@@ -119,7 +138,15 @@ function Matrix({ labels: allLabels, rows: allRows }: { labels: readonly string[
   );
 }
 
-function Accuracy({ labels, thresholds, tables }: { labels: readonly string[]; thresholds: readonly number[]; tables: readonly (readonly (readonly number[])[])[] }) {
+function Accuracy({
+  labels,
+  thresholds,
+  tables,
+}: {
+  labels: readonly string[];
+  thresholds: readonly number[];
+  tables: readonly (readonly (readonly number[])[])[];
+}) {
   const [chosen, setChosen] = useState(0);
   const rows = tables[chosen] ?? [];
   const column = (name: string, place: number): Column => ({ name, cells: rows.map((row) => row[place]) });
@@ -135,7 +162,15 @@ function Accuracy({ labels, thresholds, tables }: { labels: readonly string[]; t
           ))}
         </select>
       </label>
-      <ColumnTable columns={[{ name: 'Threshold', cells: thresholds }, column('True positives', 0), column('False positives', 1), column('True negatives', 2), column('False negatives', 3)]} />
+      <ColumnTable
+        columns={[
+          { name: 'Threshold', cells: thresholds },
+          column('True positives', 0),
+          column('False positives', 1),
+          column('True negatives', 2),
+          column('False negatives', 3),
+        ]}
+      />
     </div>
   );
 }

@@ -1,7 +1,14 @@
 // A part of the overview, with a title and a way to more of it.
 import type { ComponentChildren } from 'preact';
 
-export function Card({ title, count, more, children, isFolded, tone }: {
+export function Card({
+  title,
+  count,
+  more,
+  children,
+  isFolded,
+  tone,
+}: {
   title: string;
   count?: number;
   /** A link at the right of the title. */

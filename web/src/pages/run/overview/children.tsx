@@ -16,11 +16,21 @@ interface Sweep {
 
 export function ChildrenCard({ run }: { run: Run }) {
   const counts = useReading<StatusCount[]>((signal) => childCounts(run, signal), [run.id]);
-  const follow = (counts.value?.length || !hasEnded(run.status)) && <Follow workspace={run.workspace} act={counts.again} />;
+  const follow = (counts.value?.length || !hasEnded(run.status)) && (
+    <Follow workspace={run.workspace} act={counts.again} />
+  );
   if (!counts.value?.length) return follow || null;
   const total = counts.value.reduce((sum, one) => sum + one.count, 0);
   return (
-    <Card title="Children" count={total} more={<a class="small" href={runHref(run.id, { tab: 'children' })}>All children</a>}>
+    <Card
+      title="Children"
+      count={total}
+      more={
+        <a class="small" href={runHref(run.id, { tab: 'children' })}>
+          All children
+        </a>
+      }
+    >
       {follow}
       <div class="overview-note row">
         <Counts counts={counts.value} />
@@ -31,12 +41,23 @@ export function ChildrenCard({ run }: { run: Run }) {
 }
 
 function Best({ run, progress }: { run: Run; progress: string }) {
-  const found = useReading((signal) => getJson<Sweep>(`/runs/${part(run.id)}/sweep`, {}, signal), [run.id, run.status, progress]);
+  const found = useReading(
+    (signal) => getJson<Sweep>(`/runs/${part(run.id)}/sweep`, {}, signal),
+    [run.id, run.status, progress],
+  );
   const best = found.value?.bests.at(-1);
   if (!found.value) return null;
   return (
     <span>
-      {best && <>best <strong class="number">{number(best.value)}</strong> by <a class="mono" href={runHref(best.run_id)}>{best.run_id}</a> · </>}
+      {best && (
+        <>
+          best <strong class="number">{number(best.value)}</strong> by{' '}
+          <a class="mono" href={runHref(best.run_id)}>
+            {best.run_id}
+          </a>{' '}
+          ·{' '}
+        </>
+      )}
       <a href={href(`/sweeps/${part(run.id)}`)}>Open the sweep</a>
     </span>
   );

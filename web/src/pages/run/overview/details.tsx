@@ -30,7 +30,10 @@ export function Command({ run }: { run: Run }) {
 }
 
 export function Details({ run }: { run: Run }) {
-  const hosts = useReading((signal) => getJson<Host[]>(`/runs/${part(run.id)}/nodes`, {}, signal), [run.id, run.attempt, run.status]);
+  const hosts = useReading(
+    (signal) => getJson<Host[]>(`/runs/${part(run.id)}/nodes`, {}, signal),
+    [run.id, run.attempt, run.status],
+  );
   const git = gitOf(run);
   const spec = run.spec;
   const rows: [string, ComponentChildren][] = [
@@ -45,7 +48,10 @@ export function Details({ run }: { run: Run }) {
     ['Data', hasAny(spec.datasets, spec.data_references, spec.outputs) ? <Data run={run} /> : null],
     ['Time limit', spec.time_limit_s && spec.time_limit_s !== NO_LIMIT_S ? duration(spec.time_limit_s * 1000) : null],
     ['Attempts', spec.max_attempts > 1 ? `at most ${spec.max_attempts}` : null],
-    ['Code', git ? <Git git={git} /> : run.snapshot_id ? <a href={runHref(run.id, { tab: 'code' })}>snapshot</a> : null],
+    [
+      'Code',
+      git ? <Git git={git} /> : run.snapshot_id ? <a href={runHref(run.id, { tab: 'code' })}>snapshot</a> : null,
+    ],
     ['Created', exact(run.created_at)],
     ['Started', run.started_at ? exact(run.started_at) : null],
     ['Ended', run.ended_at ? exact(run.ended_at) : null],
@@ -54,12 +60,14 @@ export function Details({ run }: { run: Run }) {
   return (
     <Card title="Details">
       <dl class="facts overview-facts">
-        {rows.filter(([, value]) => value !== null && value !== '' && value !== undefined).map(([name, value]) => (
-          <>
-            <dt>{name}</dt>
-            <dd>{value}</dd>
-          </>
-        ))}
+        {rows
+          .filter(([, value]) => value !== null && value !== '' && value !== undefined)
+          .map(([name, value]) => (
+            <>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </>
+          ))}
       </dl>
     </Card>
   );
@@ -69,7 +77,10 @@ function EnvironmentName({ run }: { run: Run }) {
   const { name, version, kind } = run.spec.environment;
   return (
     <>
-      <a href={runHref(run.id, { tab: 'environment' })}>{name}{version ? `, version ${version}` : ''}</a>{' '}
+      <a href={runHref(run.id, { tab: 'environment' })}>
+        {name}
+        {version ? `, version ${version}` : ''}
+      </a>{' '}
       <span class="soft">{kind}</span>
     </>
   );
@@ -80,7 +91,10 @@ function Hosts({ hosts }: { hosts: Host[] }) {
   const mine = hosts.filter((one) => one.attempt === last);
   return (
     <>
-      {mine.slice(0, MOST_HOSTS).map((one) => `${one.host || one.address}${one.address && one.host ? ` (${one.address})` : ''}`).join(', ')}
+      {mine
+        .slice(0, MOST_HOSTS)
+        .map((one) => `${one.host || one.address}${one.address && one.host ? ` (${one.address})` : ''}`)
+        .join(', ')}
       {mine.length > MOST_HOSTS && ` and ${mine.length - MOST_HOSTS} more`}
     </>
   );
@@ -94,16 +108,31 @@ function Data({ run }: { run: Run }) {
         const name = text(one['name']);
         return (
           <li key={key}>
-            {key}: {name ? <a href={href(`/datasets/${part(name)}`, { version: text(one['version']) })}>{name}, version {text(one['version'])}</a> : 'a dataset without a name'}{' '}
+            {key}:{' '}
+            {name ? (
+              <a href={href(`/datasets/${part(name)}`, { version: text(one['version']) })}>
+                {name}, version {text(one['version'])}
+              </a>
+            ) : (
+              'a dataset without a name'
+            )}{' '}
             <span class="soft">{text(one['mode'])}</span>
           </li>
         );
       })}
       {Object.entries(run.spec.data_references).map(([key, given]) => {
         const one = record(given);
-        return <li key={key}>{key}: {text(one['datastore'])}/{text(one['path'])} <span class="soft">{text(one['mode'])}</span></li>;
+        return (
+          <li key={key}>
+            {key}: {text(one['datastore'])}/{text(one['path'])} <span class="soft">{text(one['mode'])}</span>
+          </li>
+        );
       })}
-      {Object.keys(run.spec.outputs ?? {}).map((key) => <li key={`out ${key}`}>{key} <span class="soft">output</span></li>)}
+      {Object.keys(run.spec.outputs ?? {}).map((key) => (
+        <li key={`out ${key}`}>
+          {key} <span class="soft">output</span>
+        </li>
+      ))}
     </ul>
   );
 }
@@ -112,7 +141,13 @@ function Git({ git }: { git: GitFacts }) {
   const short = git.commit.slice(0, 10);
   return (
     <>
-      {git.href ? <a href={git.href} target="_blank" rel="noopener noreferrer"><code>{short || git.repository}</code></a> : <code>{short || git.repository}</code>}
+      {git.href ? (
+        <a href={git.href} target="_blank" rel="noopener noreferrer">
+          <code>{short || git.repository}</code>
+        </a>
+      ) : (
+        <code>{short || git.repository}</code>
+      )}
       {git.branch && ` on ${git.branch}`}
       {git.isDirty && <span class="soft">, with changes that were not committed</span>}
     </>

@@ -33,7 +33,11 @@ export default function Tab({ run }: TabProps) {
       </div>
       <div class="overview-side">
         <Timeline run={run} />
-        {parameters.length > 0 && <Card title="Parameters"><Pairs pairs={parameters} /></Card>}
+        {parameters.length > 0 && (
+          <Card title="Parameters">
+            <Pairs pairs={parameters} />
+          </Card>
+        )}
         <Command run={run} />
         <Details run={run} />
         {properties.length > 0 && (

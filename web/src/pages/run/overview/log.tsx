@@ -16,7 +16,9 @@ export function LogTail({ run, files }: { run: Run; files: RunFile[] | undefined
   if (!log) {
     return (
       <Card title="Log">
-        <p class="overview-note soft">{hasEnded(run.status) ? 'This run left no log.' : 'It has not written anything yet.'}</p>
+        <p class="overview-note soft">
+          {hasEnded(run.status) ? 'This run left no log.' : 'It has not written anything yet.'}
+        </p>
       </Card>
     );
   }
@@ -25,13 +27,27 @@ export function LogTail({ run, files }: { run: Run; files: RunFile[] | undefined
 
 function Tail({ run, name }: { run: Run; name: string }) {
   const path = `/runs/${part(run.id)}/log/lines`;
-  const found = useReading((signal) => getJson<{ lines: string[] }>(path, { file: name, first: -LINES, count: LINES }, signal), [path, name]);
+  const found = useReading(
+    (signal) => getJson<{ lines: string[] }>(path, { file: name, first: -LINES, count: LINES }, signal),
+    [path, name],
+  );
   useWatch([run.id], ['log', 'status'], found.again, 500);
   const lines = found.value?.lines.map((line) => plainLines(line).join(' '));
   return (
-    <Card title="Log" more={<a class="small" href={runHref(run.id, { tab: 'log', file: name })}>{name}</a>}>
+    <Card
+      title="Log"
+      more={
+        <a class="small" href={runHref(run.id, { tab: 'log', file: name })}>
+          {name}
+        </a>
+      }
+    >
       {found.error && <Fault error={found.error} again={found.again} />}
-      {lines && lines.length > 0 && <pre class="overview-log" tabIndex={0} aria-label="Last lines of the log">{lines.join('\n')}</pre>}
+      {lines && lines.length > 0 && (
+        <pre class="overview-log" tabIndex={0} aria-label="Last lines of the log">
+          {lines.join('\n')}
+        </pre>
+      )}
       {lines && !lines.length && <p class="overview-note soft">It is empty{hasEnded(run.status) ? '' : ' yet'}.</p>}
     </Card>
   );

@@ -24,7 +24,11 @@ export function KeyMetrics({ run }: { run: Run }) {
   const all = found.value?.all;
   useWatch([run.id], ['metrics', 'status'], found.again, (all?.length ?? 0) > MANY ? 3000 : 500);
   const scalars = (all ?? []).filter(isScalar);
-  const more = all && all.length > 0 && <a class="small" href={runHref(run.id, { tab: 'metrics' })}>All metrics</a>;
+  const more = all && all.length > 0 && (
+    <a class="small" href={runHref(run.id, { tab: 'metrics' })}>
+      All metrics
+    </a>
+  );
   return (
     <Card title="Key metrics" {...(all ? { count: all.length } : {})} more={more}>
       {found.error && <Fault error={found.error} again={found.again} />}
@@ -36,7 +40,9 @@ export function KeyMetrics({ run }: { run: Run }) {
             <thead>
               <tr>
                 <th>Metric</th>
-                <th class="spark-cell"><span class="hidden-text">Course</span></th>
+                <th class="spark-cell">
+                  <span class="hidden-text">Course</span>
+                </th>
                 <th class="number">Last</th>
                 <th class="number wide">Minimum</th>
                 <th class="number wide">Maximum</th>
@@ -46,7 +52,9 @@ export function KeyMetrics({ run }: { run: Run }) {
             <tbody>
               {scalars.slice(0, MOST).map((one) => (
                 <tr key={one.name}>
-                  <td><a href={runHref(run.id, { tab: 'metrics', metric: one.name })}>{one.name}</a></td>
+                  <td>
+                    <a href={runHref(run.id, { tab: 'metrics', metric: one.name })}>{one.name}</a>
+                  </td>
                   <td class="spark-cell">{one.count > 1 && <Spark buckets={found.value?.charts.get(one.name)} />}</td>
                   <td class="number strong">{number(one.last)}</td>
                   <td class="number soft wide">{one.count > 1 ? number(one.minimum) : ''}</td>
@@ -58,8 +66,12 @@ export function KeyMetrics({ run }: { run: Run }) {
           </table>
         </div>
       )}
-      {scalars.length > MOST && <p class="overview-note small soft">{scalars.length - MOST} more in the metrics tab.</p>}
-      {all && all.length > 0 && !scalars.length && <p class="overview-note small soft">Tables and images are in the metrics tab.</p>}
+      {scalars.length > MOST && (
+        <p class="overview-note small soft">{scalars.length - MOST} more in the metrics tab.</p>
+      )}
+      {all && all.length > 0 && !scalars.length && (
+        <p class="overview-note small soft">Tables and images are in the metrics tab.</p>
+      )}
     </Card>
   );
 }
@@ -68,8 +80,14 @@ const isScalar = (one: MetricInfo): boolean => one.kind === 'scalar';
 
 async function readKey(id: string, signal: AbortSignal): Promise<Key> {
   const all = await getJson<MetricInfo[]>(`/runs/${part(id)}/metrics`, {}, signal);
-  const drawn = all.filter(isScalar).slice(0, MOST).filter((one) => one.count > 1 && one.minimum !== null);
-  const charts = await readCharts(drawn.map((one) => ({ run: id, metric: one.name })), { width: POINTS, x: 'step' });
+  const drawn = all
+    .filter(isScalar)
+    .slice(0, MOST)
+    .filter((one) => one.count > 1 && one.minimum !== null);
+  const charts = await readCharts(
+    drawn.map((one) => ({ run: id, metric: one.name })),
+    { width: POINTS, x: 'step' },
+  );
   const found = new Map<string, Buckets>();
   drawn.forEach((one, index) => {
     const chart = charts[index];

@@ -5,8 +5,12 @@ export function Pairs({ pairs }: { pairs: readonly (readonly [string, string | n
       <tbody>
         {pairs.map(([name, value]) => (
           <tr key={name}>
-            <th scope="row" title={name}>{name}</th>
-            <td><code>{value ?? ''}</code></td>
+            <th scope="row" title={name}>
+              {name}
+            </th>
+            <td>
+              <code>{value ?? ''}</code>
+            </td>
           </tr>
         ))}
       </tbody>

@@ -15,10 +15,16 @@ export function ImageView({ data, type, name }: { data: Uint8Array<ArrayBuffer>;
     setSrc(made);
     return () => URL.revokeObjectURL(made);
   }, [data, type]);
-  if (isBroken) return <p class="soft shown-note">The browser cannot show this as an image. Download it to look at it.</p>;
+  if (isBroken)
+    return <p class="soft shown-note">The browser cannot show this as an image. Download it to look at it.</p>;
   return (
     <figure class="image-view">
-      <button type="button" class={`image-box${isFull ? ' full' : ''}`} title={isFull ? 'Fit into the page' : 'Show in full size'} onClick={() => setFull(!isFull)}>
+      <button
+        type="button"
+        class={`image-box${isFull ? ' full' : ''}`}
+        title={isFull ? 'Fit into the page' : 'Show in full size'}
+        onClick={() => setFull(!isFull)}
+      >
         {src && (
           <img
             src={src}

@@ -7,7 +7,12 @@ const STEP = 200;
 
 /** A value of JSON; objects and lists open and close. */
 export function JsonTree({ node, name, depth = 0 }: { node: Node; name?: string | undefined; depth?: number }) {
-  const items: readonly (readonly [string, Node])[] = node.kind === 'object' ? node.entries : node.kind === 'list' ? node.items.map((one, at) => [String(at), one] as const) : [];
+  const items: readonly (readonly [string, Node])[] =
+    node.kind === 'object'
+      ? node.entries
+      : node.kind === 'list'
+        ? node.items.map((one, at) => [String(at), one] as const)
+        : [];
   const [isOpen, setOpen] = useState(depth < OPEN_DEPTH && (depth === 0 || items.length <= 50));
   const [most, setMost] = useState(STEP);
   const label = name === undefined ? null : <span class="code-name">{name}: </span>;
@@ -16,7 +21,9 @@ export function JsonTree({ node, name, depth = 0 }: { node: Node; name?: string 
       <div class="json-line">
         <span class="json-arrow" />
         {label}
-        <span class={`code-${node.kind === 'word' ? 'keyword' : node.kind}`}>{node.kind === 'string' ? JSON.stringify(node.text) : node.text}</span>
+        <span class={`code-${node.kind === 'word' ? 'keyword' : node.kind}`}>
+          {node.kind === 'string' ? JSON.stringify(node.text) : node.text}
+        </span>
       </div>
     );
   }
@@ -24,9 +31,13 @@ export function JsonTree({ node, name, depth = 0 }: { node: Node; name?: string 
   return (
     <div class="json-node">
       <button type="button" class="json-line" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
-        <span class="json-arrow" aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
+        <span class="json-arrow" aria-hidden="true">
+          {isOpen ? '▾' : '▸'}
+        </span>
         {label}
-        <span class="faint">{node.kind === 'list' ? '[' : '{'} {counted} {node.kind === 'list' ? ']' : '}'}</span>
+        <span class="faint">
+          {node.kind === 'list' ? '[' : '{'} {counted} {node.kind === 'list' ? ']' : '}'}
+        </span>
       </button>
       {isOpen && (
         <div class="json-below">

@@ -17,7 +17,13 @@ export function NotebookView({ notebook }: { notebook: Notebook }) {
 }
 
 function OneCell({ cell, language }: { cell: Cell; language: string }) {
-  if (cell.kind === 'markdown') return <div class="notebook-cell"><span /><Markdown text={cell.text} /></div>;
+  if (cell.kind === 'markdown')
+    return (
+      <div class="notebook-cell">
+        <span />
+        <Markdown text={cell.text} />
+      </div>
+    );
   return (
     <div class="notebook-cell">
       <span class="faint small mono notebook-count">{cell.kind === 'code' ? `[${cell.count || ' '}]` : ''}</span>
@@ -32,7 +38,8 @@ function OneCell({ cell, language }: { cell: Cell; language: string }) {
 }
 
 function OneOutput({ output }: { output: Output }) {
-  if (output.kind === 'image') return <img class="notebook-image" src={imageHref(output.type, output.data)} alt="Output of the cell" />;
+  if (output.kind === 'image')
+    return <img class="notebook-image" src={imageHref(output.type, output.data)} alt="Output of the cell" />;
   if (output.kind === 'html') return <Code text={output.text.slice(0, MOST_TEXT)} language="markup" />;
   return <pre class={`notebook-output${output.kind === 'error' ? ' bad' : ''}`}>{output.text.slice(0, MOST_TEXT)}</pre>;
 }

@@ -21,14 +21,22 @@ export function TableView({ text, name, isWhole }: { text: string; name: string;
           <thead>
             <tr>
               <th class="number faint">#</th>
-              {head.map((cell, column) => <th key={column} class={kinds[column]} title={cell}>{cell}</th>)}
+              {head.map((cell, column) => (
+                <th key={column} class={kinds[column]} title={cell}>
+                  {cell}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
             {table.rows.map((row, at) => (
               <tr key={at}>
                 <td class="number faint">{at + 1}</td>
-                {head.map((_, column) => <td key={column} class={kinds[column]}>{row[column] ?? ''}</td>)}
+                {head.map((_, column) => (
+                  <td key={column} class={kinds[column]}>
+                    {row[column] ?? ''}
+                  </td>
+                ))}
               </tr>
             ))}
           </tbody>
