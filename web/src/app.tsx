@@ -45,6 +45,7 @@ const PLACES = [
 export function App() {
   return (
     <div class="frame">
+      {/* biome-ignore lint/a11y/useValidAnchor: a jump within the page; the address must not change, it is the view */}
       <a
         class="skip"
         href="#main"

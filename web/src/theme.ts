@@ -17,7 +17,7 @@ export const shade = computed<'light' | 'dark'>(() =>
 );
 
 effect(() => {
-  document.documentElement.dataset['theme'] = shade.value;
+  document.documentElement.dataset.theme = shade.value;
   keep(KEY, theme.value);
 });
 

@@ -62,7 +62,7 @@ async function flush(key: string, options: { width: number; x: string }): Promis
 async function send(batch: readonly Waiting[], options: { width: number; x: string }): Promise<void> {
   try {
     const frames = await sendFrames('/charts', { ...options, series: batch.map((one) => one.wish) });
-    batch.forEach((one, index) => one.resolve(bucketsOf(frames[index])));
+    for (const [index, one] of batch.entries()) one.resolve(bucketsOf(frames[index]));
   } catch (error) {
     const fault =
       error instanceof ApiError ? error : new ApiError(0, 'Unreadable', 'A chart could not be read.', String(error));
@@ -71,7 +71,7 @@ async function send(batch: readonly Waiting[], options: { width: number; x: stri
 }
 
 export function bucketsOf(frame: Frame | undefined): Buckets | ApiError {
-  const error = frame?.head['error'] as { code: string; what: string; why?: string; hint?: string } | undefined;
+  const error = frame?.head.error as { code: string; what: string; why?: string; hint?: string } | undefined;
   if (!frame || error)
     return new ApiError(
       0,
@@ -80,7 +80,7 @@ export function bucketsOf(frame: Frame | undefined): Buckets | ApiError {
       error?.why,
       error?.hint,
     );
-  const count = Number(frame.head['count']);
+  const count = Number(frame.head.count);
   const numbers = new Float64Array(frame.body.slice().buffer); // bodies do not lie at multiples of 8
   const column = (index: number): Float64Array => numbers.subarray(index * count, (index + 1) * count);
   return {

@@ -24,8 +24,8 @@ export function* iterFrames(data: ArrayBuffer): Generator<Frame> {
 /** The numbers of a frame of type f8, i8 or b1. Integers beyond 2^53 lose their last digits, as any JavaScript number. */
 export function numbersOf(frame: Frame): Float64Array {
   const { body, head } = frame;
-  if (head['type'] === 'b1') return Float64Array.from(body);
+  if (head.type === 'b1') return Float64Array.from(body);
   const bytes = body.slice(); // bodies do not lie at multiples of 8
-  if (head['type'] === 'i8') return Float64Array.from(new BigInt64Array(bytes.buffer), Number);
+  if (head.type === 'i8') return Float64Array.from(new BigInt64Array(bytes.buffer), Number);
   return new Float64Array(bytes.buffer);
 }

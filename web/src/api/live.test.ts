@@ -33,7 +33,9 @@ function setUp() {
   const page = {
     hidden: false,
     handler: () => {},
-    addEventListener: (_: string, handler: () => void) => void (page.handler = handler),
+    addEventListener: (_: string, handler: () => void) => {
+      page.handler = handler;
+    },
   };
   const stream = new LiveStream(
     (url) => {

@@ -41,7 +41,9 @@ export function useWatch(runIds: readonly string[], wants: readonly What[], act:
   const calm = useCalm(act, everyMs);
   useLayoutEffect(() => {
     const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && calm.call()));
-    return () => stops.forEach((stop) => stop());
+    return () => {
+      for (const stop of stops) stop();
+    };
   }, [runIds.join('\n'), wants.join(), calm]);
 }
 
@@ -142,7 +144,10 @@ export class LiveStream {
   private open(): void {
     clearTimeout(this.retry);
     const keys = new Set([...this.listeners.keys()].slice(-MOST_RUNS));
-    if (!keys.size || this.isAsleep) return this.close();
+    if (!keys.size || this.isAsleep) {
+      this.close();
+      return;
+    }
     const known = this.coming ?? this.current;
     if (known && sameKeys(known.keys, keys)) return;
     this.coming?.source.close();
@@ -185,7 +190,10 @@ export class LiveStream {
   }
 
   private fail(opened: Open): void {
-    if (opened !== this.current && opened !== this.coming) return opened.source.close();
+    if (opened !== this.current && opened !== this.coming) {
+      opened.source.close();
+      return;
+    }
     connection.value = 'off';
     if (opened.source.readyState !== 2) return; // it asks again by itself
     // A cut, or an answer that was an error: too many streams, signed out, a server that is leaving.

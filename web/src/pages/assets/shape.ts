@@ -24,7 +24,7 @@ export function packagesOf(definition: Definition): Packages {
 
 /** `scikit-learn==1.3`, `joblib >= 1` … as [name, what is asked of it]. */
 export function splitRequirement(line: string): [string, string] {
-  const match = /^([A-Za-z0-9._\-]+(?:\[[^\]]*\])?)\s*(.*)$/.exec(line);
+  const match = /^([A-Za-z0-9._-]+(?:\[[^\]]*\])?)\s*(.*)$/.exec(line);
   return match ? [match[1]!, match[2]!] : [line, ''];
 }
 
@@ -65,9 +65,9 @@ export const isPattern = (source: DataSource): boolean => /[*?]/.test(source.pat
 export function stepText(step: DatasetSpec['steps'][number]): string {
   const { do: name, ...rest } = step;
   const percent = (part: unknown): string => `${Math.round(Number(part) * 1000) / 10} %`;
-  if (name === 'take' || name === 'skip') return `${name} ${String(rest['count'])}`;
-  if (name === 'sample') return `a sample of ${percent(rest['fraction'])}`;
-  if (name === 'split') return `${rest['rest'] ? 'the rest after' : 'a part of'} ${percent(rest['fraction'])}`;
+  if (name === 'take' || name === 'skip') return `${name} ${String(rest.count)}`;
+  if (name === 'sample') return `a sample of ${percent(rest.fraction)}`;
+  if (name === 'split') return `${rest.rest ? 'the rest after' : 'a part of'} ${percent(rest.fraction)}`;
   const values = Object.values(rest)
     .filter((value) => value !== null)
     .map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));

@@ -1,6 +1,6 @@
 // Compute targets: their nodes, what runs there, and what each run in the queue waits for. Read again while it is shown.
 import { useEffect } from 'preact/hooks';
-import { ApiError, getJson, part } from '../../api/http';
+import { type ApiError, getJson, part } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import { bytes, duration, number, plural } from '../../format';
 import { Command, Empty, When } from '../../parts/basics';

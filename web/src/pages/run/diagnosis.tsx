@@ -108,7 +108,7 @@ function Lines({ run, found }: { run: Run; found: Found }) {
         <a href={runHref(run.id, { tab: 'log', file: found.log, line })}>Open in the log</a>
       </figcaption>
       {lines.some(Boolean) && (
-        <pre tabIndex={0} aria-label="Last lines of the log">
+        <pre role="group" tabIndex={0} aria-label="Last lines of the log">
           {lines.join('\n')}
         </pre>
       )}

@@ -38,36 +38,36 @@ export interface Diagnosis {
 export function diagnosisOf(run: Run): Diagnosis | null {
   if (!run.error) return null;
   const details = record(run.error.details);
-  const code = details['exit_code'];
-  const signal = text(details['signal']);
-  const rank = details['rank'];
+  const code = details.exit_code;
+  const signal = text(details.signal);
+  const rank = details.rank;
   return {
     code: text(run.error.code),
     message: (text(run.error.message) || 'The run failed and left no message.').split(LAST_LINES)[0]!.trim(),
     rank: typeof rank === 'number' ? rank : null,
-    role: text(details['role']),
-    node: text(details['node']) || list(details['nodes']).map(text).join(', '),
-    address: text(details['address']),
+    role: text(details.role),
+    node: text(details.node) || list(details.nodes).map(text).join(', '),
+    address: text(details.address),
     exit: signal ? `killed by ${signal}` : typeof code === 'number' ? `exit code ${code}` : '',
-    exception: exceptionOf(details['exception']),
-    log: text(details['log']),
-    lines: list(details['last_lines']).map(text),
-    evidence: list(details['evidence'])
+    exception: exceptionOf(details.exception),
+    log: text(details.log),
+    lines: list(details.last_lines).map(text),
+    evidence: list(details.evidence)
       .map(record)
       .map((one) => ({
-        file: text(one['file']),
-        line: typeof one['line'] === 'number' ? one['line'] : null,
-        text: text(one['text']).trim(),
+        file: text(one.file),
+        line: typeof one.line === 'number' ? one.line : null,
+        text: text(one.text).trim(),
       })),
-    consequences: list(details['consequences'])
+    consequences: list(details.consequences)
       .map(record)
       .map((one) => ({
-        rank: Number(one['rank']),
-        node: text(one['node']),
-        why: text(one['why']),
-        log: text(one['log']),
+        rank: Number(one.rank),
+        node: text(one.node),
+        why: text(one.why),
+        log: text(one.log),
       })),
-    hint: text(details['hint']),
+    hint: text(details.hint),
   };
 }
 
@@ -95,10 +95,10 @@ export function distributionOf(run: Run): string {
 /** `4 CPUs, 16 GB, partition gpu`: what one node was asked to have. */
 export function resourcesOf(run: Run): string {
   const given = record(run.spec.resources);
-  const named = [...Object.entries(record(given['custom'])), ...Object.entries(record(given['engine']))];
+  const named = [...Object.entries(record(given.custom)), ...Object.entries(record(given.engine))];
   return [
-    given['cpus'] ? `${text(given['cpus'])} CPUs` : '',
-    typeof given['memory_bytes'] === 'number' ? bytes(given['memory_bytes']) : '',
+    given.cpus ? `${text(given.cpus)} CPUs` : '',
+    typeof given.memory_bytes === 'number' ? bytes(given.memory_bytes) : '',
     ...named
       .filter(([, value]) => value !== null && value !== '' && !(Array.isArray(value) && !value.length))
       .map(([name, value]) => `${name} ${text(value)}`),
@@ -196,8 +196,8 @@ export function tagsOf(run: Run): { own: [string, string | null][]; system: [str
 export function exceptionOf(value: unknown): string {
   if (typeof value === 'string') return value.trim().split('\n').at(-1) ?? '';
   const found = record(value);
-  const kind = text(found['type']) || text(found['name']);
-  const message = text(found['message']) || text(found['text']);
+  const kind = text(found.type) || text(found.name);
+  const message = text(found.message) || text(found.text);
   return kind && message ? `${kind}: ${message}` : kind || message;
 }
 

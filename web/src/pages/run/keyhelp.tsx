@@ -15,6 +15,7 @@ export function KeyHelp({ tabs, close }: { tabs: readonly string[]; close: () =>
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: for the keyboard, Escape closes a dialog
     <dialog
       ref={dialog}
       class="dialog"

@@ -28,7 +28,7 @@ async function change(
   ids: readonly string[],
   action: Action,
   more: Record<string, unknown>,
-  { then, undone }: { then: () => void; undone: () => void },
+  { onDone, onUndone }: { onDone: () => void; onUndone: () => void },
 ): Promise<void> {
   await attempt(async () => {
     const { done, failed } = await sendJson<Outcome>('POST', '/runs/bulk', { ids, action, ...more });
@@ -36,7 +36,7 @@ async function change(
     if (done.length) {
       note(
         `${plural(done.length, 'run')} ${DONE[action]}.`,
-        undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, { then: undone, undone }) } } : {},
+        undo ? { action: { label: 'Undo', run: () => change(done, undo, {}, { onDone: onUndone, onUndone }) } } : {},
       );
     }
     const first = failed[0];
@@ -44,7 +44,7 @@ async function change(
       const rest = failed.length > 1 ? ` ${plural(failed.length - 1, 'more run')} could not be changed.` : '';
       note([first.error.what, first.error.why, first.error.hint].filter(Boolean).join(' ') + rest, { isBad: true });
     }
-    then();
+    onDone();
   });
 }
 
@@ -62,7 +62,7 @@ export function SelectionBar({
   onClear: () => void;
 }) {
   const act = (action: Action, more: Record<string, unknown> = {}): void =>
-    void change(ids, action, more, { then: onDone, undone: onUndone });
+    void change(ids, action, more, { onDone, onUndone });
   const tag = async (): Promise<void> => {
     const text = await ask({
       title: `Tag ${plural(ids.length, 'run')}`,

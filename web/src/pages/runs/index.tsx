@@ -98,7 +98,10 @@ export default function Page() {
     });
   };
   const pickAll = (): void => {
-    if (selected.size) return select(new Set());
+    if (selected.size) {
+      select(new Set());
+      return;
+    }
     void attempt(async () => {
       const ids: string[] = [];
       let all = 0;

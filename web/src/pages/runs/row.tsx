@@ -157,6 +157,7 @@ export function GroupLine({
   onToggle,
 }: Line & { group: Group; label: string; isOpen: boolean; onToggle: (group: Group) => void }) {
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys of all its lines
     <div
       id={lineId(line)}
       class={`rt-line rt-group${isActive ? ' is-active' : ''}`}

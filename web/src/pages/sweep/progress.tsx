@@ -71,6 +71,7 @@ export function ProgressChart({
           ))}
           {line && <path class="progress-line" d={`${line}H${x(progress.end).toFixed(1)}`} />}
           {progress.dots.map((dot) => (
+            // biome-ignore lint/a11y/noStaticElementInteractions: the table of children has a link to each of them
             <circle
               key={dot.child.run_id}
               class={`progress-dot${dot.child.run_id === best ? ' best' : dot.child.cut_short ? ' cut-short' : ''}`}

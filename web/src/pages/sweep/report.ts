@@ -151,14 +151,14 @@ export interface Order {
 
 /** Places of children in that order; those without a value last, equals by their number. */
 export function orderedBy(report: Report, order: Order): number[] {
-  const valueOf = (child: Child): Value => {
+  const sortValue = (child: Child): Value => {
     if (order.by === 'best') return asNumber(child.best);
     if (order.by === 'status') return child.cut_short ? CUT_WORDS[child.cut_short.kind] : child.status;
     if (order.by === 'duration') return lastingSeconds(child);
     if (order.by.startsWith('params.')) return asValue(child.parameters[order.by.slice(7)]);
     return child.index;
   };
-  const values = report.children.map(valueOf);
+  const values = report.children.map(sortValue);
   return values
     .map((_, index) => index)
     .sort((a, b) => {

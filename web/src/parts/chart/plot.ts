@@ -101,7 +101,12 @@ export class Plot {
         y: false,
         points: { show: false },
         drag: { x: true, y: false, setScale: false },
-        bind: { dblclick: () => () => (this.events.onReset(), null) },
+        bind: {
+          dblclick: () => () => {
+            this.events.onReset();
+            return null;
+          },
+        },
         ...(isSmall
           ? { sync: { key: `charts-${view.x}`, setSeries: false, scales: ['x', null] as [string, null] } }
           : {}),

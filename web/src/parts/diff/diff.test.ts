@@ -44,7 +44,10 @@ describe('lines', () => {
 
   it('makes the new text of the old one, whatever they are', () => {
     let seed = 1;
-    const random = (most: number): number => (seed = (seed * 48271) % 2147483647) % most;
+    const random = (most: number): number => {
+      seed = (seed * 48271) % 2147483647;
+      return seed % most;
+    };
     for (let round = 0; round < 300; round++) {
       const text = (): string[] => Array.from({ length: random(30) }, () => String(random(1 + (round % 7))));
       const [before, after] = [text(), text()];
@@ -222,9 +225,9 @@ describe('facts of a run', () => {
     expect(packagesOf(run)).toEqual({ torch: '2.1', blas: '1 h0' });
     expect(gitOf(run)).toEqual({ commit: 'abc' });
     const groups = Object.fromEntries(groupsOf(run).map((group) => [group.title, group.values]));
-    expect(groups['Variables']).toEqual({ A: '1', B: '2' });
-    expect(groups['Environment']).toEqual({ environment: 'env:2', kind: 'uv', python: '3.11.2' });
-    expect(groups['Data']).toEqual({ in: 'mnist:3 blobs/m/* (mount)', 'in.files': '2', 'in.fingerprint': 'f' });
-    expect(groups['Compute']?.['cpus']).toBe('2');
+    expect(groups.Variables).toEqual({ A: '1', B: '2' });
+    expect(groups.Environment).toEqual({ environment: 'env:2', kind: 'uv', python: '3.11.2' });
+    expect(groups.Data).toEqual({ in: 'mnist:3 blobs/m/* (mount)', 'in.files': '2', 'in.fingerprint': 'f' });
+    expect(groups.Compute?.cpus).toBe('2');
   });
 });

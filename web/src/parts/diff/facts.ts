@@ -7,11 +7,11 @@ const GIT = 'azureml.git.';
 
 /** Exact packages by name, as the run's own interpreter saw them; conda's too. */
 export function packagesOf(run: Run): Values {
-  const found = run.environment['packages'];
+  const found = run.environment.packages;
   const packages: Record<string, string> = {};
   if (found && typeof found === 'object')
     for (const [name, version] of Object.entries(found)) packages[name] = String(version);
-  const conda = run.environment['conda'];
+  const conda = run.environment.conda;
   if (Array.isArray(conda)) {
     for (const one of conda as { name?: unknown; version?: unknown; build?: unknown }[]) {
       const name = String(one.name ?? '');
@@ -79,7 +79,7 @@ interface DatasetInput {
 /** Datasets, data references and outputs, by the names that the script knows; with the fingerprint of what was read. */
 export function dataOf(run: Run): Values {
   const found: Record<string, string> = {};
-  const read = (run.environment['datasets'] ?? {}) as Record<string, unknown>;
+  const read = (run.environment.datasets ?? {}) as Record<string, unknown>;
   for (const [name, input] of Object.entries(run.spec.datasets as Record<string, DatasetInput>)) {
     const sources = (input.dataset?.sources ?? []).map((one) => one.url || `${one.datastore ?? ''}/${one.path ?? ''}`);
     const steps = input.dataset?.steps?.length ? JSON.stringify(input.dataset.steps) : '';

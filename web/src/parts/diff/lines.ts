@@ -16,9 +16,10 @@ export function diffLines(before: readonly string[], after: readonly string[]): 
   const numbers = new Map<string, number>();
   const numbered = (lines: readonly string[]): Int32Array =>
     Int32Array.from(lines, (line) => {
-      let found = numbers.get(line);
-      if (found === undefined) numbers.set(line, (found = numbers.size));
-      return found;
+      const known = numbers.get(line);
+      if (known !== undefined) return known;
+      numbers.set(line, numbers.size);
+      return numbers.size - 1;
     });
   const work = { left: MOST_STEPS };
   const parts: Part[] = [];

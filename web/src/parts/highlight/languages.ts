@@ -115,7 +115,7 @@ const markup = language(
     ['comment', String.raw`<!--[\s\S]*?(?:-->|$(?![\s\S]))`],
     ['keyword', String.raw`</?[A-Za-z!?][\w:.-]*|/?>`],
     ['name', String.raw`(?<=\s)[\w:@.-]+(?==)`],
-    ['string', String.raw`(?<==)(?:"[^"]*"?|'[^']*'?)`],
+    ['string', `(?<==)(?:"[^"]*"?|'[^']*'?)`],
   ],
   '',
 );

@@ -49,7 +49,9 @@ function watcher(root: { current: Element | null }): Watch {
   const tells = new WeakMap<Element, (isSeen: boolean) => void>();
   return (element, tell) => {
     observer ??= new IntersectionObserver(
-      (entries) => entries.forEach((entry) => tells.get(entry.target)?.(entry.isIntersecting)),
+      (entries) => {
+        for (const entry of entries) tells.get(entry.target)?.(entry.isIntersecting);
+      },
       { root: root.current, rootMargin: '600px 0px' },
     );
     tells.set(element, tell);

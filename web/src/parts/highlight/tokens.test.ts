@@ -55,11 +55,11 @@ describe('colours', () => {
       '/*'.repeat(2000),
       '`'.repeat(4000),
       '<'.repeat(4000),
-      ' '.repeat(4000) + 'x',
+      `${' '.repeat(4000)}x`,
       '[a]('.repeat(1000),
       '**'.repeat(2000),
       '- '.repeat(2000),
-      '1'.repeat(4000) + 'x',
+      `${'1'.repeat(4000)}x`,
     ];
     const text = Array.from({ length: 50 }, (_, at) => hostile[at % hostile.length]).join('\n');
     for (const language of ['python', 'json', 'yaml', 'shell', 'toml', 'markdown', 'c', 'markup']) {

@@ -40,7 +40,10 @@ function tokenized(clean: string, { pattern, kinds, keywords, makers }: Language
   const add = (kind: Kind, from: number, to: number): void => {
     for (let at = from; ; ) {
       const end = clean.indexOf('\n', at);
-      if (end < 0 || end >= to) return addPart(kind, clean.slice(at, to));
+      if (end < 0 || end >= to) {
+        addPart(kind, clean.slice(at, to));
+        return;
+      }
       addPart(kind, clean.slice(at, end));
       lines.push(line);
       line = [];

@@ -154,7 +154,7 @@ function Lines({
       context.lineWidth = 1;
       if (isMarked) {
         context.strokeStyle = ink('--line');
-        rows.forEach((_, row) => !kept[row] && trace(row));
+        for (const row of rows.keys()) if (!kept[row]) trace(row);
       }
       context.globalAlpha = rows.length > 300 ? 0.4 : rows.length > 60 ? 0.6 : 0.9;
       context.lineWidth = rows.length > 60 ? 1.1 : 1.6;

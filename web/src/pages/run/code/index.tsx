@@ -59,14 +59,14 @@ export default function Code({ run }: TabProps) {
 /** The commit and its branch; a dirty tree links to the patch that was kept. */
 function Git({ run }: { run: Run }) {
   const git = gitOf(run);
-  const commit = git['commit'];
+  const commit = git.commit;
   if (!commit)
     return (
       <span class="soft small">
         Snapshot <code>{run.snapshot_id?.slice(0, 8)}</code>, from no git repository
       </span>
     );
-  const uri = git['repository_uri'] ?? '';
+  const uri = git.repository_uri ?? '';
   return (
     <span class="row git-facts">
       {/^https?:\/\//.test(uri) ? (
@@ -80,14 +80,14 @@ function Git({ run }: { run: Run }) {
           </span>
         )
       )}
-      {git['branch'] && (
-        <span class="tag cut" title={`Branch ${git['branch']}`}>
-          {shownName(git['branch'])}
+      {git.branch && (
+        <span class="tag cut" title={`Branch ${git.branch}`}>
+          {shownName(git.branch)}
         </span>
       )}
       <code title={commit}>{commit.slice(0, 10)}</code>
       <Copy text={commit} />
-      {git['dirty'] === 'True' && (
+      {git.dirty === 'True' && (
         <a class="status warn" href={runHref(run.id, { tab: 'files', file: 'git/uncommitted.patch' })}>
           with uncommitted changes
         </a>
@@ -231,7 +231,7 @@ function Comparison({ run, snapshot, against }: { run: Run; snapshot: string; ag
           hrefOf={(path) => runHref(run.id, { tab: 'code', against, file: path })}
           label="changed files"
           mark={(file) => (
-            <span class={`mono ${SIGNS[file.change][1]}`} title={file.change} aria-label={file.change}>
+            <span class={`mono ${SIGNS[file.change][1]}`} role="img" title={file.change} aria-label={file.change}>
               {SIGNS[file.change][0]}
             </span>
           )}

@@ -31,35 +31,31 @@ export function notebookOf(text: string): Notebook | null {
     return null;
   }
   if (!isObject(found)) return null;
-  const sheets = list(found['worksheets']);
-  const cells = found['cells'] ?? sheets[0]?.['cells'];
+  const sheets = list(found.worksheets);
+  const cells = found.cells ?? sheets[0]?.cells;
   if (!Array.isArray(cells)) return null;
-  const metadata = isObject(found['metadata']) ? found['metadata'] : {};
-  const info = isObject(metadata['language_info']) ? metadata['language_info'] : {};
-  return { language: typeof info['name'] === 'string' ? info['name'] : 'python', cells: list(cells).map(cellOf) };
+  const metadata = isObject(found.metadata) ? found.metadata : {};
+  const info = isObject(metadata.language_info) ? metadata.language_info : {};
+  return { language: typeof info.name === 'string' ? info.name : 'python', cells: list(cells).map(cellOf) };
 }
 
 function cellOf(cell: Loose): Cell {
-  const kind = cell['cell_type'] === 'markdown' || cell['cell_type'] === 'code' ? cell['cell_type'] : 'raw';
+  const kind = cell.cell_type === 'markdown' || cell.cell_type === 'code' ? cell.cell_type : 'raw';
   return {
     kind,
-    text: joined(cell['source'] ?? cell['input']),
-    count: typeof cell['execution_count'] === 'number' ? String(cell['execution_count']) : '',
-    outputs: list(cell['outputs']).flatMap(outputOf),
+    text: joined(cell.source ?? cell.input),
+    count: typeof cell.execution_count === 'number' ? String(cell.execution_count) : '',
+    outputs: list(cell.outputs).flatMap(outputOf),
   };
 }
 
 function outputOf(output: Loose): Output[] {
-  if (output['output_type'] === 'stream') return [{ kind: 'text', text: joined(output['text']).replace(ANSI, '') }];
-  if (output['output_type'] === 'error') {
-    const trace = joined(
-      Array.isArray(output['traceback']) ? output['traceback'].map((line) => `${String(line)}\n`) : '',
-    );
-    return [
-      { kind: 'error', text: trace.replace(ANSI, '') || `${String(output['ename'])}: ${String(output['evalue'])}` },
-    ];
+  if (output.output_type === 'stream') return [{ kind: 'text', text: joined(output.text).replace(ANSI, '') }];
+  if (output.output_type === 'error') {
+    const trace = joined(Array.isArray(output.traceback) ? output.traceback.map((line) => `${String(line)}\n`) : '');
+    return [{ kind: 'error', text: trace.replace(ANSI, '') || `${String(output.ename)}: ${String(output.evalue)}` }];
   }
-  const data = isObject(output['data']) ? output['data'] : {};
+  const data = isObject(output.data) ? output.data : {};
   for (const type of IMAGES) {
     const image = joined(data[type]).replace(/\s/g, '');
     if (image && /^[A-Za-z0-9+/]+=*$/.test(image)) return [{ kind: 'image', type, data: image }];

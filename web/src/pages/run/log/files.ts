@@ -42,7 +42,7 @@ export function firstLog(groups: readonly LogGroup[], run: Run): string | undefi
 }
 
 export function failedLog(run: Run): string | null {
-  const found = run.error?.details?.['log'];
+  const found = run.error?.details?.log;
   return typeof found === 'string' ? found : null;
 }
 

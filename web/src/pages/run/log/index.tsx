@@ -127,7 +127,8 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
   };
   const toError = async (): Promise<void> => {
     jump.current?.abort();
-    const mine = (jump.current = new AbortController());
+    const mine = new AbortController();
+    jump.current = mine;
     setJumping(0);
     await attempt(async () => {
       const after = marks?.last ?? 0;

@@ -43,8 +43,10 @@ export function useSearch(at: string, file: string): SearchState {
       query: Wanted & { after: number; offset: number | null },
       signal: AbortSignal,
     ): Promise<SearchAnswer> => getJson<SearchAnswer>(`${at}/search`, { file, limit: 5000, ...query }, signal);
-    setSearch((latest.current = new Search(wanted, ask)));
-    return latest.current;
+    const search = new Search(wanted, ask);
+    latest.current = search;
+    setSearch(search);
+    return search;
   };
   useLayoutEffect(() => {
     if (text) {

@@ -329,7 +329,8 @@ function known(text: string): readonly Piece[] {
   let found = parsed.get(text);
   if (!found) {
     if (parsed.size > 1000) parsed.clear();
-    parsed.set(text, (found = pieces(text)));
+    found = pieces(text);
+    parsed.set(text, found);
   }
   return found;
 }
@@ -342,6 +343,6 @@ function rowsOf(layer: HTMLElement | null): { line: number; top: number; bottom:
   const edge = layer?.parentElement?.getBoundingClientRect().top ?? 0;
   return [...(layer?.children ?? [])].map((row) => {
     const box = row.getBoundingClientRect();
-    return { line: Number((row as HTMLElement).dataset['line'] ?? 0), top: box.top - edge, bottom: box.bottom - edge };
+    return { line: Number((row as HTMLElement).dataset.line ?? 0), top: box.top - edge, bottom: box.bottom - edge };
   });
 }

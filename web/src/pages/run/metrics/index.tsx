@@ -281,6 +281,7 @@ function Large({
     if (next !== undefined) setQuery({ metric: next });
   };
   return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: for the keyboard, Escape closes a dialog
     <dialog
       ref={dialog}
       class="metric-large"

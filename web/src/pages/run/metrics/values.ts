@@ -19,10 +19,10 @@ export function parsePython(text: string): unknown {
 
 export function columnOf(frame: Frame): Column {
   const { head, body } = frame;
-  const name = String(head['column'] ?? '');
-  if (head['type'] === 'json') return { name, cells: parsePython(new TextDecoder().decode(body) || '[]') as unknown[] };
+  const name = String(head.column ?? '');
+  if (head.type === 'json') return { name, cells: parsePython(new TextDecoder().decode(body) || '[]') as unknown[] };
   const numbers = Array.from(numbersOf(frame));
-  return { name, cells: head['type'] === 'b1' ? numbers.map((one) => one === 1) : numbers };
+  return { name, cells: head.type === 'b1' ? numbers.map((one) => one === 1) : numbers };
 }
 
 export type Drawable =
@@ -44,14 +44,14 @@ export function drawableOf(text: string): Drawable {
   } catch {
     return { kind: 'json', text };
   }
-  const data = isObject(found) && isObject(found['data']) ? found['data'] : found;
+  const data = isObject(found) && isObject(found.data) ? found.data : found;
   if (!isObject(data)) return pretty(found);
-  const labels = Array.isArray(data['class_labels']) ? data['class_labels'].map(String) : [];
-  const matrix = data['matrix'];
+  const labels = Array.isArray(data.class_labels) ? data.class_labels.map(String) : [];
+  const matrix = data.matrix;
   if (isMatrix(matrix))
     return { kind: 'matrix', labels: matrix.map((_, at) => labels[at] ?? String(at)), rows: matrix };
-  const tables = data['probability_tables'];
-  const thresholds = data['probability_thresholds'];
+  const tables = data.probability_tables;
+  const thresholds = data.probability_thresholds;
   if (Array.isArray(tables) && tables.every(isMatrix) && isNumbers(thresholds)) {
     return {
       kind: 'accuracy',

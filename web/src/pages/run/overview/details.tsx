@@ -44,7 +44,7 @@ export function Details({ run }: { run: Run }) {
     ['GPUs', spec.gpus === null ? null : `${spec.gpus} a node`],
     ['Resources', resourcesOf(run)],
     ['Environment', <EnvironmentName run={run} />],
-    ['Python', text(run.environment['python']) || spec.environment.python_version],
+    ['Python', text(run.environment.python) || spec.environment.python_version],
     ['Data', hasAny(spec.datasets, spec.data_references, spec.outputs) ? <Data run={run} /> : null],
     ['Time limit', spec.time_limit_s && spec.time_limit_s !== NO_LIMIT_S ? duration(spec.time_limit_s * 1000) : null],
     ['Attempts', spec.max_attempts > 1 ? `at most ${spec.max_attempts}` : null],
@@ -105,18 +105,18 @@ function Data({ run }: { run: Run }) {
     <ul class="plain-list">
       {Object.entries(run.spec.datasets).map(([key, given]) => {
         const one = record(given);
-        const name = text(one['name']);
+        const name = text(one.name);
         return (
           <li key={key}>
             {key}:{' '}
             {name ? (
-              <a href={href(`/datasets/${part(name)}`, { version: text(one['version']) })}>
-                {name}, version {text(one['version'])}
+              <a href={href(`/datasets/${part(name)}`, { version: text(one.version) })}>
+                {name}, version {text(one.version)}
               </a>
             ) : (
               'a dataset without a name'
             )}{' '}
-            <span class="soft">{text(one['mode'])}</span>
+            <span class="soft">{text(one.mode)}</span>
           </li>
         );
       })}
@@ -124,7 +124,7 @@ function Data({ run }: { run: Run }) {
         const one = record(given);
         return (
           <li key={key}>
-            {key}: {text(one['datastore'])}/{text(one['path'])} <span class="soft">{text(one['mode'])}</span>
+            {key}: {text(one.datastore)}/{text(one.path)} <span class="soft">{text(one.mode)}</span>
           </li>
         );
       })}

@@ -44,7 +44,7 @@ function Tail({ run, name }: { run: Run; name: string }) {
     >
       {found.error && <Fault error={found.error} again={found.again} />}
       {lines && lines.length > 0 && (
-        <pre class="overview-log" tabIndex={0} aria-label="Last lines of the log">
+        <pre class="overview-log" role="group" tabIndex={0} aria-label="Last lines of the log">
           {lines.join('\n')}
         </pre>
       )}
