@@ -4,13 +4,13 @@ import { useErrorBoundary, useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, sendJson } from './api/http';
 import { forgetSession } from './api/session';
 import type { Me, ServerFacts, Workspace } from './api/types';
-import { useKeys } from './keys';
+import { useKeys } from './lib/keys';
 import { Empty, Fault, Loading } from './parts/basics';
 import { LiveNotice } from './parts/live';
 import { attempt, MenuItem, Overlays, Popover } from './parts/overlays';
-import { asApiError, useReading } from './reading';
-import { DEFAULT_WORKSPACE, go, href, path, workspace } from './router';
-import { theme, type Theme } from './theme';
+import { asApiError, useReading } from './lib/useResource';
+import { DEFAULT_WORKSPACE, go, href, path, workspace } from './lib/router';
+import { theme, type Theme } from './lib/theme';
 import './app.css';
 
 /** What a page gets: the last part of its path, decoded ("" where there is none). */

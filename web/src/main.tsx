@@ -1,10 +1,10 @@
 import './style/tokens.css';
 import './style/base.css';
-import './theme';
+import './lib/theme';
 import { render } from 'preact';
 import { followDownloads } from './api/downloads';
 import { App } from './app';
-import { writeOutEverywhere } from './harmless';
+import { writeOutEverywhere } from './lib/bidi';
 import { attempt } from './parts/overlays';
 
 writeOutEverywhere();

@@ -1,5 +1,5 @@
 // The page's half of the session. The cookie goes to every port of this host; what is kept here belongs to this port.
-import { forget, recall } from '../browser';
+import { forget, recall } from '../lib/browser';
 
 const KEY = 'runyard-session'; // put here by the page that ends a sign-in: server/signin_page.py
 

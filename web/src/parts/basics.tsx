@@ -3,8 +3,8 @@ import type { ComponentChildren } from 'preact';
 import { signal } from '@preact/signals';
 import type { ApiError } from '../api/http';
 import type { RunStatus } from '../api/types';
-import { toClipboard } from '../browser';
-import { ago, duration, exact } from '../format';
+import { toClipboard } from '../lib/browser';
+import { ago, duration, exact } from '../lib/format';
 import { Prose } from './prose';
 import './basics.css';
 

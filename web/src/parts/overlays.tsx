@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { asApiError } from '../reading';
+import { asApiError } from '../lib/useResource';
 import { Prose } from './prose';
 import './overlays.css';
 

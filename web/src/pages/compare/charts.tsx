@@ -2,10 +2,10 @@
 import { useState } from 'preact/hooks';
 import { useWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { Empty } from '../../parts/basics';
 import { Chart, ChartControls, Near, viewOf, viewQuery, type Line } from '../../parts/chart';
-import { query, setQuery } from '../../router';
+import { query, setQuery } from '../../lib/router';
 import type { Summaries } from './differences';
 
 const SMALL = 190;

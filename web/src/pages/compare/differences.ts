@@ -1,6 +1,6 @@
 // What differs between runs, as lines of a table: one name, one text per run. Pure.
 import type { Run } from '../../api/types';
-import { number } from '../../format';
+import { number } from '../../lib/format';
 import { computeOf, dataOf, environmentOf, gitOf, packagesOf, variablesOf } from '../../parts/diff/facts';
 import { asNumber } from '../../parts/fields/values';
 

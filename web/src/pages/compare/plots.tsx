@@ -5,7 +5,7 @@ import { Empty } from '../../parts/basics';
 import type { Field } from '../../parts/fields/values';
 import { Parallel } from '../../parts/parallel';
 import { Scatter } from '../../parts/scatter';
-import { query, setQuery } from '../../router';
+import { query, setQuery } from '../../lib/router';
 import type { Summaries } from './differences';
 import { fieldsOf, firstAxes, firstPair, rowsOf } from './runs';
 

@@ -2,11 +2,11 @@
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { Empty, Lasting, Status } from '../../parts/basics';
 import { shortened } from '../../parts/fields/canvas';
 import { shownName } from '../../parts/filetree/names';
-import { query, runHref, setQuery } from '../../router';
+import { query, runHref, setQuery } from '../../lib/router';
 import {
   codeLines,
   sectionsOf,

@@ -2,16 +2,16 @@
 import { useEffect } from 'preact/hooks';
 import { type ApiError, getJson, part } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
-import { bytes, duration, number, plural } from '../../format';
+import { bytes, duration, number, plural } from '../../lib/format';
 import { Command, Empty, When } from '../../parts/basics';
 import { Prose } from '../../parts/prose';
-import { useReading, type Reading } from '../../reading';
-import { href, workspace } from '../../router';
+import { useReading, type Reading } from '../../lib/useResource';
+import { href, workspace } from '../../lib/router';
 import type { PageProps } from '../../app';
-import { AssetList, type Column } from '../assets/list';
-import { AssetHead, Fact, inWorkspace, RunLink, Section, Shown, Tags } from '../assets/parts';
-import { kindOf, nodesText } from '../assets/shape';
-import type { ComputeNode, ComputeRun, ComputeTarget } from '../assets/types';
+import { AssetList, type Column } from '../../parts/assets/list';
+import { AssetHead, Fact, inWorkspace, RunLink, Section, Shown, Tags } from '../../parts/assets/layout';
+import { kindOf, nodesText } from '../../parts/assets/shape';
+import type { ComputeNode, ComputeRun, ComputeTarget } from '../../api/assets';
 
 const EVERY_MS = 5_000; // a cluster's nodes are a few seconds old anyway
 const LOCAL = 'local';

@@ -1,12 +1,12 @@
 // Datasets: what is registered, in versions; where the data lies, its files, and which runs read it.
 import { API, getJson, part, pathOf } from '../../api/http';
 import type { Run } from '../../api/types';
-import { bytes, plural } from '../../format';
+import { bytes, plural } from '../../lib/format';
 import { Empty, When } from '../../parts/basics';
-import { useReading } from '../../reading';
-import { query, workspace } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { query, workspace } from '../../lib/router';
 import type { PageProps } from '../../app';
-import { AssetList, type Column } from '../assets/list';
+import { AssetList, type Column } from '../../parts/assets/list';
 import {
   AssetHead,
   Fact,
@@ -18,9 +18,9 @@ import {
   UsedBy,
   Versions,
   versionsText,
-} from '../assets/parts';
-import { chosen, isPattern, sourceText, stepText } from '../assets/shape';
-import type { DatasetAsset, DataSource } from '../assets/types';
+} from '../../parts/assets/layout';
+import { chosen, isPattern, sourceText, stepText } from '../../parts/assets/shape';
+import type { DatasetAsset, DataSource } from '../../api/assets';
 
 const MOST_FILES = 200;
 

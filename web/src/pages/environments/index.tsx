@@ -1,14 +1,24 @@
 // Environments: those that are registered, and what is built on the server's machine.
 import { getJson } from '../../api/http';
-import { bytes, plural } from '../../format';
+import { bytes, plural } from '../../lib/format';
 import { Command, Copy, Empty, Tag, When } from '../../parts/basics';
-import { useReading } from '../../reading';
-import { query, workspace } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { query, workspace } from '../../lib/router';
 import type { PageProps } from '../../app';
-import { AssetList, type Column } from '../assets/list';
-import { AssetHead, Fact, inWorkspace, NoSuch, RunLink, Section, Shown, UsedBy, Versions } from '../assets/parts';
-import { chosen, packagesOf, shownVariable, splitRequirement, withoutPassword } from '../assets/shape';
-import type { BuiltFolder, Definition, EnvironmentAsset } from '../assets/types';
+import { AssetList, type Column } from '../../parts/assets/list';
+import {
+  AssetHead,
+  Fact,
+  inWorkspace,
+  NoSuch,
+  RunLink,
+  Section,
+  Shown,
+  UsedBy,
+  Versions,
+} from '../../parts/assets/layout';
+import { chosen, packagesOf, shownVariable, splitRequirement, withoutPassword } from '../../parts/assets/shape';
+import type { BuiltFolder, Definition, EnvironmentAsset } from '../../api/assets';
 
 const MOST_NAMED = 5;
 

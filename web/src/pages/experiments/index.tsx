@@ -3,12 +3,12 @@ import { useState } from 'preact/hooks';
 import { getJson, part, sendJson } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
-import { useTitle } from '../../browser';
-import { number, plural } from '../../format';
+import { useTitle } from '../../lib/browser';
+import { number, plural } from '../../lib/format';
 import { Empty, Fault, Loading, Status, statusWord, When } from '../../parts/basics';
 import { attempt, note } from '../../parts/overlays';
-import { useReading } from '../../reading';
-import { href, query, runHref, setQuery, workspace } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { href, query, runHref, setQuery, workspace } from '../../lib/router';
 import { linesOf, type Line, type Tally } from './tally';
 import './experiments.css';
 

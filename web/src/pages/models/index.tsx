@@ -1,11 +1,11 @@
 // Models: what is registered, in versions; their files, and the run that each came from.
 import { API, getJson, part, pathOf } from '../../api/http';
-import { bytes } from '../../format';
+import { bytes } from '../../lib/format';
 import { Copy, Empty, When } from '../../parts/basics';
-import { useReading } from '../../reading';
-import { href, query, workspace } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { href, query, workspace } from '../../lib/router';
 import type { PageProps } from '../../app';
-import { AssetList, type Column } from '../assets/list';
+import { AssetList, type Column } from '../../parts/assets/list';
 import {
   AssetHead,
   Fact,
@@ -17,9 +17,9 @@ import {
   Tags,
   Versions,
   versionsText,
-} from '../assets/parts';
-import { chosen, newestOfEach } from '../assets/shape';
-import type { ModelVersion } from '../assets/types';
+} from '../../parts/assets/layout';
+import { chosen, newestOfEach } from '../../parts/assets/shape';
+import type { ModelVersion } from '../../api/assets';
 
 export default function Models({ name }: PageProps) {
   return <div class="page">{name ? <Model name={name} /> : <List />}</div>;

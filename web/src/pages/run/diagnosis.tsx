@@ -1,8 +1,8 @@
 // Why the run failed: in words, who was first and where, the exception, and the lines that show it.
 import type { Run } from '../../api/types';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { Copy } from '../../parts/basics';
-import { runHref } from '../../router';
+import { runHref } from '../../lib/router';
 import { Prose } from '../../parts/prose';
 import { failedLine, plainLines, type Diagnosis as Found } from './facts';
 

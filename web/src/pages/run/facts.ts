@@ -1,6 +1,6 @@
 // What a run's record says, as the page shows it. Pure.
 import type { Run, RunFile } from '../../api/types';
-import { bytes } from '../../format';
+import { bytes } from '../../lib/format';
 
 const LAST_LINES = '\n\nLast lines of'; // where an error's message begins to quote the log
 

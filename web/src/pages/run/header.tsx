@@ -2,11 +2,11 @@
 import { useState } from 'preact/hooks';
 import { part, sendJson } from '../../api/http';
 import { hasEnded, type Run } from '../../api/types';
-import { toClipboard } from '../../browser';
-import { plural } from '../../format';
+import { toClipboard } from '../../lib/browser';
+import { plural } from '../../lib/format';
 import { Copy, Lasting, Status, Tag, When } from '../../parts/basics';
 import { ask, attempt, MenuItem, note, Popover } from '../../parts/overlays';
-import { compareHref, go, href, runHref } from '../../router';
+import { compareHref, go, href, runHref } from '../../lib/router';
 import { Editable } from './editable';
 import { distributionOf, tagsOf } from './facts';
 import type { TabProps } from './tab';

@@ -1,8 +1,8 @@
 // What can be done to the runs that are selected.
 import { sendJson } from '../../api/http';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { ask, attempt, note } from '../../parts/overlays';
-import { compareHref, go } from '../../router';
+import { compareHref, go } from '../../lib/router';
 
 type Action = 'tag' | 'untag' | 'cancel' | 'archive' | 'unarchive' | 'delete' | 'restore';
 

@@ -1,5 +1,5 @@
 // Columns of the table: what they are called, how wide they are, what stands in a cell.
-import { number } from '../../format';
+import { number } from '../../lib/format';
 import type { RunError, RunStatus, Time } from '../../api/types';
 
 export interface Row {

@@ -1,7 +1,7 @@
 // The box for a filter: suggestions while somebody types, the server's words when it cannot be read.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../../api/http';
-import { useKeys } from '../../keys';
+import { useKeys } from '../../lib/keys';
 import { suggest, taken, type Known, type Suggestions } from './suggest';
 
 export function FilterBox({

@@ -1,7 +1,7 @@
 // The virtual table: only lines that are seen, and some around them, are in the page.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { now as time } from '../../parts/basics';
-import { go, runHref } from '../../router';
+import { go, runHref } from '../../lib/router';
 import { kindOf, looksNumeric, tracksOf, type Column, type Row } from './fields';
 import type { Model } from './model';
 import { GroupLine, lineId, ROW_PX, RunLine, ticks } from './row';

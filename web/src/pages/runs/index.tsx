@@ -3,13 +3,13 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { getJson, part } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
-import { useTitle } from '../../browser';
-import { number } from '../../format';
-import { useKeys } from '../../keys';
+import { useTitle } from '../../lib/browser';
+import { number } from '../../lib/format';
+import { useKeys } from '../../lib/keys';
 import { Empty, Fault, Tag } from '../../parts/basics';
 import { attempt, note } from '../../parts/overlays';
-import { useReading } from '../../reading';
-import { query, setQuery, workspace } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { query, setQuery, workspace } from '../../lib/router';
 import { SelectionBar } from './actions';
 import { asked, columnsOf, suggested, USUAL, type Row } from './fields';
 import { FilterBox } from './filter';

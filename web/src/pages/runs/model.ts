@@ -1,7 +1,7 @@
 // The rows of one view: a source for the whole table, or one for each open group.
 import { signal } from '@preact/signals';
 import { getJson, part, type ApiError, type Query } from '../../api/http';
-import { asApiError } from '../../reading';
+import { asApiError } from '../../lib/useResource';
 import { rowOf, type Row, type SentRow } from './fields';
 import type { Segment } from './segments';
 import { placeOf } from './segments';

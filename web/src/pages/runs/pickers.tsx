@@ -1,6 +1,6 @@
 // Which columns are shown, and what the runs are grouped by.
 import { useState } from 'preact/hooks';
-import { number } from '../../format';
+import { number } from '../../lib/format';
 import { Popover } from '../../parts/overlays';
 import { BUILT_IN, isColumn, kindOf, keyOf } from './fields';
 

@@ -1,9 +1,9 @@
 // One line of the table: a run, a group, or a place where a run will be.
 import { Component, type ComponentChildren } from 'preact';
 import { hasEnded } from '../../api/types';
-import { ago, duration, exact, number } from '../../format';
+import { ago, duration, exact, number } from '../../lib/format';
 import { statusKind, statusWord } from '../../parts/basics';
-import { runHref } from '../../router';
+import { runHref } from '../../lib/router';
 import { cellText, halves, looksNumeric, nameOf, type Column, type Row } from './fields';
 import type { Group } from './segments';
 

@@ -1,10 +1,10 @@
 // The children of a sweep as a table: their values, what they reached, and why some were cut short.
 import { useState } from 'preact/hooks';
-import { number, plural } from '../../format';
+import { number, plural } from '../../lib/format';
 import { Lasting, Status } from '../../parts/basics';
 import { SortHead } from '../../parts/fields/table';
 import { asNumber, asValue } from '../../parts/fields/values';
-import { compareHref, runHref } from '../../router';
+import { compareHref, runHref } from '../../lib/router';
 import { MOST_RUNS } from '../compare/runs';
 import {
   bestOrder,

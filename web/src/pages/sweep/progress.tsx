@@ -1,6 +1,6 @@
 // The best value so far over time, with a dot for what each child reached.
 import { useMemo, useRef } from 'preact/hooks';
-import { duration, number } from '../../format';
+import { duration, number } from '../../lib/format';
 import { useWidth } from '../../parts/fields/canvas';
 import { scaleOf } from '../../parts/fields/scale';
 import { childName, CUT_WORDS, type Dot, type Progress, type SweepSpec } from './report';

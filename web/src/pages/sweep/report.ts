@@ -1,6 +1,6 @@
 // What `GET /runs/{id}/sweep` answers, and what follows from it. Pure.
 import type { RunStatus, Time } from '../../api/types';
-import { duration, number, plural } from '../../format';
+import { duration, number, plural } from '../../lib/format';
 import { asNumber, asValue, compareValues, type Field, type Row, type Value } from '../../parts/fields/values';
 import { shownName } from '../../parts/filetree/names';
 import type { Summaries } from '../compare/differences';

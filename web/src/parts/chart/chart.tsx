@@ -4,8 +4,8 @@ import { signal, type Signal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { readCharts, type Buckets } from '../../api/charts';
 import { ApiError } from '../../api/http';
-import { duration, exact, number } from '../../format';
-import { inkVersion, seriesInk } from '../fields/ink';
+import { duration, exact, number } from '../../lib/format';
+import { inkVersion, seriesInk } from '../fields/color';
 import {
   clamped,
   nearest,

@@ -11,5 +11,5 @@
 // <Near height={…}>: it is made only when it is scrolled near.
 export { Chart, type ChartProps, type Line } from './chart';
 export { ChartControls } from './controls';
-export { Near } from './near';
+export { Near } from './lazymount';
 export { viewOf, viewQuery, type ChartView, type XAxis } from './model';

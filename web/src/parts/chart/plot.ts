@@ -1,8 +1,8 @@
 // One uPlot: axes, cursor and selection are its own; lines and bands we draw, because each line has its own x.
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { duration, number } from '../../format';
-import { ink } from '../fields/ink';
+import { duration, number } from '../../lib/format';
+import { ink } from '../fields/color';
 import { magnitudes, niceNumbers } from '../fields/scale';
 import { clock, type ChartView, type Placed, type Range } from './model';
 

@@ -2,9 +2,9 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
-import { ago } from '../../format';
-import { useReading } from '../../reading';
-import { runHref, setQuery } from '../../router';
+import { ago } from '../../lib/format';
+import { useReading } from '../../lib/useResource';
+import { runHref, setQuery } from '../../lib/router';
 import { shownName } from '../filetree/names';
 import { Fault } from '../basics';
 import { MenuItem, Popover } from '../overlays';

@@ -1,6 +1,6 @@
 // The difference of two texts: side by side where there is room, else one below the other.
 import { useEffect, useLayoutEffect, useMemo, useState } from 'preact/hooks';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { Tokens } from '../highlight/source';
 import { colour, splitLines, type Line } from '../highlight/tokens';
 import type { Part } from './lines';

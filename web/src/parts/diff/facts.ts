@@ -1,6 +1,6 @@
 // What a run was made of, as names and values in groups: what the environment tab shows and the compare page sets side by side. Pure.
 import type { Run } from '../../api/types';
-import { duration } from '../../format';
+import { duration } from '../../lib/format';
 import { flat, type Values } from './values';
 
 const GIT = 'azureml.git.';

@@ -1,5 +1,5 @@
 // Axes: where a value lies between 0 and 1, and which values are written beside the axis.
-import { number } from '../../format';
+import { number } from '../../lib/format';
 import { compareValues, isNumeric, type Value } from './values';
 
 export interface Tick {

@@ -1,7 +1,7 @@
 // The values of a plot as a table: for readers of the screen, and for exact figures.
 import { useState } from 'preact/hooks';
-import { number } from '../../format';
-import { runHref } from '../../router';
+import { number } from '../../lib/format';
+import { runHref } from '../../lib/router';
 import { compareValues, isNumeric, type Field, type Row, type Value } from './values';
 import './fields.css';
 

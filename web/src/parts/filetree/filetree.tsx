@@ -1,8 +1,8 @@
 // A tree of files beside what is chosen of it: arrow keys move, folders open and close, a box filters.
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { bytes, plural } from '../../format';
-import { go } from '../../router';
+import { bytes, plural } from '../../lib/format';
+import { go } from '../../lib/router';
 import { shownName } from './names';
 import { entriesOf, treeOf, type Entry, type Folder, type Sized } from './tree';
 import './filetree.css';

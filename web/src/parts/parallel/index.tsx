@@ -1,10 +1,10 @@
 // Parallel coordinates: a line per run through an axis per field. A mark dragged on an axis keeps the runs that pass it.
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { dragged, moved, passing, resized, without, type Brush, type Brushes } from '../fields/brush';
 import { shortened, useDrawing, useWidth } from '../fields/canvas';
-import { FieldChecks, FieldSelect, Ramp } from '../fields/choose';
-import { ink, inksBy, inkVersion } from '../fields/ink';
+import { FieldChecks, FieldSelect, Ramp } from '../fields/pickers';
+import { ink, inksBy, inkVersion } from '../fields/color';
 import { scaleOf, type Scale } from '../fields/scale';
 import { AsTable, shown } from '../fields/table';
 import { Tip } from '../fields/tip';

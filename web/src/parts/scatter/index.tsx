@@ -1,9 +1,9 @@
 // A scatter plot of runs by two fields, coloured by a third.
 import { useMemo, useRef, useState } from 'preact/hooks';
-import { plural } from '../../format';
+import { plural } from '../../lib/format';
 import { fitted, useDrawing, useWidth } from '../fields/canvas';
-import { FieldSelect, Ramp } from '../fields/choose';
-import { ink, inksBy, inkVersion } from '../fields/ink';
+import { FieldSelect, Ramp } from '../fields/pickers';
+import { ink, inksBy, inkVersion } from '../fields/color';
 import { scaleOf, type Scale } from '../fields/scale';
 import { AsTable, shown } from '../fields/table';
 import { Tip } from '../fields/tip';

@@ -1,7 +1,7 @@
 // How many runs below a run have which status.
 import { getJson, part } from '../../../api/http';
 import type { Run, RunStatus } from '../../../api/types';
-import { number } from '../../../format';
+import { number } from '../../../lib/format';
 import { Status } from '../../../parts/basics';
 
 export interface StatusCount {

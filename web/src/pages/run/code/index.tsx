@@ -2,7 +2,7 @@
 import { useMemo } from 'preact/hooks';
 import { API, getJson, part, pathOf } from '../../../api/http';
 import type { Run } from '../../../api/types';
-import { bytes, plural } from '../../../format';
+import { bytes, plural } from '../../../lib/format';
 import { Copy, Empty, Fault, Loading } from '../../../parts/basics';
 import { Against, nameOf } from '../../../parts/diff/against';
 import { Counted, Diff } from '../../../parts/diff/diff';
@@ -12,8 +12,8 @@ import { FileTree } from '../../../parts/filetree/filetree';
 import { isReachable, shownName } from '../../../parts/filetree/names';
 import { languageOf } from '../../../parts/highlight/languages';
 import { Source } from '../../../parts/highlight/source';
-import { useReading } from '../../../reading';
-import { query, runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import {
   comparedOf,

@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks';
 import { API, getJson, part, pathOf } from '../../../api/http';
 import type { Run, RunFile } from '../../../api/types';
 import { hasEnded } from '../../../api/types';
-import { plural } from '../../../format';
+import { plural } from '../../../lib/format';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { Against, nameOf } from '../../../parts/diff/against';
 import {
@@ -17,8 +17,8 @@ import {
 } from '../../../parts/diff/facts';
 import { changeOf, differing, type Difference, type Values } from '../../../parts/diff/values';
 import { shownName } from '../../../parts/filetree/names';
-import { useReading } from '../../../reading';
-import { href, query, runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { href, query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import '../../../parts/diff/diff.css';
 import './environment.css';

@@ -4,12 +4,12 @@ import { address, API, getJson, part, pathOf } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import type { RunFile } from '../../../api/types';
 import { hasEnded } from '../../../api/types';
-import { bytes, exact, plural } from '../../../format';
+import { bytes, exact, plural } from '../../../lib/format';
 import { Copy, Empty, Fault, Loading, When } from '../../../parts/basics';
 import { FileTree } from '../../../parts/filetree/filetree';
 import { shownName } from '../../../parts/filetree/names';
-import { useReading } from '../../../reading';
-import { query, runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { Preview } from './preview';
 

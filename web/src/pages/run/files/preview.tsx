@@ -2,11 +2,11 @@
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getBytes, part, pathOf } from '../../../api/http';
 import type { RunFile } from '../../../api/types';
-import { bytes } from '../../../format';
+import { bytes } from '../../../lib/format';
 import { Command, Fault, Loading } from '../../../parts/basics';
 import { languageOf } from '../../../parts/highlight/languages';
 import { Source } from '../../../parts/highlight/source';
-import { useReading } from '../../../reading';
+import { useReading } from '../../../lib/useResource';
 import { parseJson } from './json';
 import { factsOf, hexOf, imageType, kindOf, textOf, type Kind } from './kinds';
 import { notebookOf } from './notebook';

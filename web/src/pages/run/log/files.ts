@@ -1,6 +1,6 @@
 // Which files of a run are logs, in the order people look at them, and what each is.
 import type { Run, RunFile } from '../../../api/types';
-import { bytes } from '../../../format';
+import { bytes } from '../../../lib/format';
 
 export interface LogFile {
   name: string;

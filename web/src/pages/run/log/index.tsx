@@ -3,13 +3,13 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { address, API, getJson, part, pathOf } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
-import { bytes, number } from '../../../format';
-import { keep, recall, toClipboard } from '../../../browser';
-import { useKeys } from '../../../keys';
+import { bytes, number } from '../../../lib/format';
+import { keep, recall, toClipboard } from '../../../lib/browser';
+import { useKeys } from '../../../lib/keys';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { attempt, note } from '../../../parts/overlays';
-import { useReading } from '../../../reading';
-import { query, setQuery } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { query, setQuery } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { plain } from './ansi';
 import { findError } from './errors';

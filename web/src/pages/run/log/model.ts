@@ -2,7 +2,7 @@
 // neither loses a line nor shows one twice.
 import { signal } from '@preact/signals';
 import type { ApiError } from '../../../api/http';
-import { asApiError } from '../../../reading';
+import { asApiError } from '../../../lib/useResource';
 
 /** What `GET /runs/{id}/log/lines` answers. */
 export interface LinesAnswer {

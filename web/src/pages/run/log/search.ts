@@ -1,7 +1,7 @@
 // A search through one log, answer by answer: hits come while it goes on, and it goes on when the log grows.
 import { signal } from '@preact/signals';
 import type { ApiError } from '../../../api/http';
-import { asApiError } from '../../../reading';
+import { asApiError } from '../../../lib/useResource';
 import type { Wanted } from './matches';
 
 /** What `GET /runs/{id}/log/search` answers. */

@@ -1,7 +1,7 @@
 // The search box: hits come while the search goes on; Enter and Shift+Enter step through them.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson } from '../../../api/http';
-import { number } from '../../../format';
+import { number } from '../../../lib/format';
 import type { Wanted } from './matches';
 import { MOST_HITS, Search, type SearchAnswer } from './search';
 

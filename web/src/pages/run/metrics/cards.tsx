@@ -2,10 +2,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { getBytes, getFrames, part, pathOf } from '../../../api/http';
 import type { MetricInfo, Run } from '../../../api/types';
-import { number, plural } from '../../../format';
+import { number, plural } from '../../../lib/format';
 import { Fault, Loading } from '../../../parts/basics';
 import { Chart, type ChartView, type Line } from '../../../parts/chart';
-import { useReading } from '../../../reading';
+import { useReading } from '../../../lib/useResource';
 import { linesOf, MOST_LINES, shapeOf, startOf } from './groups';
 import { ColumnTable, Document } from './table';
 import { columnOf, drawableOf, imageType, type Drawable } from './values';

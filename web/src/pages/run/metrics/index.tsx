@@ -4,12 +4,12 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/ho
 import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type MetricInfo, type Run } from '../../../api/types';
-import { number, plural } from '../../../format';
-import { useKeys } from '../../../keys';
+import { number, plural } from '../../../lib/format';
+import { useKeys } from '../../../lib/keys';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { Chart, ChartControls, Near, viewOf, viewQuery, type ChartView } from '../../../parts/chart';
-import { useReading } from '../../../reading';
-import { query, setQuery } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { query, setQuery } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { MetricBody } from './cards';
 import { groupsOf, shapeOf, shortName, systemCharts, systemLines, type SystemChart } from './groups';

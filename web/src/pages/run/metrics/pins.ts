@@ -1,6 +1,6 @@
 // Metrics that somebody wants at the top, by name, kept by this browser.
 import { signal } from '@preact/signals';
-import { keep, recall } from '../../../browser';
+import { keep, recall } from '../../../lib/browser';
 
 const KEY = 'runyard-pins';
 

@@ -1,6 +1,6 @@
 // Tables: logged rows, words, matrices. Only text is ever put into a cell.
 import { useState } from 'preact/hooks';
-import { number, plural } from '../../../format';
+import { number, plural } from '../../../lib/format';
 import type { Column, Drawable } from './values';
 
 const FIRST_ROWS = 100;

@@ -1,9 +1,9 @@
 // How the runs below this one stand.
 import { getJson, part } from '../../../api/http';
 import { hasEnded, type Run } from '../../../api/types';
-import { number } from '../../../format';
-import { useReading } from '../../../reading';
-import { href, runHref } from '../../../router';
+import { number } from '../../../lib/format';
+import { useReading } from '../../../lib/useResource';
+import { href, runHref } from '../../../lib/router';
 import { childCounts, Counts, type StatusCount } from '../children/counts';
 import { Follow } from '../follow';
 import { Card } from './card';

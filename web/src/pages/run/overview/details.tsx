@@ -2,10 +2,10 @@
 import type { ComponentChildren } from 'preact';
 import { getJson, part } from '../../../api/http';
 import type { Run } from '../../../api/types';
-import { duration, exact } from '../../../format';
+import { duration, exact } from '../../../lib/format';
 import { Copy } from '../../../parts/basics';
-import { useReading } from '../../../reading';
-import { href, runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { href, runHref } from '../../../lib/router';
 import { commandOf, distributionOf, gitOf, record, resourcesOf, text, type GitFacts } from '../facts';
 import { Card } from './card';
 

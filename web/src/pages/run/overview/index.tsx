@@ -2,7 +2,7 @@
 import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import type { RunFile } from '../../../api/types';
-import { useReading } from '../../../reading';
+import { useReading } from '../../../lib/useResource';
 import type { TabProps } from '../tab';
 import { ownProperties } from '../facts';
 import { Prose } from '../../../parts/prose';

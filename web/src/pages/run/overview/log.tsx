@@ -3,8 +3,8 @@ import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
 import { Fault } from '../../../parts/basics';
-import { useReading } from '../../../reading';
-import { runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { runHref } from '../../../lib/router';
 import { diagnosisOf, mainLog, plainLines } from '../facts';
 import { Card } from './card';
 

@@ -3,10 +3,10 @@ import { readCharts, type Buckets } from '../../../api/charts';
 import { ApiError, getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type MetricInfo, type Run } from '../../../api/types';
-import { number } from '../../../format';
+import { number } from '../../../lib/format';
 import { Empty, Fault, Loading } from '../../../parts/basics';
-import { useReading } from '../../../reading';
-import { runHref } from '../../../router';
+import { useReading } from '../../../lib/useResource';
+import { runHref } from '../../../lib/router';
 import { Card } from './card';
 import { Spark } from './spark';
 

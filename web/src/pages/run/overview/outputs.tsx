@@ -1,9 +1,9 @@
 // What the run wrote: the newest of its files.
 import { API, part, pathOf } from '../../../api/http';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
-import { bytes } from '../../../format';
+import { bytes } from '../../../lib/format';
 import { When } from '../../../parts/basics';
-import { runHref } from '../../../router';
+import { runHref } from '../../../lib/router';
 import { Card } from './card';
 
 const MOST = 8;

@@ -1,6 +1,6 @@
 // The phases as a bar in proportion, and as a table with the reasons.
 import type { Run, RunStatus } from '../../../api/types';
-import { duration, exact } from '../../../format';
+import { duration, exact } from '../../../lib/format';
 import { now, statusKind, statusWord } from '../../../parts/basics';
 import { Prose } from '../../../parts/prose';
 import { attemptsOf, lasted, MEANING, shares, type AttemptSteps, type Step } from '../timeline';

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { number, plural } from '../../../../format';
+import { number, plural } from '../../../../lib/format';
 import type { Node } from '../json';
 
 const OPEN_DEPTH = 2;

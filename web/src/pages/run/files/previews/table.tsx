@@ -1,5 +1,5 @@
 import { useMemo } from 'preact/hooks';
-import { number } from '../../../../format';
+import { number } from '../../../../lib/format';
 import { isNumeric, separatorOf, tableOf } from '../csv';
 
 const MOST_ROWS = 1_000;

@@ -1,5 +1,5 @@
 // What a workspace keeps by name, as `core.models`, `core.datasets`, `core.compute` and `environments.pruning` write it.
-import type { Asset, Run, RunFile, Time } from '../../api/types';
+import type { Asset, Run, RunFile, Time } from './types';
 
 export interface ModelVersion {
   name: string;

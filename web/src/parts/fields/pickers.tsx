@@ -1,5 +1,5 @@
 // Choosing what a plot shows: one field from a list, or several.
-import { number } from '../../format';
+import { number } from '../../lib/format';
 import { Popover } from '../overlays';
 import type { Field } from './values';
 import './fields.css';

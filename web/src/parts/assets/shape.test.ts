@@ -11,7 +11,7 @@ import {
   stepText,
   withoutPassword,
 } from './shape';
-import type { ComputeTarget } from './types';
+import type { ComputeTarget } from '../../api/assets';
 
 const target = (spec: Partial<ComputeTarget['spec']>, rest: Partial<ComputeTarget> = {}): ComputeTarget =>
   ({

@@ -6,8 +6,8 @@ import { Fault, Loading, Status } from '../../parts/basics';
 import { shortened } from '../../parts/fields/canvas';
 import { shownName } from '../../parts/filetree/names';
 import { Popover } from '../../parts/overlays';
-import { useReading } from '../../reading';
-import { runHref } from '../../router';
+import { useReading } from '../../lib/useResource';
+import { runHref } from '../../lib/router';
 import { idsIn, MOST_RUNS } from './runs';
 
 const FEW = 12; // with more, their states are in the table

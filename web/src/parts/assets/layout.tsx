@@ -2,13 +2,13 @@
 import type { ComponentChildren } from 'preact';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
-import { useTitle } from '../../browser';
-import { plural } from '../../format';
-import { Empty, Fault, Status, Tag, When } from '../../parts/basics';
-import { useReading, type Reading } from '../../reading';
-import { href, query, runHref, setQuery, workspace } from '../../router';
+import { useTitle } from '../../lib/browser';
+import { plural } from '../../lib/format';
+import { Empty, Fault, Status, Tag, When } from '../basics';
+import { useReading, type Reading } from '../../lib/useResource';
+import { href, query, runHref, setQuery, workspace } from '../../lib/router';
 import { newestFirst } from './shape';
-import type { RunUse } from './types';
+import type { RunUse } from '../../api/assets';
 import './assets.css';
 
 export const inWorkspace = (rest: string): string => `/workspaces/${part(workspace.value)}${rest}`;

@@ -1,8 +1,8 @@
 // Colours for canvases, read from the style sheet and read again when dark becomes light.
-import { shade } from '../../theme';
+import { shade } from '../../lib/theme';
 import type { Field } from './values';
 import { scaleOf } from './scale';
-import './ink.css';
+import './color.css';
 
 /** Changes when colours do: read it in a component that draws on a canvas. */
 export const inkVersion = (): string => shade.value;

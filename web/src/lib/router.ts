@@ -1,6 +1,6 @@
 // The address is the view: its path and query are signals, and links of this server are followed without a reload.
 import { computed, signal } from '@preact/signals';
-import { address, part, type Query } from './api/http';
+import { address, part, type Query } from '../api/http';
 
 const here = signal(location.pathname + location.search);
 

@@ -1,6 +1,6 @@
 // Reading from the server in a component: the value, or the error, or neither yet.
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { ApiError } from './api/http';
+import { ApiError } from '../api/http';
 
 export interface Reading<T> {
   value: T | undefined;

@@ -1,5 +1,5 @@
 // Records of assets as the pages show them. Pure.
-import type { ComputeTarget, DataSource, Definition, DatasetSpec } from './types';
+import type { ComputeTarget, DataSource, Definition, DatasetSpec } from '../../api/assets';
 
 export interface Packages {
   python: string;

@@ -1,6 +1,6 @@
 import { h } from 'preact';
 import { expect, test } from 'vitest';
-import { writeOutEverywhere, writtenOut } from './harmless';
+import { writeOutEverywhere, writtenOut } from './bidi';
 
 test('what turns text is written out, the rest stays', () => {
   expect(writtenOut('exe\u202egpj.py')).toBe('exe\\u202egpj.py');

@@ -1,9 +1,9 @@
 // A list of models, datasets, environments or compute targets: one table, narrowed by the text in the head's box.
 import type { ComponentChildren } from 'preact';
 import { part } from '../../api/http';
-import type { Reading } from '../../reading';
-import { href } from '../../router';
-import { ListHead, NothingFits, Shown, sought } from './parts';
+import type { Reading } from '../../lib/useResource';
+import { href } from '../../lib/router';
+import { ListHead, NothingFits, Shown, sought } from './layout';
 import { fits } from './shape';
 
 export interface Column<T> {
