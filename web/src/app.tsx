@@ -8,15 +8,10 @@ import { useKeys } from './lib/keys';
 import { Empty, Fault, Loading } from './parts/basics';
 import { LiveNotice } from './parts/live';
 import { attempt, MenuItem, Overlays, Popover } from './parts/overlays';
-import { asApiError, useReading } from './lib/useResource';
-import { DEFAULT_WORKSPACE, go, href, path, workspace } from './lib/router';
+import { asApiError, useResource } from './lib/useResource';
+import { DEFAULT_WORKSPACE, go, href, type PageProps, path, workspace } from './lib/router';
 import { theme, type Theme } from './lib/theme';
 import './app.css';
-
-/** What a page gets: the last part of its path, decoded ("" where there is none). */
-export interface PageProps {
-  name: string;
-}
 
 type Page = ComponentType<PageProps>;
 type Load = () => Promise<{ default: Page }>;
@@ -93,7 +88,7 @@ function Bar() {
 }
 
 function Workspaces() {
-  const found = useReading((signal) => getJson<Workspace[]>('/workspaces', {}, signal), []);
+  const found = useResource((signal) => getJson<Workspace[]>('/workspaces', {}, signal), []);
   if (!found.value || found.value.length < 2) return null;
   return (
     <select
@@ -115,8 +110,8 @@ function Workspaces() {
 }
 
 function Settings() {
-  const me = useReading((signal) => getJson<Me>('/users/me', {}, signal), []);
-  const server = useReading((signal) => getJson<ServerFacts>('/server', {}, signal), []);
+  const me = useResource((signal) => getJson<Me>('/users/me', {}, signal), []);
+  const server = useResource((signal) => getJson<ServerFacts>('/server', {}, signal), []);
   const leave = (): Promise<boolean> =>
     attempt(async () => {
       await sendJson('POST', '/signout');

@@ -1,5 +1,5 @@
 // What a workspace keeps by name, as `core.models`, `core.datasets`, `core.compute` and `environments.pruning` write it.
-import type { Asset, Run, RunFile, Time } from './types';
+import type { Asset, RunFile, Time } from './types';
 
 export interface ModelVersion {
   name: string;
@@ -119,5 +119,3 @@ export interface ComputeTarget {
   alias_of: string;
   note: string;
 }
-
-export type RunUse = (run: Run) => string | null;

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Source } from './event-source';
-import { calmly, connection, LiveStream, newVersion, type Told } from './live';
+import { throttle, connection, LiveStream, newVersion, type Changes } from './live';
 
 class FakeSource {
   readyState = 0;
@@ -76,7 +76,7 @@ describe('the live stream', () => {
 
   it('tells everybody once when it is there, and again after a cut', () => {
     const { stream, last } = setUp();
-    const heard: Told[] = [];
+    const heard: Changes[] = [];
     stream.add('run:a', (what) => heard.push(what));
     vi.advanceTimersByTime(50);
     last().hello();
@@ -173,9 +173,9 @@ describe('the live stream', () => {
 it('calms calls down without losing the last', () => {
   const times: number[] = [];
   let at = 0;
-  const calm = calmly(() => times.push(at), 100);
+  const throttled = throttle(() => times.push(at), 100);
   for (at = 0; at < 250; at += 10) {
-    calm.call();
+    throttled.call();
     vi.advanceTimersByTime(10);
   }
   vi.advanceTimersByTime(200);

@@ -10,11 +10,11 @@ import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { FetchedSource, type Source } from './event-source';
 import { address, API } from './http';
 
-export type What = 'status' | 'metrics' | 'log' | 'files' | 'tags';
-export type Told = ReadonlySet<What>;
-type Listener = (what: Told) => void;
+export type Change = 'status' | 'metrics' | 'log' | 'files' | 'tags';
+export type Changes = ReadonlySet<Change>;
+type Listener = (what: Changes) => void;
 
-const ALL: Told = new Set<What>(['status', 'metrics', 'log', 'files', 'tags']);
+const ALL: Changes = new Set<Change>(['status', 'metrics', 'log', 'files', 'tags']);
 const MOST_RUNS = 60;
 const HIDDEN_MS = 5_000;
 
@@ -37,33 +37,33 @@ export const watchWorkspace = (workspace: string, listener: () => void): (() => 
   stream.add(`ws:${workspace}`, listener);
 
 /** While the component is shown, call `act` when one of `wants` changed of one of the runs; at most every `everyMs`. */
-export function useWatch(runIds: readonly string[], wants: readonly What[], act: () => void, everyMs = 0): void {
-  const calm = useCalm(act, everyMs);
+export function useWatch(runIds: readonly string[], wants: readonly Change[], act: () => void, everyMs = 0): void {
+  const throttled = useThrottle(act, everyMs);
   useLayoutEffect(() => {
-    const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && calm.call()));
+    const stops = runIds.map((id) => watch(id, (what) => wants.some((one) => what.has(one)) && throttled.call()));
     return () => {
       for (const stop of stops) stop();
     };
-  }, [runIds.join('\n'), wants.join(), calm]);
+  }, [runIds.join('\n'), wants.join(), throttled]);
 }
 
 /** The same for all runs of a workspace. */
 export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 0): void {
-  const calm = useCalm(act, everyMs);
-  useLayoutEffect(() => watchWorkspace(workspace, calm.call), [workspace, calm]);
+  const throttled = useThrottle(act, everyMs);
+  useLayoutEffect(() => watchWorkspace(workspace, throttled.call), [workspace, throttled]);
 }
 
-/** `calmly`, for a component's newest `act`: a call that is due outlives a change of what is watched. */
-function useCalm(act: () => void, everyMs: number): ReturnType<typeof calmly> {
+/** `throttle`, for a component's newest `act`: a call that is due outlives a change of what is watched. */
+function useThrottle(act: () => void, everyMs: number): ReturnType<typeof throttle> {
   const latest = useRef(act);
   latest.current = act;
-  const calm = useMemo(() => calmly(() => latest.current(), everyMs), [everyMs]);
-  useLayoutEffect(() => () => calm.stop(), [calm]);
-  return calm;
+  const throttled = useMemo(() => throttle(() => latest.current(), everyMs), [everyMs]);
+  useLayoutEffect(() => () => throttled.stop(), [throttled]);
+  return throttled;
 }
 
 /** Call at once, then at most every `everyMs`; the last call is never lost. */
-export function calmly(act: () => void, everyMs: number): { call: () => void; stop: () => void } {
+export function throttle(act: () => void, everyMs: number): { call: () => void; stop: () => void } {
   let timer: ReturnType<typeof setTimeout> | undefined;
   let isDue = false;
   const call = (): void => {
@@ -162,7 +162,7 @@ export class LiveStream {
       this.hello(opened, JSON.parse((event as MessageEvent<string>).data) as Hello),
     );
     opened.source.addEventListener('run', (event) => {
-      const { run, what } = JSON.parse((event as MessageEvent<string>).data) as { run: string; what: What[] };
+      const { run, what } = JSON.parse((event as MessageEvent<string>).data) as { run: string; what: Change[] };
       if (opened === this.current) this.tell(`run:${run}`, new Set(what));
     });
     opened.source.addEventListener('runs', (event) => {
@@ -204,7 +204,7 @@ export class LiveStream {
     this.retry = setTimeout(() => this.open(), Math.min(30_000, 1_000 * 2 ** this.faults++));
   }
 
-  private tell(key: string, what: Told): void {
+  private tell(key: string, what: Changes): void {
     for (const listener of [...(this.listeners.get(key) ?? [])]) listener(what);
   }
 

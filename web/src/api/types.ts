@@ -126,6 +126,29 @@ export interface Run {
   attempts: Attempt[];
 }
 
+export type CellValue = string | number | boolean | null;
+
+/** A run as `/table` and `/tally` send it. */
+export interface SentRow {
+  id: string;
+  number: number;
+  experiment: string;
+  display_name: string;
+  status: RunStatus;
+  type: string | null;
+  target: string;
+  created_at: Time;
+  started_at: Time | null;
+  ended_at: Time | null;
+  parent_id: string | null;
+  submitted_by: string;
+  archived: boolean;
+  waits_for: string;
+  error: (RunError & { line: string }) | null;
+  /** In the order of the columns that were asked for. */
+  values: readonly CellValue[];
+}
+
 export interface RunFile {
   name: string;
   size: number;
@@ -156,6 +179,9 @@ export interface MetricInfo {
   maximum: number | null;
   artifact: string | null;
 }
+
+/** The answer of `POST /metrics/summary`: by metric and run the last, least and greatest value, and how many there are. */
+export type Summaries = Record<string, Record<string, readonly [unknown, number | null, number | null, number]>>;
 
 export interface ServerFacts {
   id: string;

@@ -10,6 +10,11 @@ export const workspace = computed(() => query.value.get('workspace') ?? DEFAULT_
 
 export const DEFAULT_WORKSPACE = 'default';
 
+/** The properties of every page: the last part of its path, decoded; empty where there is none. */
+export interface PageProps {
+  name: string;
+}
+
 /** Show another view. `replace`: not a step of its own for the Back button. */
 export function go(href: string, options: { replace?: boolean } = {}): void {
   if (href === here.value) return;
@@ -37,6 +42,8 @@ export function href(pathname: string, values: Query = {}): string {
 }
 
 export const runHref = (id: string, values: Query = {}): string => address(`/runs/${part(id)}`, values);
+/** The compare page shows this many runs at most. */
+export const MOST_COMPARED = 50;
 export const compareHref = (ids: readonly string[]): string => address('/compare', { run: ids });
 
 addEventListener('popstate', () => {

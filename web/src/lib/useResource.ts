@@ -2,7 +2,7 @@
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api/http';
 
-export interface Reading<T> {
+export interface Resource<T> {
   value: T | undefined;
   error: ApiError | undefined;
   isLoading: boolean;
@@ -11,7 +11,7 @@ export interface Reading<T> {
 }
 
 /** Read when the component appears and when `deps` change. An answer that came too late is dropped. */
-export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): Reading<T> {
+export function useResource<T>(read: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): Resource<T> {
   const [state, setState] = useState<{ value?: T; error?: ApiError; isLoading: boolean }>({ isLoading: true });
   const latest = useRef(read);
   latest.current = read;
@@ -48,6 +48,13 @@ export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, deps: r
   }, [start]);
 
   return { value: state.value, error: state.error, isLoading: state.isLoading, again };
+}
+
+/** The last value that there was: what is shown stays while the next is read. */
+export function useLastValue<T>(value: T | undefined): T | undefined {
+  const last = useRef(value);
+  if (value !== undefined) last.current = value;
+  return last.current;
 }
 
 export function asApiError(error: unknown): ApiError {

@@ -1,12 +1,11 @@
 // The metrics of the runs, one chart each, a line for each run; a click shows one large.
 import { useState } from 'preact/hooks';
 import { useWatch } from '../../api/live';
-import { hasEnded, type Run } from '../../api/types';
+import { hasEnded, type Run, type Summaries } from '../../api/types';
 import { plural } from '../../lib/format';
 import { Empty } from '../../parts/basics';
-import { Chart, ChartControls, Near, viewOf, viewQuery, type Line } from '../../parts/chart';
+import { Chart, ChartControls, LazyMount, viewOf, viewQuery, type Line } from '../../parts/chart';
 import { query, setQuery } from '../../lib/router';
-import type { Summaries } from './differences';
 
 const SMALL = 190;
 
@@ -90,7 +89,7 @@ export function Charts({
       <div class={`compare-charts${series.length === 1 ? ' single' : ''}`}>
         {shown.map((metric) => (
           <div key={metric} class="card plot-card">
-            <Near height={SMALL}>
+            <LazyMount height={SMALL}>
               {() => (
                 <Chart
                   lines={linesOf(metric)}
@@ -109,7 +108,7 @@ export function Charts({
                   }
                 />
               )}
-            </Near>
+            </LazyMount>
           </div>
         ))}
       </div>

@@ -1,11 +1,8 @@
 // What differs between runs, as lines of a table: one name, one text per run. Pure.
-import type { Run } from '../../api/types';
+import type { Run, Summaries } from '../../api/types';
 import { number } from '../../lib/format';
 import { computeOf, dataOf, environmentOf, gitOf, packagesOf, variablesOf } from '../../parts/diff/facts';
 import { asNumber } from '../../parts/fields/values';
-
-/** Of many runs: metric → run → last, least, greatest value and how many. */
-export type Summaries = Record<string, Record<string, readonly [unknown, number | null, number | null, number]>>;
 
 /** null: the run has none; undefined: not known (yet), which is no difference. */
 export type Cell = string | null | undefined;
@@ -155,18 +152,18 @@ export interface SnapshotDiff {
   more: boolean;
 }
 
-export type Change = 'added' | 'removed' | 'changed' | 'same' | 'unknown';
+export type FileChange = 'added' | 'removed' | 'changed' | 'same' | 'unknown';
 
 export interface CodeLine {
   path: string;
   /** Of each run against the baseline. */
-  changes: readonly Change[];
+  changes: readonly FileChange[];
 }
 
 /** The files that are not the same in all runs; `diffs` has, for each run, what its code is against the baseline's. */
 export function codeLines(diffs: readonly (SnapshotDiff | 'same' | undefined)[]): CodeLine[] {
   const kinds = diffs.map((diff) => {
-    const found = new Map<string, Change>();
+    const found = new Map<string, FileChange>();
     if (diff && diff !== 'same') {
       for (const kind of ['added', 'removed', 'changed'] as const)
         for (const file of diff[kind]) found.set(file.path, kind);

@@ -2,19 +2,17 @@
 import { useMemo } from 'preact/hooks';
 import { getJson, sendJson } from '../../api/http';
 import { useWatch } from '../../api/live';
-import { hasEnded, type Run } from '../../api/types';
+import { hasEnded, type Run, type Summaries } from '../../api/types';
 import { useTitle } from '../../lib/browser';
 import { plural } from '../../lib/format';
 import { Empty, Fault, Loading, Tabs } from '../../parts/basics';
-import { inkVersion, seriesInk } from '../../parts/fields/color';
-import { useReading } from '../../lib/useResource';
-import { go, path, query, runHref, setQuery, workspace } from '../../lib/router';
+import { colorVersion, seriesColor } from '../../parts/fields/color';
+import { useLastValue, useResource } from '../../lib/useResource';
+import { go, MOST_COMPARED, path, query, runHref, setQuery, workspace } from '../../lib/router';
 import { Charts } from './charts';
 import { AddRuns, Chosen } from './runpicker';
-import type { Summaries } from './differences';
-import { useLast } from './last';
 import { ParallelTab, ScatterTab } from './plots';
-import { MOST_RUNS, namesOf } from './runs';
+import { namesOf } from './runs';
 import { Differences } from './table';
 import './compare.css';
 
@@ -37,22 +35,22 @@ interface Measured {
 
 export default function ComparePage() {
   const wanted = [...new Set(query.value.getAll('run'))];
-  const ids = wanted.slice(0, MOST_RUNS);
+  const ids = wanted.slice(0, MOST_COMPARED);
   const key = ids.join('\n');
   useTitle(`Compare ${ids.length > 1 ? plural(ids.length, 'run') : 'runs'}`);
-  const reading = useReading<Found>(
+  const resource = useResource<Found>(
     (signal) => (ids.length ? getJson('/runs', { id: ids }, signal) : Promise.resolve({ runs: [], missing: [] })),
     [key],
   );
-  const metrics = useReading<Measured>(
+  const metrics = useResource<Measured>(
     (signal) =>
       ids.length ? sendJson('POST', '/metrics/summary', { runs: ids }, signal) : Promise.resolve(NO_METRICS),
     [key],
   );
-  const found = useLast(reading.value);
-  const { metrics: summaries, left_out: leftOut } = useLast(metrics.value) ?? NO_METRICS;
+  const found = useLastValue(resource.value);
+  const { metrics: summaries, left_out: leftOut } = useLastValue(metrics.value) ?? NO_METRICS;
   const live = found?.runs.filter((run) => !hasEnded(run.status)).map((run) => run.id) ?? [];
-  useWatch(live, ['status', 'tags'], reading.again, 1000);
+  useWatch(live, ['status', 'tags'], resource.again, 1000);
   useWatch(live, ['metrics'], metrics.again, 3000);
 
   const choose = (next: readonly string[]): void =>
@@ -68,13 +66,13 @@ export default function ComparePage() {
         <AddRuns
           chosen={ids}
           from={runs[0]?.workspace ?? workspace.value}
-          onAdd={(more) => choose([...ids, ...more].slice(0, MOST_RUNS))}
+          onAdd={(more) => choose([...ids, ...more].slice(0, MOST_COMPARED))}
         />
       </div>
-      {reading.error && <Fault error={reading.error} again={reading.again} />}
-      {wanted.length > MOST_RUNS && (
+      {resource.error && <Fault error={resource.error} again={resource.again} />}
+      {wanted.length > MOST_COMPARED && (
         <p class="soft">
-          The first {MOST_RUNS} of {wanted.length} runs are compared.
+          The first {MOST_COMPARED} of {wanted.length} runs are compared.
         </p>
       )}
       {!!found?.missing.length && (
@@ -92,7 +90,7 @@ export default function ComparePage() {
           </button>
         </p>
       )}
-      {!found && reading.isLoading ? (
+      {!found && resource.isLoading ? (
         <Loading what="Reading the runs" />
       ) : runs.length === 0 ? (
         <Empty title="Choose runs to compare" command="runyard runs list">
@@ -127,11 +125,11 @@ function Comparison({
 }) {
   const ids = runs.map((run) => run.id);
   const names = useMemo(() => namesOf(runs), [runs]);
-  const version = inkVersion();
-  const inks = useMemo(() => runs.map((_, index) => seriesInk(index)), [ids.join('\n'), version]);
+  const version = colorVersion();
+  const rowColors = useMemo(() => runs.map((_, index) => seriesColor(index)), [ids.join('\n'), version]);
   const base = Math.max(0, ids.indexOf(query.value.get('base') ?? ''));
   const tab = TABS.find(([id]) => id === query.value.get('tab'))?.[0] ?? 'charts';
-  const shared = { runs, names, inks, summaries };
+  const shared = { runs, names, rowColors, summaries };
   const tabHref = (id: string): string => {
     const next = new URLSearchParams(query.value);
     next.set('tab', id);
@@ -142,7 +140,7 @@ function Comparison({
       <Chosen
         runs={runs}
         names={names}
-        inks={inks}
+        rowColors={rowColors}
         base={ids[base]!}
         onBase={(id) => setQuery({ base: id })}
         onRemove={(id) => onRuns(ids.filter((one) => one !== id))}

@@ -1,22 +1,22 @@
 // Scatter plot and parallel coordinates of the runs; the address holds what they show.
 import { useMemo } from 'preact/hooks';
-import type { Run } from '../../api/types';
+import type { Run, Summaries } from '../../api/types';
 import { Empty } from '../../parts/basics';
+import { firstAxes, firstPair } from '../../parts/fields/defaults';
 import type { Field } from '../../parts/fields/values';
 import { Parallel } from '../../parts/parallel';
 import { Scatter } from '../../parts/scatter';
 import { query, setQuery } from '../../lib/router';
-import type { Summaries } from './differences';
-import { fieldsOf, firstAxes, firstPair, rowsOf } from './runs';
+import { fieldsOf, rowsOf } from './runs';
 
 interface PlotProps {
   runs: readonly Run[];
   summaries: Summaries;
-  inks: readonly string[];
+  rowColors: readonly string[];
   onOpen: (id: string) => void;
 }
 
-export function ScatterTab({ runs, summaries, inks, onOpen }: PlotProps) {
+export function ScatterTab({ runs, summaries, rowColors, onOpen }: PlotProps) {
   const { rows, fields } = usePlotted(runs, summaries);
   const first = firstPair(fields);
   if (fields.length < 2) return <Nothing />;
@@ -34,13 +34,13 @@ export function ScatterTab({ runs, summaries, inks, onOpen }: PlotProps) {
           ...(color === undefined ? {} : { color }),
         })
       }
-      inks={inks}
+      rowColors={rowColors}
       onOpen={onOpen}
     />
   );
 }
 
-export function ParallelTab({ runs, summaries, inks, onOpen }: PlotProps) {
+export function ParallelTab({ runs, summaries, rowColors, onOpen }: PlotProps) {
   const { rows, fields } = usePlotted(runs, summaries);
   const chosen = query.value.getAll('axis');
   if (fields.length < 2) return <Nothing />;
@@ -52,7 +52,7 @@ export function ParallelTab({ runs, summaries, inks, onOpen }: PlotProps) {
       onAxes={(ids) => setQuery({ axis: ids.length ? ids : ['none'] })}
       color={known(fields, query.value.get('color')) ?? ''}
       onColor={(color) => setQuery({ color })}
-      inks={inks}
+      rowColors={rowColors}
       onOpen={onOpen}
     />
   );

@@ -6,23 +6,23 @@ import { Fault, Loading, Status } from '../../parts/basics';
 import { shortened } from '../../parts/fields/canvas';
 import { shownName } from '../../parts/filetree/names';
 import { Popover } from '../../parts/overlays';
-import { useReading } from '../../lib/useResource';
-import { runHref } from '../../lib/router';
-import { idsIn, MOST_RUNS } from './runs';
+import { useResource } from '../../lib/useResource';
+import { MOST_COMPARED, runHref } from '../../lib/router';
+import { idsIn } from './runs';
 
 const FEW = 12; // with more, their states are in the table
 
 export function Chosen({
   runs,
   names,
-  inks,
+  rowColors,
   base,
   onBase,
   onRemove,
 }: {
   runs: readonly Run[];
   names: readonly string[];
-  inks: readonly string[];
+  rowColors: readonly string[];
   base: string;
   onBase: (id: string) => void;
   onRemove: (id: string) => void;
@@ -31,7 +31,7 @@ export function Chosen({
     <ul class="chosen" aria-label="Runs compared">
       {runs.map((run, index) => (
         <li key={run.id} class="chosen-run">
-          <span class="chosen-dot" style={{ background: inks[index] }} aria-hidden="true" />
+          <span class="chosen-dot" style={{ background: rowColors[index] }} aria-hidden="true" />
           <a class="cut" href={runHref(run.id)} title={`${names[index]} · ${run.id} · ${run.experiment}`}>
             {shortened(names[index]!, 28)}
           </a>
@@ -75,14 +75,14 @@ const SHOWN = 30;
 function Finder({ chosen, from, onAdd, close }: AddProps & { close: () => void }) {
   const [text, setText] = useState('');
   const input = useRef<HTMLInputElement>(null);
-  const recent = useReading(
+  const recent = useResource(
     (signal) =>
       getJson<{ runs: Run[] }>(`/workspaces/${part(from)}/runs`, { limit: 200, include_children: true }, signal),
     [from],
   );
   useLayoutEffect(() => input.current?.focus(), []);
-  const room = MOST_RUNS - chosen.length;
-  if (room <= 0) return <p class="small soft finder">{MOST_RUNS} runs are the most. Remove one first.</p>;
+  const room = MOST_COMPARED - chosen.length;
+  if (room <= 0) return <p class="small soft finder">{MOST_COMPARED} runs are the most. Remove one first.</p>;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   const found = (recent.value?.runs ?? []).filter((run) => {
     const known = `${run.id} ${run.display_name} ${run.experiment} ${run.status}`.toLowerCase();

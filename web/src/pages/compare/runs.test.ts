@@ -1,7 +1,6 @@
 import { expect, it } from 'vitest';
 import type { Run } from '../../api/types';
-import type { Field } from '../../parts/fields/values';
-import { fieldsOf, firstAxes, firstPair, idsIn, namesOf } from './runs';
+import { fieldsOf, idsIn, namesOf } from './runs';
 
 const run = (id: string, changes: object = {}): Run =>
   ({
@@ -57,30 +56,4 @@ it('plots by parameters, metrics and facts that differ', () => {
     number: [1, 2],
     status: ['Completed', 'Failed'],
   });
-});
-
-const field = (id: string, group: Field['group'], ...values: Field['values']): Field => ({
-  id,
-  label: id,
-  group,
-  values,
-});
-const fields = [
-  field('same', 'Parameters', 1, 1),
-  field('opt', 'Parameters', 'a', 'b'),
-  field('lr', 'Parameters', 1, 2),
-  field('acc', 'Metrics', 1, 2),
-  field('loss', 'Metrics', 1, 2),
-];
-
-it('begins with the axes that differ', () => {
-  expect(firstAxes(fields)).toEqual(['opt', 'lr', 'acc', 'loss']);
-  expect(firstAxes(fields, 'acc')).toEqual(['opt', 'lr', 'acc']);
-  expect(firstAxes([fields[0]!, field('acc', 'Metrics', 1, 1)])).toEqual(['acc', 'same']);
-});
-
-it('begins with a number against a metric', () => {
-  expect(firstPair(fields)).toEqual({ x: 'lr', y: 'acc' });
-  expect(firstPair(fields.slice(3))).toEqual({ x: 'loss', y: 'acc' });
-  expect(firstPair([])).toEqual({ x: '', y: '' });
 });

@@ -1,10 +1,7 @@
 // The runs of a comparison: how they are named, and what they can be plotted by. Pure.
-import { hasEnded, type Run } from '../../api/types';
+import { hasEnded, type Run, type Summaries } from '../../api/types';
 import { asNumber, asValue, varies, type Field, type Row, type Value } from '../../parts/fields/values';
 import { shownName } from '../../parts/filetree/names';
-import type { Summaries } from './differences';
-
-export const MOST_RUNS = 50;
 
 /** Their display names, or ids where a name is missing or used twice. */
 export function namesOf(runs: readonly Run[]): string[] {
@@ -69,36 +66,4 @@ export function fieldsOf(runs: readonly Run[], summaries: Summaries): Field[] {
 function durationOf(run: Run): number | null {
   if (!run.started_at || !run.ended_at || !hasEnded(run.status)) return null;
   return Math.round(Date.parse(run.ended_at) - Date.parse(run.started_at)) / 1000;
-}
-
-const MOST_AXES = 8;
-
-/** What is shown before somebody chooses: the parameters that differ, then the metrics. */
-export function firstAxes(fields: readonly Field[], last?: string): string[] {
-  const differing = fields.filter((field) => varies(field) && field.id !== last);
-  const parameters = differing.filter((field) => field.group === 'Parameters').slice(0, MOST_AXES - 2);
-  const metrics = differing
-    .filter((field) => field.group === 'Metrics')
-    .slice(0, MOST_AXES - parameters.length - (last ? 1 : 0));
-  const chosen = [...parameters, ...(last && parameters.length ? [] : metrics)].map((field) => field.id);
-  if (last) chosen.push(last);
-  const rest = fields
-    .filter((field) => !chosen.includes(field.id))
-    .sort((a, b) => Number(b.group === 'Metrics') - Number(a.group === 'Metrics'));
-  return [...chosen, ...rest.slice(0, Math.max(0, 2 - chosen.length)).map((field) => field.id)];
-}
-
-/** The same for a scatter plot: a parameter that differs against a metric, numbers before words. */
-export function firstPair(fields: readonly Field[]): { x: string; y: string } {
-  const differing = fields.filter(varies);
-  const isNumber = (field: Field): boolean => field.values.some((value) => typeof value === 'number');
-  const parameter =
-    differing.find((field) => field.group === 'Parameters' && isNumber(field)) ??
-    differing.find((field) => field.group === 'Parameters');
-  const metric =
-    differing.find((field) => field.group === 'Metrics') ?? fields.find((field) => field.group === 'Metrics');
-  const rest = fields.filter((field) => field !== parameter && field !== metric);
-  const x = parameter ?? rest.find((field) => field.group === 'Metrics') ?? rest[0];
-  const y = metric ?? rest.find((field) => field !== x);
-  return { x: x?.id ?? '', y: y?.id ?? '' };
 }

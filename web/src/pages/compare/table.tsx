@@ -1,7 +1,7 @@
 // The table of what differs: a column for each run, a line for each thing that is not the same everywhere.
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
-import type { Run } from '../../api/types';
+import type { Run, Summaries } from '../../api/types';
 import { plural } from '../../lib/format';
 import { Empty, Lasting, Status } from '../../parts/basics';
 import { shortened } from '../../parts/fields/canvas';
@@ -10,23 +10,22 @@ import { query, runHref, setQuery } from '../../lib/router';
 import {
   codeLines,
   sectionsOf,
-  type Change,
+  type FileChange,
   type CodeLine,
   type Line,
   type Section,
   type SnapshotDiff,
-  type Summaries,
 } from './differences';
 
 interface TableProps {
   runs: readonly Run[];
   names: readonly string[];
-  inks: readonly string[];
+  rowColors: readonly string[];
   base: number;
   summaries: Summaries;
 }
 
-export function Differences({ runs, names, inks, base, summaries }: TableProps) {
+export function Differences({ runs, names, rowColors, base, summaries }: TableProps) {
   const isAll = query.value.get('equal') === '1';
   const order = [base, ...runs.map((_, index) => index).filter((index) => index !== base)];
   const code = useCode(runs, base);
@@ -67,7 +66,7 @@ export function Differences({ runs, names, inks, base, summaries }: TableProps) 
                     key={runs[index]!.id}
                     run={runs[index]!}
                     name={names[index]!}
-                    ink={inks[index]!}
+                    color={rowColors[index]!}
                     isBase={index === base}
                   />
                 ))}
@@ -93,11 +92,11 @@ export function Differences({ runs, names, inks, base, summaries }: TableProps) 
   );
 }
 
-function Head({ run, name, ink, isBase }: { run: Run; name: string; ink: string; isBase: boolean }) {
+function Head({ run, name, color, isBase }: { run: Run; name: string; color: string; isBase: boolean }) {
   return (
     <th scope="col">
       <span class="row differences-run">
-        <span class="chosen-dot" style={{ background: ink }} aria-hidden="true" />
+        <span class="chosen-dot" style={{ background: color }} aria-hidden="true" />
         <a class="cut" href={runHref(run.id)} title={`${name} · ${run.id}`}>
           {shortened(name, 30)}
         </a>
@@ -164,7 +163,7 @@ function Cell({ line, index, base, isResult }: { line: Line; index: number; base
   );
 }
 
-const WORDS: Record<Change, string> = {
+const WORDS: Record<FileChange, string> = {
   added: 'added',
   removed: 'removed',
   changed: 'changed',

@@ -5,9 +5,9 @@ import { useWorkspaceWatch } from '../../api/live';
 import { bytes, duration, number, plural } from '../../lib/format';
 import { Command, Empty, When } from '../../parts/basics';
 import { Prose } from '../../parts/prose';
-import { useReading, type Reading } from '../../lib/useResource';
+import { useResource, type Resource } from '../../lib/useResource';
 import { href, workspace } from '../../lib/router';
-import type { PageProps } from '../../app';
+import type { PageProps } from '../../lib/router';
 import { AssetList, type Column } from '../../parts/assets/list';
 import { AssetHead, Fact, inWorkspace, RunLink, Section, Shown, Tags } from '../../parts/assets/layout';
 import { kindOf, nodesText } from '../../parts/assets/shape';
@@ -21,13 +21,13 @@ export default function Compute({ name }: PageProps) {
 }
 
 /** Read again when a run of the workspace changed, and now and then for what no run tells. */
-function useLive<T>(reading: Reading<T>): Reading<T> {
-  useWorkspaceWatch(workspace.value, reading.again, 1_000);
+function useLive<T>(resource: Resource<T>): Resource<T> {
+  useWorkspaceWatch(workspace.value, resource.again, 1_000);
   useEffect(() => {
-    const timer = setInterval(() => !document.hidden && reading.again(), EVERY_MS);
+    const timer = setInterval(() => !document.hidden && resource.again(), EVERY_MS);
     return () => clearInterval(timer);
-  }, [reading.again]);
-  return reading;
+  }, [resource.again]);
+  return resource;
 }
 
 async function readAll(signal: AbortSignal): Promise<ComputeTarget[]> {
@@ -39,21 +39,21 @@ async function readAll(signal: AbortSignal): Promise<ComputeTarget[]> {
 }
 
 function List() {
-  const reading = useLive(useReading(readAll, [workspace.value]));
+  const resource = useLive(useResource(readAll, [workspace.value]));
   return (
     <>
       <AssetList
         title="Compute"
         what="compute target"
         place="/compute"
-        reading={reading}
-        all={reading.value}
+        resource={resource}
+        all={resource.value}
         nameOf={(one) => one.name}
         words={(one) => [kindOf(one), one.spec.description, ...Object.entries(one.spec.tags).flat()]}
         mark={(one) => one.spec.is_stopped && <span class="soft small"> stopped</span>}
         columns={COLUMNS}
       />
-      {reading.value?.length === 1 && (
+      {resource.value?.length === 1 && (
         <Empty title="Runs go to this machine" command="runyard compute create gpu-pool --max-nodes 4">
           More targets: a pool of nodes, or a Slurm or Ray cluster or machines over SSH with{' '}
           <code>runyard compute attach</code>.
@@ -77,14 +77,14 @@ const COLUMNS: Column<ComputeTarget>[] = [
 ];
 
 function Target({ name }: { name: string }) {
-  const reading = useLive(
-    useReading(
+  const resource = useLive(
+    useResource(
       (signal) => getJson<ComputeTarget>(inWorkspace(`/compute/${part(name)}`), {}, signal),
       [workspace.value, name],
     ),
   );
-  const target = reading.value;
-  if (isMissing(reading.error) && !target) {
+  const target = resource.value;
+  if (isMissing(resource.error) && !target) {
     return (
       <Empty title={`There is no compute target ${name}`} command="runyard compute list">
         <a href={href('/compute')}>All compute targets</a>
@@ -98,7 +98,7 @@ function Target({ name }: { name: string }) {
         {target?.alias_of && <span class="soft">stands for {target.alias_of}</span>}
         {target && <Tags tags={target.spec.tags} />}
       </AssetHead>
-      <Shown reading={reading} what="the compute target">
+      <Shown resource={resource} what="the compute target">
         {(found) => (
           <div class="stack">
             {found.note && <p class="asset-note">{found.note}</p>}

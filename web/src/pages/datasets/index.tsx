@@ -3,9 +3,9 @@ import { API, getJson, part, pathOf } from '../../api/http';
 import type { Run } from '../../api/types';
 import { bytes, plural } from '../../lib/format';
 import { Empty, When } from '../../parts/basics';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { query, workspace } from '../../lib/router';
-import type { PageProps } from '../../app';
+import type { PageProps } from '../../lib/router';
 import { AssetList, type Column } from '../../parts/assets/list';
 import {
   AssetHead,
@@ -33,14 +33,14 @@ const assets = (signal: AbortSignal, name?: string): Promise<DatasetAsset[]> =>
 const sourcesOf = ({ document: { spec } }: DatasetAsset): DataSource[] => spec?.sources ?? [];
 
 function List() {
-  const reading = useReading((signal) => assets(signal), [workspace.value]);
+  const resource = useResource((signal) => assets(signal), [workspace.value]);
   return (
     <AssetList
       title="Datasets"
       what="dataset"
       place="/datasets"
-      reading={reading}
-      all={reading.value}
+      resource={resource}
+      all={resource.value}
       nameOf={(one) => one.name}
       words={(one) => [
         one.document.description,
@@ -73,15 +73,15 @@ const COLUMNS: Column<DatasetAsset>[] = [
 ];
 
 function Dataset({ name }: { name: string }) {
-  const reading = useReading((signal) => assets(signal, name), [workspace.value, name]);
-  const dataset = chosen(reading.value ?? [], query.value.get('version'));
+  const resource = useResource((signal) => assets(signal, name), [workspace.value, name]);
+  const dataset = chosen(resource.value ?? [], query.value.get('version'));
   return (
     <>
       <AssetHead place="/datasets" title="Datasets" name={name}>
         {dataset && <span class="soft number">version {dataset.version}</span>}
         {dataset && <Tags tags={dataset.document.tags} />}
       </AssetHead>
-      <Shown reading={reading} what="the dataset">
+      <Shown resource={resource} what="the dataset">
         {(versions) =>
           dataset ? (
             <div class="asset-columns">
@@ -151,11 +151,11 @@ interface DataFile {
 function Source({ source }: { source: DataSource }) {
   const canList = !source.url && !isPattern(source);
   const place = inWorkspace(`/datastores/${part(source.datastore)}/files`);
-  const reading = useReading<DataFile[] | null>(
+  const resource = useResource<DataFile[] | null>(
     (signal) => (canList ? getJson(place, { path: source.path }, signal) : Promise.resolve(null)),
     [place, source.path],
   );
-  const files = reading.value;
+  const files = resource.value;
   const total = files?.reduce((sum, file) => sum + file.size, 0) ?? 0;
   return (
     <Section title={sourceText(source)} aside={files && `${plural(files.length, 'file')}, ${bytes(total)}`}>
@@ -163,8 +163,8 @@ function Source({ source }: { source: DataSource }) {
       {isPattern(source) && (
         <p class="asset-none soft">All files of datastore {source.datastore} that this pattern fits.</p>
       )}
-      {canList && reading.error && (
-        <p class="asset-none soft">{[reading.error.what, reading.error.why].filter(Boolean).join(' ')}</p>
+      {canList && resource.error && (
+        <p class="asset-none soft">{[resource.error.what, resource.error.why].filter(Boolean).join(' ')}</p>
       )}
       {files?.length === 0 && <p class="asset-none soft">No file is there.</p>}
       {!!files?.length && (

@@ -2,9 +2,9 @@
 import { getJson } from '../../api/http';
 import { bytes, plural } from '../../lib/format';
 import { Command, Copy, Empty, Tag, When } from '../../parts/basics';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { query, workspace } from '../../lib/router';
-import type { PageProps } from '../../app';
+import type { PageProps } from '../../lib/router';
 import { AssetList, type Column } from '../../parts/assets/list';
 import {
   AssetHead,
@@ -40,15 +40,15 @@ function summary(one: EnvironmentAsset): string {
 }
 
 function List() {
-  const reading = useReading((signal) => assets(signal), [workspace.value]);
+  const resource = useResource((signal) => assets(signal), [workspace.value]);
   return (
     <>
       <AssetList
         title="Environments"
         what="environment"
         place="/environments"
-        reading={reading}
-        all={reading.value}
+        resource={resource}
+        all={resource.value}
         nameOf={(one) => one.name}
         words={(one) => [summary(one), definitionOf(one).docker?.baseImage]}
         columns={COLUMNS}
@@ -78,8 +78,8 @@ const imageOf = ({ docker }: Definition): string =>
   docker?.baseDockerfile ? 'Dockerfile' : docker?.enabled === false ? '' : (docker?.baseImage ?? '');
 
 function Built({ of }: { of?: string }) {
-  const reading = useReading((signal) => getJson<BuiltFolder[]>('/environments', {}, signal), []);
-  const found = reading.value?.filter((one) => of === undefined || one.name === of);
+  const resource = useResource((signal) => getJson<BuiltFolder[]>('/environments', {}, signal), []);
+  const found = resource.value?.filter((one) => of === undefined || one.name === of);
   const total = found?.reduce((sum, one) => sum + one.size_bytes, 0) ?? 0;
   return (
     <Section
@@ -87,7 +87,7 @@ function Built({ of }: { of?: string }) {
       count={found?.length}
       aside={found?.length ? bytes(total) : undefined}
     >
-      <Shown reading={reading} what="what is built">
+      <Shown resource={resource} what="what is built">
         {() =>
           !found?.length ? (
             <p class="asset-none soft">
@@ -170,8 +170,8 @@ function Requirements({ lines }: { lines: string[] }) {
 }
 
 function Environment({ name }: { name: string }) {
-  const reading = useReading((signal) => assets(signal, name), [workspace.value, name]);
-  const shown = chosen(reading.value ?? [], query.value.get('version'));
+  const resource = useResource((signal) => assets(signal, name), [workspace.value, name]);
+  const shown = chosen(resource.value ?? [], query.value.get('version'));
   return (
     <>
       <AssetHead place="/environments" title="Environments" name={name}>
@@ -180,7 +180,7 @@ function Environment({ name }: { name: string }) {
           <Tag key={label} name={label} />
         ))}
       </AssetHead>
-      <Shown reading={reading} what="the environment">
+      <Shown resource={resource} what="the environment">
         {(versions) =>
           shown ? (
             <div class="asset-columns">

@@ -7,7 +7,7 @@ import { useTitle } from '../../lib/browser';
 import { number, plural } from '../../lib/format';
 import { Empty, Fault, Loading, Status, statusWord, When } from '../../parts/basics';
 import { attempt, note } from '../../parts/overlays';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { href, query, runHref, setQuery, workspace } from '../../lib/router';
 import { linesOf, type Line, type Tally } from './tally';
 import './experiments.css';
@@ -22,7 +22,7 @@ export default function Page() {
   const view = (asked in VIEWS ? asked : 'active') as View;
   const [search, setSearch] = useState('');
   useTitle('Experiments');
-  const found = useReading((signal) => read(here, view, signal), [here, view]);
+  const found = useResource((signal) => read(here, view, signal), [here, view]);
   useWorkspaceWatch(here, found.again, 3000);
   const shown = (found.value ?? []).filter((line) =>
     line.experiment.name.toLowerCase().includes(search.trim().toLowerCase()),

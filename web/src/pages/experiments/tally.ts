@@ -1,7 +1,6 @@
 // How the runs of each experiment stand: counts by kind of status, widths of the bar.
-import type { Experiment, RunStatus } from '../../api/types';
+import type { Experiment, RunStatus, SentRow } from '../../api/types';
 import { statusKind } from '../../parts/basics';
-import type { SentRow } from '../runs/fields';
 
 export interface Tally {
   experiment: string;

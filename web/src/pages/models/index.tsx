@@ -2,9 +2,9 @@
 import { API, getJson, part, pathOf } from '../../api/http';
 import { bytes } from '../../lib/format';
 import { Copy, Empty, When } from '../../parts/basics';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { href, query, workspace } from '../../lib/router';
-import type { PageProps } from '../../app';
+import type { PageProps } from '../../lib/router';
 import { AssetList, type Column } from '../../parts/assets/list';
 import {
   AssetHead,
@@ -30,7 +30,7 @@ const frameworkOf = ({ spec }: ModelVersion): string =>
   spec.framework === 'Custom' && !spec.framework_version ? '' : `${spec.framework} ${spec.framework_version}`.trim();
 
 function List() {
-  const reading = useReading(
+  const resource = useResource(
     (signal) => getJson<ModelVersion[]>(inWorkspace('/models'), {}, signal),
     [workspace.value],
   );
@@ -39,8 +39,8 @@ function List() {
       title="Models"
       what="model"
       place="/models"
-      reading={reading}
-      all={reading.value && newestOfEach(reading.value)}
+      resource={resource}
+      all={resource.value && newestOfEach(resource.value)}
       nameOf={({ newest }) => newest.name}
       words={({ newest: { spec } }) => [
         spec.description,
@@ -68,18 +68,18 @@ const COLUMNS: Column<{ newest: ModelVersion; count: number }>[] = [
 ];
 
 function Model({ name }: { name: string }) {
-  const reading = useReading(
+  const resource = useResource(
     (signal) => getJson<ModelVersion[]>(inWorkspace('/models'), { name }, signal),
     [workspace.value, name],
   );
-  const model = chosen(reading.value ?? [], query.value.get('version'));
+  const model = chosen(resource.value ?? [], query.value.get('version'));
   return (
     <>
       <AssetHead place="/models" title="Models" name={name}>
         {model && <span class="soft number">version {model.version}</span>}
         {model && <Tags tags={model.spec.tags} />}
       </AssetHead>
-      <Shown reading={reading} what="the model">
+      <Shown resource={resource} what="the model">
         {(versions) =>
           model ? (
             <div class="asset-columns">

@@ -5,10 +5,10 @@ import { ApiError, getJson, part } from '../../api/http';
 import { useWatch } from '../../api/live';
 import { hasEnded, type Run } from '../../api/types';
 import { useTitle } from '../../lib/browser';
-import type { PageProps } from '../../app';
+import type { PageProps } from '../../lib/router';
 import { useKeys } from '../../lib/keys';
 import { Command, Empty, Fault, Loading, Status, statusWord, Tabs } from '../../parts/basics';
-import { asApiError, useReading } from '../../lib/useResource';
+import { asApiError, useResource } from '../../lib/useResource';
 import { go, href, query, runHref } from '../../lib/router';
 import { Banner, Diagnosis } from './diagnosis';
 import { diagnosisOf } from './facts';
@@ -35,21 +35,21 @@ const TABS: readonly { id: string; label: string; load: () => Promise<{ default:
 ];
 
 export default function Page({ name }: PageProps) {
-  const reading = useReading((signal) => getJson<Run>(`/runs/${part(name)}`, {}, signal), [name]);
-  const run = reading.value;
-  useWatch([name], ['status', 'tags'], reading.again, 300);
+  const resource = useResource((signal) => getJson<Run>(`/runs/${part(name)}`, {}, signal), [name]);
+  const run = resource.value;
+  useWatch([name], ['status', 'tags'], resource.again, 300);
   useTitle(run ? `${mark(run)}${run.display_name || run.id}` : name);
 
   if (!run) {
-    if (reading.error)
+    if (resource.error)
       return (
         <div class="page">
-          <Missing name={name} error={reading.error} again={reading.again} />
+          <Missing name={name} error={resource.error} again={resource.again} />
         </div>
       );
     return <Loading what="Reading the run" />;
   }
-  return <Shown run={run} again={reading.again} error={reading.error} />;
+  return <Shown run={run} again={resource.again} error={resource.error} />;
 }
 
 function Shown({ run, again, error }: TabProps & { error: ApiError | undefined }) {

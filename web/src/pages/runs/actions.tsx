@@ -2,7 +2,7 @@
 import { sendJson } from '../../api/http';
 import { plural } from '../../lib/format';
 import { ask, attempt, note } from '../../parts/overlays';
-import { compareHref, go } from '../../lib/router';
+import { compareHref, go, MOST_COMPARED } from '../../lib/router';
 
 type Action = 'tag' | 'untag' | 'cancel' | 'archive' | 'unarchive' | 'delete' | 'restore';
 
@@ -11,7 +11,6 @@ interface Outcome {
   failed: { id: string; error: { what: string; why?: string; hint?: string } }[];
 }
 
-const MOST_COMPARED = 50;
 const DONE: Record<Action, string> = {
   tag: 'tagged',
   untag: 'untagged',

@@ -1,30 +1,9 @@
 // Columns of the table: what they are called, how wide they are, what stands in a cell.
 import { number } from '../../lib/format';
-import type { RunError, RunStatus, Time } from '../../api/types';
+import type { CellValue, SentRow } from '../../api/types';
 
-export interface Row {
-  id: string;
-  number: number;
-  experiment: string;
-  display_name: string;
-  status: RunStatus;
-  type: string | null;
-  target: string;
-  created_at: Time;
-  started_at: Time | null;
-  ended_at: Time | null;
-  parent_id: string | null;
-  submitted_by: string;
-  archived: boolean;
-  waits_for: string;
-  error: (RunError & { line: string }) | null;
-  /** By field, those that were asked for. */
-  values: Readonly<Record<string, Value>>;
-}
-
-export type Value = string | number | boolean | null;
-/** A row as the server sends it: values in the order of the columns. */
-export type SentRow = Omit<Row, 'values'> & { values: readonly Value[] };
+/** A run of the table, its values by field. */
+export type Row = Omit<SentRow, 'values'> & { values: Readonly<Record<string, CellValue>> };
 
 export interface Column {
   field: string;
@@ -96,7 +75,7 @@ const TAIL = 9;
 export const halves = (id: string): [string, string] =>
   id.length > 2 * TAIL ? [id.slice(0, -TAIL), id.slice(-TAIL)] : [id, ''];
 
-export function cellText(value: Value | undefined): string {
+export function cellText(value: CellValue | undefined): string {
   if (value === null || value === undefined) return '';
   return typeof value === 'string' ? (value === '' ? '∅' : value) : number(value);
 }

@@ -8,7 +8,7 @@ import { number } from '../../lib/format';
 import { useKeys } from '../../lib/keys';
 import { Empty, Fault, Tag } from '../../parts/basics';
 import { attempt, note } from '../../parts/overlays';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { query, setQuery, workspace } from '../../lib/router';
 import { SelectionBar } from './actions';
 import { asked, columnsOf, suggested, USUAL, type Row } from './fields';
@@ -34,13 +34,13 @@ export default function Page() {
   // Runs first: what they have in common is asked for when they are shown.
   const [isShown, setShown] = useState(false);
   const known =
-    useReading(
+    useResource(
       async (signal) =>
         isShown ? getJson<typeof NOTHING>(`${root}/columns`, { experiment: view.experiment }, signal) : NOTHING,
       [here, view.experiment, isShown],
     ).value ?? NOTHING;
   const experiments =
-    useReading(
+    useResource(
       async (signal) => (isShown ? getJson<Experiment[]>(`${root}/experiments`, {}, signal) : []),
       [here, isShown],
     ).value ?? [];
@@ -51,7 +51,7 @@ export default function Page() {
   const fields = view.columns ?? usual;
   const columns = useMemo(() => columnsOf(fields), [fields.join('\n')]);
   const { model, before } = useModel(here, view, asked(columns));
-  const groups = useReading(
+  const groups = useResource(
     async (signal) =>
       view.group
         ? getJson<{ groups: Group[]; total: number }>(`${root}/groups`, { ...filtersOf(view), by: view.group }, signal)

@@ -2,7 +2,8 @@
 import { signal } from '@preact/signals';
 import { getJson, part, type ApiError, type Query } from '../../api/http';
 import { asApiError } from '../../lib/useResource';
-import { rowOf, type Row, type SentRow } from './fields';
+import type { SentRow } from '../../api/types';
+import { rowOf, type Row } from './fields';
 import type { Segment } from './segments';
 import { placeOf } from './segments';
 import { filtersOf, type View } from './view';

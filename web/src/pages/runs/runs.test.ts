@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
-import { asked, cellText, columnsOf, halves, looksNumeric, rowOf, suggested, type SentRow } from './fields';
+import type { SentRow } from '../../api/types';
+import { asked, cellText, columnsOf, halves, looksNumeric, rowOf, suggested } from './fields';
 import { groupSegments, lineCount, placeOf, plainSegments, windowsBetween } from './segments';
 import { suggest, taken } from './suggest';
 import { both, filtersOf, nextSort, viewOf } from './view';

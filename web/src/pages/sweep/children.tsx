@@ -4,8 +4,7 @@ import { number, plural } from '../../lib/format';
 import { Lasting, Status } from '../../parts/basics';
 import { SortHead } from '../../parts/fields/table';
 import { asNumber, asValue } from '../../parts/fields/values';
-import { compareHref, runHref } from '../../lib/router';
-import { MOST_RUNS } from '../compare/runs';
+import { compareHref, MOST_COMPARED, runHref } from '../../lib/router';
 import {
   bestOrder,
   childName,
@@ -50,7 +49,7 @@ export function Children({
     setSelected(next);
   };
   const top = listed.slice(0, 10).map((index) => report.children[index]!.run_id);
-  const compared = selected.size ? [...selected].slice(0, MOST_RUNS) : top;
+  const compared = selected.size ? [...selected].slice(0, MOST_COMPARED) : top;
   return (
     <section class="stack" aria-label="Children">
       <div class="row">

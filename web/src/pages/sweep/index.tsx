@@ -3,19 +3,16 @@ import type { ComponentChildren } from 'preact';
 import { useMemo, useState } from 'preact/hooks';
 import { ApiError, getJson, part, sendJson } from '../../api/http';
 import { useWatch, useWorkspaceWatch } from '../../api/live';
-import { hasEnded, type Run } from '../../api/types';
+import { hasEnded, type Run, type Summaries } from '../../api/types';
 import { useTitle } from '../../lib/browser';
-import type { PageProps } from '../../app';
 import { number } from '../../lib/format';
 import { Empty, Fault, Loading, now, Status, When } from '../../parts/basics';
+import { firstAxes, firstPair } from '../../parts/fields/defaults';
 import { Parallel } from '../../parts/parallel';
 import { ask, attempt, note } from '../../parts/overlays';
 import { Scatter } from '../../parts/scatter';
-import { useReading } from '../../lib/useResource';
-import { go, href, query, runHref, setQuery } from '../../lib/router';
-import type { Summaries } from '../compare/differences';
-import { useLast } from '../compare/last';
-import { firstAxes, firstPair } from '../compare/runs';
+import { useLastValue, useResource } from '../../lib/useResource';
+import { go, href, type PageProps, query, runHref, setQuery } from '../../lib/router';
 import { Children } from './children';
 import { ProgressChart } from './progress';
 import {
@@ -33,8 +30,8 @@ import {
 import './sweep.css';
 
 export default function SweepPage({ name }: PageProps) {
-  const run = useReading<Run>((signal) => getJson(`/runs/${part(name)}`, {}, signal), [name]);
-  const report = useReading<Report>((signal) => getJson(`/runs/${part(name)}/sweep`, {}, signal), [name]);
+  const run = useResource<Run>((signal) => getJson(`/runs/${part(name)}`, {}, signal), [name]);
+  const report = useResource<Report>((signal) => getJson(`/runs/${part(name)}/sweep`, {}, signal), [name]);
   const again = (): void => {
     run.again();
     report.again();
@@ -190,12 +187,12 @@ function Results({ run, report }: { run: Run; report: Report }) {
   const [kept, setKept] = useState<readonly boolean[] | null>(null);
   const ids = report.children.map((child) => child.run_id);
   const ended = report.children.filter((child) => child.ended_at).length;
-  const metrics = useReading<{ metrics: Summaries }>(
+  const metrics = useResource<{ metrics: Summaries }>(
     (signal) => sendJson('POST', '/metrics/summary', { runs: ids }, signal),
     [ids.length, ended],
   );
   const rows = useMemo(() => rowsOf(report), [ids.join('\n')]);
-  const summaries = useLast(metrics.value)?.metrics;
+  const summaries = useLastValue(metrics.value)?.metrics;
   const fields = useMemo(() => fieldsOf(report, summaries ?? {}), [report, summaries]);
   const best = bestChild(report)?.run_id;
   const progress = progressOf(report, run.created_at, run.ended_at, hasEnded(run.status) ? 0 : now.value);

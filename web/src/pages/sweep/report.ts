@@ -1,9 +1,8 @@
 // What `GET /runs/{id}/sweep` answers, and what follows from it. Pure.
-import type { RunStatus, Time } from '../../api/types';
+import type { RunStatus, Summaries, Time } from '../../api/types';
 import { duration, number, plural } from '../../lib/format';
 import { asNumber, asValue, compareValues, type Field, type Row, type Value } from '../../parts/fields/values';
 import { shownName } from '../../parts/filetree/names';
-import type { Summaries } from '../compare/differences';
 
 export interface SweepSpec {
   sampling: string;
@@ -178,10 +177,10 @@ export function policyText(spec: SweepSpec): string {
   if (spec.policy === 'Default') return 'None';
   const isUsual = (name: string, value: unknown): boolean =>
     (name === 'evaluation_interval' && value === 1) || (name === 'delay_evaluation' && value === 0);
-  const told = Object.entries(spec.policy_properties).filter(
+  const properties = Object.entries(spec.policy_properties).filter(
     ([name, value]) => value !== null && value !== undefined && !isUsual(name, value),
   );
-  const details = told
+  const details = properties
     .map(([name, value]) => `${name.replaceAll('_', ' ')} ${typeof value === 'number' ? number(value) : String(value)}`)
     .join(', ');
   return details ? `${spec.policy} (${details})` : spec.policy;

@@ -5,10 +5,9 @@ import type { Run } from '../../api/types';
 import { useTitle } from '../../lib/browser';
 import { plural } from '../../lib/format';
 import { Empty, Fault, Status, Tag, When } from '../basics';
-import { useReading, type Reading } from '../../lib/useResource';
+import { useResource, type Resource } from '../../lib/useResource';
 import { href, query, runHref, setQuery, workspace } from '../../lib/router';
 import { newestFirst } from './shape';
-import type { RunUse } from '../../api/assets';
 import './assets.css';
 
 export const inWorkspace = (rest: string): string => `/workspaces/${part(workspace.value)}${rest}`;
@@ -162,16 +161,16 @@ export const RunLink = ({ id }: { id: string }) => (
 
 /** What was read, or why not; what is shown stays while it is read again, with the fault above it. */
 export function Shown<T>({
-  reading,
+  resource,
   what,
   children,
 }: {
-  reading: Reading<T>;
+  resource: Resource<T>;
   what: string;
   children: (value: T) => ComponentChildren;
 }) {
-  if (reading.value === undefined) {
-    if (reading.error) return <Fault error={reading.error} again={reading.again} />;
+  if (resource.value === undefined) {
+    if (resource.error) return <Fault error={resource.error} again={resource.again} />;
     return (
       <div class="asset-skeleton" role="status">
         <span class="hidden-text">Reading {what}…</span>
@@ -183,8 +182,8 @@ export function Shown<T>({
   }
   return (
     <>
-      {reading.error && <Fault error={reading.error} again={reading.again} />}
-      {children(reading.value)}
+      {resource.error && <Fault error={resource.error} again={resource.again} />}
+      {children(resource.value)}
     </>
   );
 }
@@ -192,13 +191,13 @@ export function Shown<T>({
 const LOOKED_AT = 100;
 
 /** Which of the last runs used it; `use` says how, or null. */
-export function UsedBy({ use, none }: { use: RunUse; none: string }) {
+export function UsedBy({ use, none }: { use: (run: Run) => string | null; none: string }) {
   const read = (signal: AbortSignal): Promise<{ runs: Run[] }> =>
     getJson(inWorkspace('/runs'), { limit: LOOKED_AT, include_children: true, view: 'all' }, signal);
-  const reading = useReading(read, [workspace.value]);
+  const resource = useResource(read, [workspace.value]);
   return (
     <Section title="Used by" aside={`of the last ${LOOKED_AT} runs`}>
-      <Shown reading={reading} what="runs">
+      <Shown resource={resource} what="runs">
         {({ runs }) => {
           const found = runs.map((run) => ({ run, how: use(run) })).filter((one) => one.how !== null);
           if (!found.length) return <p class="soft asset-none">{none}</p>;

@@ -1,7 +1,7 @@
 // A list of models, datasets, environments or compute targets: one table, narrowed by the text in the head's box.
 import type { ComponentChildren } from 'preact';
 import { part } from '../../api/http';
-import type { Reading } from '../../lib/useResource';
+import type { Resource } from '../../lib/useResource';
 import { href } from '../../lib/router';
 import { ListHead, NothingFits, Shown, sought } from './layout';
 import { fits } from './shape';
@@ -19,7 +19,7 @@ export interface AssetListProps<T> {
   /** What one of them is called. */
   what: string;
   place: string;
-  reading: Reading<unknown>;
+  resource: Resource<unknown>;
   all: readonly T[] | undefined;
   nameOf: (one: T) => string;
   /** Beside the name, what the box looks through. */
@@ -33,7 +33,7 @@ export function AssetList<T>({
   title,
   what,
   place,
-  reading,
+  resource,
   all,
   nameOf,
   words,
@@ -45,7 +45,7 @@ export function AssetList<T>({
   return (
     <>
       <ListHead title={title} count={all?.length} />
-      <Shown reading={reading} what={`${what}s`}>
+      <Shown resource={resource} what={`${what}s`}>
         {() =>
           !all?.length ? (
             empty

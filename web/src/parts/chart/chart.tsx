@@ -5,7 +5,7 @@ import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { readCharts, type Buckets } from '../../api/charts';
 import { ApiError } from '../../api/http';
 import { duration, exact, number } from '../../lib/format';
-import { inkVersion, seriesInk } from '../fields/color';
+import { colorVersion, seriesColor } from '../fields/color';
 import {
   clamped,
   nearest,
@@ -67,7 +67,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
   const [hidden, setHidden] = useState<ReadonlySet<string>>(new Set());
   const cursor = useMemo(() => signal<number | null>(null), []);
   const { found, isLoading } = useCharts(lines, view, { zoom, version, width });
-  const colors = inkVersion();
+  const colors = colorVersion();
 
   const shown = useMemo<Shown[]>(
     () =>
@@ -75,7 +75,7 @@ export function Chart({ lines, view, title, height, version = 0, isSmall = false
         const one = found[index];
         if (!one || one instanceof ApiError || !one.count.length) return [];
         const placed = place(one, view, line.start ?? one.firstMs[0]!);
-        return [{ line, placed, color: seriesInk(line.color ?? index), isHidden: hidden.has(keyOf(line)) }];
+        return [{ line, placed, color: seriesColor(line.color ?? index), isHidden: hidden.has(keyOf(line)) }];
       }),
     [found, view, hidden, colors],
   );

@@ -6,10 +6,10 @@
 //
 // A chart reads its lines itself (many charts in one request), with exact minima and maxima at every zoom, and reads them
 // again when `version` changes: count it up when `useWatch(runIds, ['metrics'], …, 1000)` calls. Keep `color` of a run the
-// same in all charts of a page; colours are `seriesInk(color)` of parts/fields/ink. `start` (ms since 1970) is where
+// same in all charts of a page; colours are `seriesColor(color)` of parts/fields/color. `start` (ms since 1970) is where
 // relative time begins: the run's start. `isSmall` is for grids: no legend, no buttons. In a long grid wrap each chart in
-// <Near height={…}>: it is made only when it is scrolled near.
+// <LazyMount height={…}>: it is made only when it is scrolled near.
 export { Chart, type ChartProps, type Line } from './chart';
 export { ChartControls } from './controls';
-export { Near } from './lazymount';
+export { LazyMount } from './lazymount';
 export { viewOf, viewQuery, type ChartView, type XAxis } from './model';

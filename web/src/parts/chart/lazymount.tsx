@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 
-export function Near({ height, children }: { height: number; children: () => ComponentChildren }) {
+export function LazyMount({ height, children }: { height: number; children: () => ComponentChildren }) {
   const root = useRef<HTMLDivElement>(null);
   const [isNear, setNear] = useState(false);
   useLayoutEffect(() => {

@@ -2,7 +2,7 @@
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { duration, number } from '../../lib/format';
-import { ink } from '../fields/color';
+import { cssColor } from '../fields/color';
 import { magnitudes, niceNumbers } from '../fields/scale';
 import { clock, type ChartView, type Placed, type Range } from './model';
 
@@ -88,8 +88,8 @@ export class Plot {
     const font = `${isSmall ? 10.5 : 11.5}px ${style.fontFamily}`;
     const axis = {
       font,
-      stroke: ink('--text-faint'),
-      grid: { stroke: ink('--line'), width: 1 },
+      stroke: cssColor('--text-faint'),
+      grid: { stroke: cssColor('--line'), width: 1 },
       ticks: { show: false },
       gap: 4,
     };

@@ -3,7 +3,7 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
 import { ago } from '../../lib/format';
-import { useReading } from '../../lib/useResource';
+import { useResource } from '../../lib/useResource';
 import { runHref, setQuery } from '../../lib/router';
 import { shownName } from '../filetree/names';
 import { Fault } from '../basics';
@@ -52,7 +52,7 @@ function Picker({ run, label }: { run: Run; label: string }) {
 
 function Choices({ run, pick }: { run: Run; pick: (id: string) => void }) {
   const [typed, setTyped] = useState('');
-  const recent = useReading(
+  const recent = useResource(
     (signal) =>
       getJson<{ runs: Run[] }>(
         `/workspaces/${part(run.workspace)}/runs`,

@@ -5,23 +5,24 @@ import { scaleOf } from './scale';
 import './color.css';
 
 /** Changes when colours do: read it in a component that draws on a canvas. */
-export const inkVersion = (): string => shade.value;
+export const colorVersion = (): string => shade.value;
 
 /** The value of a colour's variable, `--accent`. */
-export const ink = (name: string): string => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+export const cssColor = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** Beyond the eight named colours: hues by the golden angle, so that neighbours differ. */
-export const seriesInk = (index: number): string =>
-  index < 8 ? ink(`--series-${index + 1}`) : `hsl(${(index * 137.5) % 360} 62% ${index % 2 ? 46 : 60}%)`;
+export const seriesColor = (index: number): string =>
+  index < 8 ? cssColor(`--series-${index + 1}`) : `hsl(${(index * 137.5) % 360} 62% ${index % 2 ? 46 : 60}%)`;
 
 /** For each row its colour by a field: along a ramp for numbers, a colour per word; `none` for rows without a value. */
-export function inksBy(field: Field, none: string): string[] {
+export function colorsBy(field: Field, none: string): string[] {
   const scale = scaleOf(field.values);
   if (scale.kind === 'words') {
     const known = [...new Set(field.values)];
-    return field.values.map((value) => (value === null ? none : seriesInk(known.indexOf(value))));
+    return field.values.map((value) => (value === null ? none : seriesColor(known.indexOf(value))));
   }
-  const stops = [1, 2, 3, 4].map((index) => rgb(ink(`--ramp-${index}`)));
+  const stops = [1, 2, 3, 4].map((index) => rgb(cssColor(`--ramp-${index}`)));
   return field.values.map((value) => {
     const at = scale.at(value);
     return at === null ? none : mix(stops, at);

@@ -4,7 +4,7 @@ import { plural } from '../../lib/format';
 import { dragged, moved, passing, resized, without, type Brush, type Brushes } from '../fields/brush';
 import { shortened, useDrawing, useWidth } from '../fields/canvas';
 import { FieldChecks, FieldSelect, Ramp } from '../fields/pickers';
-import { ink, inksBy, inkVersion } from '../fields/color';
+import { cssColor, colorsBy, colorVersion } from '../fields/color';
 import { scaleOf, type Scale } from '../fields/scale';
 import { AsTable, shown } from '../fields/table';
 import { Tip } from '../fields/tip';
@@ -29,7 +29,7 @@ export interface ParallelProps {
   color: string;
   onColor: (id: string) => void;
   /** The rows' own colours. */
-  inks?: readonly string[];
+  rowColors?: readonly string[];
   /** Which rows lie in all marks; null while there is no mark. */
   onKept?: (kept: readonly boolean[] | null) => void;
   onOpen: (id: string) => void;
@@ -111,7 +111,7 @@ function Lines({
   logs,
   onAxes,
   onOpen,
-  inks,
+  rowColors,
   colorField,
 }: LinesProps) {
   const box = useRef<HTMLDivElement>(null);
@@ -124,11 +124,11 @@ function Lines({
     left: shownWidth > 700 ? 80 : 56,
     right: shownWidth > 700 ? 80 : 56,
   };
-  const version = inkVersion();
+  const version = colorVersion();
   const lines = useMemo(() => heights(rows.length, axisFields, scales, frame), [rows, scales, width]);
   const colors = useMemo(
-    () => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))),
-    [colorField, inks, rows, version],
+    () => (colorField ? colorsBy(colorField, cssColor('--idle')) : (rowColors ?? rows.map(() => cssColor('--accent')))),
+    [colorField, rowColors, rows, version],
   );
   const [active, setActive] = useState<{ row: number; x: number; y: number } | null>(null);
   const isCurved = rows.length <= MOST_CURVES;
@@ -153,7 +153,7 @@ function Lines({
       context.lineJoin = 'round';
       context.lineWidth = 1;
       if (isMarked) {
-        context.strokeStyle = ink('--line');
+        context.strokeStyle = cssColor('--line');
         for (const row of rows.keys()) if (!kept[row]) trace(row);
       }
       context.globalAlpha = rows.length > 300 ? 0.4 : rows.length > 60 ? 0.6 : 0.9;
@@ -166,7 +166,7 @@ function Lines({
       if (active) {
         context.globalAlpha = 1;
         context.lineWidth = 3;
-        context.strokeStyle = colors[active.row] ?? ink('--accent');
+        context.strokeStyle = colors[active.row] ?? cssColor('--accent');
         trace(active.row);
       }
     },

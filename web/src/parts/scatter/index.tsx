@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from 'preact/hooks';
 import { plural } from '../../lib/format';
 import { fitted, useDrawing, useWidth } from '../fields/canvas';
 import { FieldSelect, Ramp } from '../fields/pickers';
-import { ink, inksBy, inkVersion } from '../fields/color';
+import { cssColor, colorsBy, colorVersion } from '../fields/color';
 import { scaleOf, type Scale } from '../fields/scale';
 import { AsTable, shown } from '../fields/table';
 import { Tip } from '../fields/tip';
@@ -21,7 +21,7 @@ export interface ScatterProps {
   /** "" for the rows' own colours. */
   color: string;
   onPick: (changes: { x?: string; y?: string; color?: string }) => void;
-  inks?: readonly string[];
+  rowColors?: readonly string[];
   onOpen: (id: string) => void;
 }
 
@@ -55,7 +55,7 @@ export function Scatter(props: ScatterProps) {
 
 function Points({
   rows,
-  inks,
+  rowColors,
   onOpen,
   xField,
   yField,
@@ -63,13 +63,13 @@ function Points({
 }: ScatterProps & { xField: Field; yField: Field; colorField: Field | undefined }) {
   const box = useRef<HTMLDivElement>(null);
   const width = useWidth(box);
-  const version = inkVersion();
+  const version = colorVersion();
   const [scaleX, scaleY] = useMemo(() => [scaleOf(xField.values), scaleOf(yField.values)], [xField, yField]);
   const area: Area = { left: Math.min(76, width * 0.2), right: width - 6, top: 8, bottom: HEIGHT - 46 };
   const points = useMemo(() => pointsOf(xField, yField, scaleX, scaleY, area), [xField, yField, width]);
   const colors = useMemo(
-    () => (colorField ? inksBy(colorField, ink('--idle')) : (inks ?? rows.map(() => ink('--accent')))),
-    [colorField, inks, rows, version],
+    () => (colorField ? colorsBy(colorField, cssColor('--idle')) : (rowColors ?? rows.map(() => cssColor('--accent')))),
+    [colorField, rowColors, rows, version],
   );
   const [active, setActive] = useState<number | null>(null);
   const current = active === null ? undefined : points[active];
@@ -92,7 +92,7 @@ function Points({
       }
       context.globalAlpha = 1;
       if (current) {
-        context.fillStyle = ink('--text');
+        context.fillStyle = cssColor('--text');
         dot(current, radius + 3);
         context.fillStyle = colors[current.row]!;
         dot(current, radius + 1);
@@ -165,8 +165,8 @@ function drawFrame(
   const family = getComputedStyle(document.documentElement).fontFamily;
   context.font = `11px ${family}`;
   context.lineWidth = 1;
-  context.strokeStyle = ink('--line');
-  context.fillStyle = ink('--text-soft');
+  context.strokeStyle = cssColor('--line');
+  context.fillStyle = cssColor('--text-soft');
   context.textBaseline = 'top';
   context.textAlign = 'center';
   const room = (area.right - area.left) / Math.max(1, scaleX.ticks.length) - 6;
@@ -183,7 +183,7 @@ function drawFrame(
     context.fillText(fitted(context, tick.text, area.left - 24), area.left - 6, y);
   }
   context.font = `560 12px ${family}`;
-  context.fillStyle = ink('--text');
+  context.fillStyle = cssColor('--text');
   context.textAlign = 'center';
   context.fillText(
     fitted(context, labelX + (scaleX.kind === 'log' ? ' (log)' : ''), area.right - area.left),

@@ -5,15 +5,14 @@ import { useWorkspaceWatch } from '../../../api/live';
 import type { Run } from '../../../api/types';
 import { number } from '../../../lib/format';
 import { Empty, Fault, Lasting, Loading, Status, When } from '../../../parts/basics';
-import { useReading } from '../../../lib/useResource';
-import { compareHref, href, runHref } from '../../../lib/router';
+import { useResource } from '../../../lib/useResource';
+import { compareHref, href, MOST_COMPARED, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { differing } from './columns';
 import { childCounts, Counts } from './counts';
 
 const PAGE = 100;
 const MOST_METRICS = 4;
-const MOST_COMPARED = 50;
 
 interface Found {
   runs: Run[];
@@ -23,8 +22,8 @@ interface Found {
 
 export default function Tab({ run }: TabProps) {
   const [pages, setPages] = useState(1);
-  const found = useReading((signal) => readChildren(run, pages, signal), [run.id, pages]);
-  const counts = useReading((signal) => childCounts(run, signal), [run.id]);
+  const found = useResource((signal) => readChildren(run, pages, signal), [run.id, pages]);
+  const counts = useResource((signal) => childCounts(run, signal), [run.id]);
   const again = (): void => {
     found.again();
     counts.again();

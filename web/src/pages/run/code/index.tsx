@@ -12,7 +12,7 @@ import { FileTree } from '../../../parts/filetree/filetree';
 import { isReachable, shownName } from '../../../parts/filetree/names';
 import { languageOf } from '../../../parts/highlight/languages';
 import { Source } from '../../../parts/highlight/source';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import {
@@ -97,7 +97,7 @@ function Git({ run }: { run: Run }) {
 }
 
 function Files({ run, snapshot }: { run: Run; snapshot: string }) {
-  const found = useReading((signal) => readFiles(snapshot, signal), [snapshot]);
+  const found = useResource((signal) => readFiles(snapshot, signal), [snapshot]);
   if (!found.value)
     return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Loading code" />;
   const { files, more } = found.value;
@@ -131,7 +131,7 @@ function Files({ run, snapshot }: { run: Run; snapshot: string }) {
 }
 
 function OneFile({ run, snapshot, file }: { run: Run; snapshot: string; file: SnapshotFile }) {
-  const found = useReading<Text>(
+  const found = useResource<Text>(
     (signal) =>
       isReachable(file.path)
         ? readText(snapshot, file, signal)
@@ -200,7 +200,7 @@ const SIGNS = {
 } as const;
 
 function Comparison({ run, snapshot, against }: { run: Run; snapshot: string; against: string }) {
-  const found = useReading(
+  const found = useResource(
     async (signal) => {
       const other = await getJson<Run>(`/runs/${part(against)}`, {}, signal);
       return { other, diff: other.snapshot_id ? await readDiff(snapshot, other.snapshot_id, signal) : null };
@@ -258,7 +258,7 @@ function Comparison({ run, snapshot, against }: { run: Run; snapshot: string; ag
 }
 
 function OneDiff({ run, other, file }: { run: Run; other: Run; file: Compared }) {
-  const found = useReading(
+  const found = useResource(
     (signal) =>
       Promise.all([
         readText(other.snapshot_id ?? '', file.before, signal),

@@ -17,7 +17,7 @@ import {
 } from '../../../parts/diff/facts';
 import { changeOf, differing, type Difference, type Values } from '../../../parts/diff/values';
 import { shownName } from '../../../parts/filetree/names';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { href, query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import '../../../parts/diff/diff.css';
@@ -41,7 +41,7 @@ export default function Environment({ run }: TabProps) {
 
 /** The lock that the builder made; without one, the exact versions as a requirements file. */
 function Downloads({ run }: { run: Run }) {
-  const files = useReading(
+  const files = useResource(
     (signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal),
     [run.id, hasEnded(run.status)],
   );
@@ -193,7 +193,7 @@ function Packages({ run }: { run: Run }) {
 }
 
 function Comparison({ run, against }: { run: Run; against: string }) {
-  const found = useReading((signal) => getJson<Run>(`/runs/${part(against)}`, {}, signal), [against]);
+  const found = useResource((signal) => getJson<Run>(`/runs/${part(against)}`, {}, signal), [against]);
   if (!found.value)
     return found.error ? <Fault error={found.error} again={found.again} /> : <Loading what="Comparing" />;
   const other = found.value;

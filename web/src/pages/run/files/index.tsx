@@ -8,7 +8,7 @@ import { bytes, exact, plural } from '../../../lib/format';
 import { Copy, Empty, Fault, Loading, When } from '../../../parts/basics';
 import { FileTree } from '../../../parts/filetree/filetree';
 import { shownName } from '../../../parts/filetree/names';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { query, runHref } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { Preview } from './preview';
@@ -20,7 +20,7 @@ export const firstOf = (files: readonly RunFile[]): RunFile | undefined =>
   FIRST.map((pattern) => files.find((file) => pattern.test(file.name))).find(Boolean) ?? files[0];
 
 export default function Files({ run }: TabProps) {
-  const found = useReading((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id]);
+  const found = useResource((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id]);
   useWatch([run.id], ['files', 'log', 'status'], found.again, 2000);
   const items = useMemo(
     () => (found.value ?? []).map((file) => ({ path: file.name, size: file.size, file })),

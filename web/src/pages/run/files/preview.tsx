@@ -6,7 +6,7 @@ import { bytes } from '../../../lib/format';
 import { Command, Fault, Loading } from '../../../parts/basics';
 import { languageOf } from '../../../parts/highlight/languages';
 import { Source } from '../../../parts/highlight/source';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { parseJson } from './json';
 import { factsOf, hexOf, imageType, kindOf, textOf, type Kind } from './kinds';
 import { notebookOf } from './notebook';
@@ -47,7 +47,7 @@ export function Preview({
   const kind = kindOf(file.name);
   const version = file.kind === 'stream' ? Math.min(file.size, MB) : (file.sha256 ?? file.updated_at);
   const most = kind === 'image' || kind === 'notebook' ? (file.size <= MOST[kind] ? MOST[kind] : 512) : MOST[kind];
-  const content = useReading((signal) => read(runId, file, most, signal), [runId, file.name]);
+  const content = useResource((signal) => read(runId, file, most, signal), [runId, file.name]);
   const shown = useRef(version);
   useLayoutEffect(() => {
     if (shown.current !== version) content.again(); // the old content stays until the new is there

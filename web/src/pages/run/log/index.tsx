@@ -8,7 +8,7 @@ import { keep, recall, toClipboard } from '../../../lib/browser';
 import { useKeys } from '../../../lib/keys';
 import { Empty, Fault, Loading } from '../../../parts/basics';
 import { attempt, note } from '../../../parts/overlays';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { query, setQuery } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { plain } from './ansi';
@@ -23,7 +23,7 @@ const WRAP = 'runyard-log-wrap';
 const MOST_COPIED = 20_000;
 
 export default function Tab({ run }: TabProps) {
-  const files = useReading((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id]);
+  const files = useResource((signal) => getJson<RunFile[]>(`/runs/${part(run.id)}/files`, {}, signal), [run.id]);
   useWatch([run.id], ['files', 'status'], files.again, 2000);
   const groups = useMemo(() => groupsOf(files.value ?? [], run), [files.value, run.error]);
   const isEmpty = !groups.length;

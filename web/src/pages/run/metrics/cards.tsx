@@ -5,7 +5,7 @@ import type { MetricInfo, Run } from '../../../api/types';
 import { number, plural } from '../../../lib/format';
 import { Fault, Loading } from '../../../parts/basics';
 import { Chart, type ChartView, type Line } from '../../../parts/chart';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { linesOf, MOST_LINES, shapeOf, startOf } from './groups';
 import { ColumnTable, Document } from './table';
 import { columnOf, drawableOf, imageType, type Drawable } from './values';
@@ -63,7 +63,7 @@ function useAgain(again: () => void, version: number): void {
 function LoggedTable({ run, info, view, version, isLarge = false }: MetricProps) {
   const [isChart, setChart] = useState(false);
   const isLong = info.count * info.columns.length > MOST_CELLS;
-  const found = useReading(
+  const found = useResource(
     async (signal) =>
       isLong
         ? null
@@ -111,7 +111,7 @@ function LoggedTable({ run, info, view, version, isLarge = false }: MetricProps)
 /** Values of which some are no numbers, with their steps. */
 function Words({ run, info, version }: { run: Run; info: MetricInfo; version: number }) {
   const isLong = info.count > MOST_CELLS;
-  const found = useReading(
+  const found = useResource(
     async (signal) =>
       isLong
         ? []
@@ -142,7 +142,7 @@ type Opened =
 function LoggedFile({ run, info, isLarge }: { run: Run; info: MetricInfo; isLarge: boolean }) {
   const file = info.artifact ?? '';
   const path = `/runs/${part(run.id)}/files/${pathOf(file)}`;
-  const found = useReading((signal) => open(path, signal), [path, info.count]);
+  const found = useResource((signal) => open(path, signal), [path, info.count]);
   const opened = found.value;
   useEffect(
     () => () => {

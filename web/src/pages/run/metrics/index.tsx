@@ -7,8 +7,8 @@ import { hasEnded, type MetricInfo, type Run } from '../../../api/types';
 import { number, plural } from '../../../lib/format';
 import { useKeys } from '../../../lib/keys';
 import { Empty, Fault, Loading } from '../../../parts/basics';
-import { Chart, ChartControls, Near, viewOf, viewQuery, type ChartView } from '../../../parts/chart';
-import { useReading } from '../../../lib/useResource';
+import { Chart, ChartControls, LazyMount, viewOf, viewQuery, type ChartView } from '../../../parts/chart';
+import { useResource } from '../../../lib/useResource';
 import { query, setQuery } from '../../../lib/router';
 import type { TabProps } from '../tab';
 import { MetricBody } from './cards';
@@ -23,8 +23,8 @@ const FIRST_CARDS = 48; // of a group; the next when these were scrolled through
 export default function MetricsTab({ run }: TabProps) {
   const [version, setVersion] = useState(0);
   const path = `/runs/${part(run.id)}/metrics`;
-  const logged = useReading((signal) => getJson<MetricInfo[]>(path, {}, signal), [run.id]);
-  const system = useReading((signal) => getJson<MetricInfo[]>(path, { system: 'true' }, signal), [run.id]);
+  const logged = useResource((signal) => getJson<MetricInfo[]>(path, {}, signal), [run.id]);
+  const system = useResource((signal) => getJson<MetricInfo[]>(path, { system: 'true' }, signal), [run.id]);
   useWatch(
     [run.id],
     ['metrics', 'status'],
@@ -169,7 +169,7 @@ function Section({
 
 /** Below the cards there are so far; more are made when it comes near. */
 function End({ reached }: { reached: () => void }) {
-  return <Near height={1}>{() => <Reached act={reached} />}</Near>;
+  return <LazyMount height={1}>{() => <Reached act={reached} />}</LazyMount>;
 }
 
 function Reached({ act }: { act: () => void }) {
@@ -212,7 +212,7 @@ function Card({
           </button>
         )}
       </header>
-      <Near height={CARD}>{children}</Near>
+      <LazyMount height={CARD}>{children}</LazyMount>
     </article>
   );
 }

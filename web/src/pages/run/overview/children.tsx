@@ -2,7 +2,7 @@
 import { getJson, part } from '../../../api/http';
 import { hasEnded, type Run } from '../../../api/types';
 import { number } from '../../../lib/format';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { href, runHref } from '../../../lib/router';
 import { childCounts, Counts, type StatusCount } from '../children/counts';
 import { Follow } from '../follow';
@@ -15,7 +15,7 @@ interface Sweep {
 }
 
 export function ChildrenCard({ run }: { run: Run }) {
-  const counts = useReading<StatusCount[]>((signal) => childCounts(run, signal), [run.id]);
+  const counts = useResource<StatusCount[]>((signal) => childCounts(run, signal), [run.id]);
   const follow = (counts.value?.length || !hasEnded(run.status)) && (
     <Follow workspace={run.workspace} act={counts.again} />
   );
@@ -41,7 +41,7 @@ export function ChildrenCard({ run }: { run: Run }) {
 }
 
 function Best({ run, progress }: { run: Run; progress: string }) {
-  const found = useReading(
+  const found = useResource(
     (signal) => getJson<Sweep>(`/runs/${part(run.id)}/sweep`, {}, signal),
     [run.id, run.status, progress],
   );

@@ -4,7 +4,7 @@ import { getJson, part } from '../../../api/http';
 import type { Run } from '../../../api/types';
 import { duration, exact } from '../../../lib/format';
 import { Copy } from '../../../parts/basics';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { href, runHref } from '../../../lib/router';
 import { commandOf, distributionOf, gitOf, record, resourcesOf, text, type GitFacts } from '../facts';
 import { Card } from './card';
@@ -30,7 +30,7 @@ export function Command({ run }: { run: Run }) {
 }
 
 export function Details({ run }: { run: Run }) {
-  const hosts = useReading(
+  const hosts = useResource(
     (signal) => getJson<Host[]>(`/runs/${part(run.id)}/nodes`, {}, signal),
     [run.id, run.attempt, run.status],
   );

@@ -2,7 +2,7 @@
 import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import type { RunFile } from '../../../api/types';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import type { TabProps } from '../tab';
 import { ownProperties } from '../facts';
 import { Prose } from '../../../parts/prose';
@@ -18,7 +18,7 @@ import './overview.css';
 
 export default function Tab({ run }: TabProps) {
   const path = `/runs/${part(run.id)}`;
-  const files = useReading((signal) => getJson<RunFile[]>(`${path}/files`, {}, signal), [run.id]);
+  const files = useResource((signal) => getJson<RunFile[]>(`${path}/files`, {}, signal), [run.id]);
   useWatch([run.id], ['files', 'status', 'log'], files.again, 1000);
   const parameters = Object.entries(run.parameters);
   const properties = ownProperties(run);

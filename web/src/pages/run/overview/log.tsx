@@ -3,7 +3,7 @@ import { getJson, part } from '../../../api/http';
 import { useWatch } from '../../../api/live';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
 import { Fault } from '../../../parts/basics';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { runHref } from '../../../lib/router';
 import { diagnosisOf, mainLog, plainLines } from '../facts';
 import { Card } from './card';
@@ -27,7 +27,7 @@ export function LogTail({ run, files }: { run: Run; files: RunFile[] | undefined
 
 function Tail({ run, name }: { run: Run; name: string }) {
   const path = `/runs/${part(run.id)}/log/lines`;
-  const found = useReading(
+  const found = useResource(
     (signal) => getJson<{ lines: string[] }>(path, { file: name, first: -LINES, count: LINES }, signal),
     [path, name],
   );

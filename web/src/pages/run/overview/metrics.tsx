@@ -5,7 +5,7 @@ import { useWatch } from '../../../api/live';
 import { hasEnded, type MetricInfo, type Run } from '../../../api/types';
 import { number } from '../../../lib/format';
 import { Empty, Fault, Loading } from '../../../parts/basics';
-import { useReading } from '../../../lib/useResource';
+import { useResource } from '../../../lib/useResource';
 import { runHref } from '../../../lib/router';
 import { Card } from './card';
 import { Spark } from './spark';
@@ -20,7 +20,7 @@ interface Key {
 }
 
 export function KeyMetrics({ run }: { run: Run }) {
-  const found = useReading((signal) => readKey(run.id, signal), [run.id]);
+  const found = useResource((signal) => readKey(run.id, signal), [run.id]);
   const all = found.value?.all;
   useWatch([run.id], ['metrics', 'status'], found.again, (all?.length ?? 0) > MANY ? 3000 : 500);
   const scalars = (all ?? []).filter(isScalar);
