@@ -17,7 +17,8 @@ export interface ModelVersion {
     framework_version: string;
     run_id: string | null;
     experiment: string;
-    datasets: [string, string][];
+    /** Each: what it was for, and the dataset's id. */
+    datasets: string[][];
     created_by: string;
   };
 }
@@ -32,7 +33,7 @@ export interface DatasetSpec {
   id: string;
   kind: string;
   sources: DataSource[];
-  steps: ({ do: string } & Record<string, unknown>)[];
+  steps: ({ do?: string } & Record<string, unknown>)[];
   reader: Record<string, unknown>;
 }
 

@@ -144,7 +144,7 @@ export interface SentRow {
   submitted_by: string;
   archived: boolean;
   waits_for: string;
-  error: (RunError & { line: string }) | null;
+  error: { code?: string; line?: string } | null;
   /** In the order of the columns that were asked for. */
   values: readonly CellValue[];
 }
@@ -152,7 +152,8 @@ export interface SentRow {
 export interface RunFile {
   name: string;
   size: number;
-  kind: 'blob' | 'stream';
+  /** `blob` or `stream`. */
+  kind: string;
   sha256: string | null;
   updated_at: Time | null;
   complete: boolean;
@@ -170,7 +171,8 @@ export interface Asset {
 
 export interface MetricInfo {
   name: string;
-  kind: 'scalar' | 'table' | 'artifact';
+  /** `scalar`, `table` or `artifact`. */
+  kind: string;
   columns: string[];
   ranks: number[];
   count: number;
@@ -180,8 +182,13 @@ export interface MetricInfo {
   artifact: string | null;
 }
 
-/** The answer of `POST /metrics/summary`: by metric and run the last, least and greatest value, and how many there are. */
+/** By metric and run: the last, least and greatest value, and how many there are. */
 export type Summaries = Record<string, Record<string, readonly [unknown, number | null, number | null, number]>>;
+
+/** The answer of `POST /metrics/summary`. */
+export interface MetricSummaries {
+  metrics: Summaries;
+}
 
 export interface ServerFacts {
   id: string;
@@ -191,9 +198,10 @@ export interface ServerFacts {
   home: string;
 }
 
+/** A user with a role, the owner of the server (without a name), or a run. */
 export interface Me {
-  name: string;
-  role: string;
+  name: string | null;
+  role: string | null;
   run_id: string | null;
 }
 

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.core.records import Asset
 from runyard.data.datastores import BUILT_IN, without_default
 from runyard.data.datastores import KIND as DATASTORE
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 
 router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
 KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
@@ -37,6 +38,7 @@ class AssetChange:
 
 
 @router.get("")
+@gives(list[Asset])
 def list_assets(workspace: str, kind: str, request: Request, name: Optional[str] = None) -> Response:
     """List the newest version of each name, or all versions of one."""
     call = call_of(request)

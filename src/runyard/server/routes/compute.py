@@ -14,7 +14,7 @@ from runyard.engine import compute_targets
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.permissions import RunPrincipal
 
 router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
@@ -37,6 +37,7 @@ class ComputeChange:
 
 
 @router.get("")
+@gives(list[ComputeTarget])
 def list_targets(workspace: str, request: Request) -> Response:
     """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)

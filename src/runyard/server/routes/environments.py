@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.folders import environments_folder
-from runyard.environments.pruning import list_built, prune, remove
+from runyard.environments.pruning import BuiltFolder, list_built, prune, remove
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 
@@ -30,6 +30,7 @@ class PruneBody:
 
 
 @router.get("")
+@gives(list[BuiltFolder])
 def list_environments(request: Request) -> Response:
     """List the environments that are built here, last used first."""
     call = call_of(request)

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_experiment_name, check_workspace_name
+from runyard.core.records import Experiment
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 
 router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
 VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
@@ -28,6 +29,7 @@ class ExperimentChange:
 
 
 @router.get("")
+@gives(list[Experiment])
 def list_experiments(
     workspace: str, request: Request, view: str = "ActiveOnly", name: Optional[str] = None
 ) -> Response:

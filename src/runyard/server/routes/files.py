@@ -19,7 +19,7 @@ from runyard.server.answers import frames_answer, json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer, window_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.services import Services
 from runyard.server.stored_files import check_many_stored, check_stored, naming_damage
 
@@ -65,6 +65,7 @@ class Found:
 
 
 @router.get("")
+@gives(list[RunFile])
 def list_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
     call = call_of(request)

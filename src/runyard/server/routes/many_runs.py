@@ -14,7 +14,7 @@ from runyard.core.names import check_metric_name, check_run_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.store.base import MetricSummary
 from runyard.store.record_limits import record_size
 
@@ -31,6 +31,15 @@ class SummaryRequest:
 
     runs: list[str]
     names: Optional[list[str]] = None
+
+
+Summary = tuple[Any, Optional[float], Optional[float], int]  # the last, least and greatest value, and how many
+
+
+@dataclass(frozen=True)
+class MetricSummaries:
+    metrics: dict[str, dict[str, Summary]]  # by metric and run
+    left_out: int  # metrics beyond the most of one answer
 
 
 @router.get("/runs")
@@ -56,6 +65,7 @@ def read_runs(request: Request) -> Response:
 
 
 @router.post("/metrics/summary")
+@gives(MetricSummaries)
 @takes(SummaryRequest)
 async def summarize_metrics(request: Request) -> Response:
     """Return the last, least and greatest value of scalar metrics of many runs."""
@@ -71,13 +81,13 @@ def _summarize(call: Call, body: bytes) -> Response:
     found = call.services.store.summarize_metrics(ids, names=names)
     count = Counter(name for summaries in found.values() for name in summaries)
     kept = [name for name, _ in count.most_common(MAX_NAMES)]
-    return json_answer({"metrics": {name: _rows(found, name) for name in kept}, "left_out": len(count) - len(kept)})
+    return json_answer(MetricSummaries({name: _rows(found, name) for name in kept}, left_out=len(count) - len(kept)))
 
 
-def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, list[Any]]:
+def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, Summary]:
     values = {run_id: summaries.get(name) for run_id, summaries in found.items()}
     return {
-        run_id: [one.last, one.minimum, one.maximum, one.count] for run_id, one in values.items() if one is not None
+        run_id: (one.last, one.minimum, one.maximum, one.count) for run_id, one in values.items() if one is not None
     }
 
 

@@ -14,6 +14,7 @@ from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
 from runyard.server.answers import Piece, frames_answer, json_answer
 from runyard.server.calls import call_of
+from runyard.server.openapi import gives
 from runyard.store.base import RunStore, Series
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
 
 @router.get("")
+@gives(list[MetricInfo])
 def list_metrics(run_id: str, request: Request, name: Optional[str] = None, system: bool = False) -> Response:
     """List a run's metrics with last, least and greatest value; `system`: what its machine did instead."""
     call = call_of(request)

@@ -17,7 +17,7 @@ from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
 from runyard.server.downloads import Window, download_answer
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.stored_files import check_stored, damaged_file
 from runyard.store.record_limits import check_labels
 
@@ -45,6 +45,7 @@ class ModelChange:
 
 
 @router.get("")
+@gives(list[ModelVersion])
 def list_models(workspace: str, request: Request, name: Optional[str] = None) -> Response:
     """List all versions of all models, or of one name."""
     call = call_of(request)

@@ -10,14 +10,14 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.compute_options import RAY
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
 from runyard.core.names import check_workspace_name
-from runyard.core.records import SNAPSHOT_PROPERTY, NewRun
+from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run
 from runyard.engine.journal_events import run_key
 from runyard.engine.submit import Submitted, Watched
 from runyard.engine.sweep_children import check_free_id
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.permissions import RunPrincipal, UserPrincipal
 from runyard.server.queries import run_query
 
@@ -77,6 +77,7 @@ async def create_run(request: Request) -> Response:
 
 
 @router.get("/runs/{run_id}")
+@gives(Run)
 def get_run(run_id: str, request: Request) -> Response:
     """Return one run."""
     call = call_of(request)

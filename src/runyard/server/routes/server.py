@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
 
 from fastapi import APIRouter, Request, Response
 
@@ -13,6 +14,7 @@ import runyard
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of, services_of
 from runyard.server.health import unhealthy
+from runyard.server.openapi import gives
 from runyard.server.services import Services
 
 API_VERSION = 1
@@ -29,30 +31,51 @@ async def health(request: Request) -> Response:
     return json_answer({"ok": True, "parts": parts})
 
 
+@dataclass(frozen=True)
+class ServerFacts:
+    id: str
+    version: str
+    api: int
+    pid: int
+    host: str
+    started_at: datetime
+    url: str
+    home: str
+    time_ns: int
+    runs_live: int
+    idle_stop_s: float
+    listens_on: list[str]
+    database: str
+    team: bool
+    health: dict[str, str]
+
+
 @router.get("/server")
+@gives(ServerFacts)
 def get_server(request: Request) -> Response:
     """Say what this server is."""
     call = call_of(request)
     call.may("read_server")
     services = call.services
-    info: dict[str, Any] = {
-        "id": services.server_id,
-        "version": runyard.__version__,
-        "api": API_VERSION,
-        "pid": os.getpid(),
-        "host": socket.gethostname(),
-        "started_at": services.started_at,
-        "url": services.address.get("web_url") or "",
-        "home": str(services.settings.home),
-        "time_ns": time.time_ns(),
-        "runs_live": services.engine.live_runs(),
-        "idle_stop_s": services.settings.idle_stop_s,
-        "listens_on": list(services.listens_on),
-        "database": "PostgreSQL" if services.server_settings.database else "SQLite",
-        "team": services.server_settings.is_team,
-        "health": _health(services),
-    }
-    return json_answer(info)
+    return json_answer(
+        ServerFacts(
+            id=services.server_id,
+            version=runyard.__version__,
+            api=API_VERSION,
+            pid=os.getpid(),
+            host=socket.gethostname(),
+            started_at=services.started_at,
+            url=services.address.get("web_url") or "",
+            home=str(services.settings.home),
+            time_ns=time.time_ns(),
+            runs_live=services.engine.live_runs(),
+            idle_stop_s=services.settings.idle_stop_s,
+            listens_on=list(services.listens_on),
+            database="PostgreSQL" if services.server_settings.database else "SQLite",
+            team=services.server_settings.is_team,
+            health=_health(services),
+        )
+    )
 
 
 def _health(services: Services) -> dict[str, str]:

@@ -9,7 +9,9 @@ from runyard.core.filters import fitting
 from runyard.core.names import check_workspace_name
 from runyard.server.answers import json_answer
 from runyard.server.calls import call_of
+from runyard.server.openapi import gives
 from runyard.server.queries import fields_of, offset_of, run_query
+from runyard.store.base import RunTable, Tally
 
 router = APIRouter(tags=["runs"])
 MAX_ROWS = 500
@@ -17,6 +19,7 @@ MAX_COLUMNS = 50
 
 
 @router.get("/workspaces/{workspace}/table")
+@gives(RunTable)
 def read_table(workspace: str, request: Request) -> Response:
     """Return rows from `offset` on, sorted by any field, with a value for each `column`, and the count of all."""
     call, params = call_of(request), request.query_params
@@ -57,6 +60,7 @@ def group_runs(workspace: str, request: Request) -> Response:
 
 
 @router.get("/workspaces/{workspace}/tally")
+@gives(list[Tally])
 def count_by_experiment(workspace: str, request: Request) -> Response:
     """Count the runs that fit by experiment and status; `last` is each experiment's newest."""
     call = call_of(request)

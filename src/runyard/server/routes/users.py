@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from fastapi import APIRouter, Request, Response
 
@@ -13,7 +13,7 @@ from runyard.engine.tokens import hash_token, mint_user_token
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.permissions import RunPrincipal, UserPrincipal
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,17 @@ class NewToken:
     label: str = DEFAULT_LABEL
 
 
+@dataclass(frozen=True)
+class Me:
+    """The caller: a user with a role, the owner of the server, or a run."""
+
+    name: str | None = None
+    role: str | None = None
+    run_id: str | None = None
+
+
 @router.get("/me")
+@gives(Me)
 def get_me(request: Request) -> Response:
     """Say who asks: a user, the owner of the server (no name), or a run's code."""
     call = call_of(request)
@@ -108,12 +118,12 @@ async def rotate(name: str, request: Request) -> Response:
     return await with_json(request, lambda body: _rotate(call_of(request), name, body))
 
 
-def _who(call: Call) -> dict[str, Any]:
+def _who(call: Call) -> Me:
     if isinstance(call.principal, UserPrincipal):
-        return {"name": call.principal.name, "role": call.principal.role, "run_id": None}
+        return Me(name=call.principal.name, role=call.principal.role)
     if isinstance(call.principal, RunPrincipal):
-        return {"name": None, "role": None, "run_id": call.principal.run_id}
-    return {"name": None, "role": "owner", "run_id": None}
+        return Me(run_id=call.principal.run_id)
+    return Me(role="owner")
 
 
 def _add(call: Call, body: bytes) -> Response:

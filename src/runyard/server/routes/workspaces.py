@@ -12,7 +12,7 @@ from runyard.core.records import Workspace
 from runyard.server.answers import json_answer
 from runyard.server.bodies import parse, with_json
 from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.openapi import gives, takes
 from runyard.server.permissions import RunPrincipal
 
 router = APIRouter(tags=["workspaces"])
@@ -27,6 +27,7 @@ class WorkspaceBody:
 
 
 @router.get("/workspaces")
+@gives(list[Workspace])
 def list_workspaces(request: Request) -> Response:
     """List all workspaces; to a run's code, its own."""
     call = call_of(request)

@@ -63,7 +63,7 @@ export const isPattern = (source: DataSource): boolean => /[*?]/.test(source.pat
 
 /** What is done to the data before it is handed out, in words. */
 export function stepText(step: DatasetSpec['steps'][number]): string {
-  const { do: name, ...rest } = step;
+  const { do: name = '', ...rest } = step;
   const percent = (part: unknown): string => `${Math.round(Number(part) * 1000) / 10} %`;
   if (name === 'take' || name === 'skip') return `${name} ${String(rest.count)}`;
   if (name === 'sample') return `a sample of ${percent(rest.fraction)}`;
