@@ -1,4 +1,4 @@
-// Which folder may import which: api, lib ← parts ← pages ← app. Each page is a folder of its own and imports no other page.
+// The order of the folders: api, lib ← parts ← pages ← app. Each page is a folder and imports no other page.
 import { expect, it } from 'vitest';
 
 const MAY_IMPORT: Record<string, readonly string[]> = {

@@ -1,4 +1,4 @@
-// What a workspace keeps by name, as `core.models`, `core.datasets`, `core.compute` and `environments.pruning` write it.
+// Assets of a workspace as the server sends them. `tests/studio/test_types.py` compares them with its OpenAPI document.
 import type { Asset, RunFile, Time } from './types';
 
 export interface ModelVersion {
@@ -41,7 +41,7 @@ export interface DatasetAsset extends Asset {
   document: { spec?: DatasetSpec; description?: string; tags?: Record<string, string> };
 }
 
-/** An environment in Azure's JSON form; whatever of it is there. */
+/** An environment in Azure's JSON form; every part may be missing. */
 export interface Definition {
   environmentVariables?: Record<string, string> | null;
   python?: {

@@ -1,4 +1,4 @@
-// Charts from the server: buckets of a series with exact minima and maxima. Wishes of many charts travel together.
+// Charts from the server: buckets of a series with exact minima and maxima. Requests of many charts are sent together.
 import type { Frame } from './frames';
 import { ApiError, sendFrames } from './http';
 
@@ -81,7 +81,7 @@ export function bucketsOf(frame: Frame | undefined): Buckets | ApiError {
       error?.hint,
     );
   const count = Number(frame.head.count);
-  const numbers = new Float64Array(frame.body.slice().buffer); // bodies do not lie at multiples of 8
+  const numbers = new Float64Array(frame.body.slice().buffer); // bodies are not aligned to 8 bytes
   const column = (index: number): Float64Array => numbers.subarray(index * count, (index + 1) * count);
   return {
     firstStep: column(0),

@@ -1,7 +1,7 @@
 // Links to files of the API: the browser asks for them by itself, without our headers, so each gets a ticket first.
 import { address, sendJson } from './http';
 
-/** Have clicks on links to the API work; `attempt` shows why one did not. */
+/** Make clicks on links to the API download the file; `attempt` shows the error when one fails. */
 export function followDownloads(attempt: (work: () => Promise<unknown>) => unknown): void {
   document.addEventListener('click', (event) => {
     const link = (event.target as Element | null)?.closest?.('a');

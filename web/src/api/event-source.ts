@@ -7,7 +7,7 @@ export type Source = Pick<EventSource, 'readyState' | 'close'> & {
   addEventListener(name: string, handler: Handler): void;
 };
 
-/** One stream. It ends with `onerror` and `readyState` 2; whoever opened it decides whether to ask again. */
+/** One stream. It ends with `onerror` and `readyState` 2; the caller decides whether to open another one. */
 export class FetchedSource implements Source {
   readyState: 0 | 1 | 2 = 0;
   onerror: (() => void) | null = null;
@@ -56,7 +56,7 @@ export class FetchedSource implements Source {
   }
 }
 
-/** Cuts a stream's text into its events: name and data. Comments keep a connection open and say nothing. */
+/** Cuts a stream's text into its events: name and data. Comments only keep the connection open; they are dropped. */
 export class EventText {
   private rest = '';
 

@@ -25,7 +25,7 @@ export function* iterFrames(data: ArrayBuffer): Generator<Frame> {
 export function numbersOf(frame: Frame): Float64Array {
   const { body, head } = frame;
   if (head.type === 'b1') return Float64Array.from(body);
-  const bytes = body.slice(); // bodies do not lie at multiples of 8
+  const bytes = body.slice(); // bodies are not aligned to 8 bytes
   if (head.type === 'i8') return Float64Array.from(new BigInt64Array(bytes.buffer), Number);
   return new Float64Array(bytes.buffer);
 }

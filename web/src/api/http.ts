@@ -4,7 +4,7 @@ import { withSession } from './session';
 
 export const API = '/api/v1';
 
-/** What the server refused, in its own words: what happened, why, and what to type next. */
+/** An error answer in the server's words: what happened, why, and what to type next. */
 export class ApiError extends Error {
   constructor(
     readonly status: number,

@@ -1,9 +1,9 @@
-// What changed, as it changes: one stream of server-sent events for the page.
+// Changes of runs as they happen: one stream of server-sent events for the whole page.
 //
-// An event says that something of a run changed, never what it is now: whoever watches reads it again. After a cut, a
-// restart or a sleep everybody who watches is told once, so nothing is missing and nothing is double.
+// An event says which part of a run changed, never the new value: the listener reads it again. After a lost connection, a
+// restart of the server or a sleep, every listener is called once, so that nothing is missing and nothing is double.
 //
-// The stream is open only while the tab is seen: a browser keeps six connections to a server, and ten tabs in the
+// The stream is open only while the tab is visible: a browser keeps six connections to a server, and ten tabs in the
 // background would take them all.
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
@@ -24,19 +24,19 @@ export interface Hello {
   started_at: string;
 }
 
-/** 'on': news come. 'off': the server does not answer; it is asked again. 'idle': nobody watches, or nobody looks. */
+/** 'on': events arrive. 'off': the server does not answer; we retry. 'idle': there is no listener, or the tab is hidden. */
 export const connection = signal<'on' | 'off' | 'idle'>('idle');
-/** The version of the server when it is another than the one this page is from. */
+/** The version of the server, when it differs from the version that sent this page; else null. */
 export const newVersion = signal<string | null>(null);
 
-/** Hear of a run's changes until the returned function is called. Also told, with everything, when some may have been missed. */
+/** Call `listener` with a run's changes, with all kinds after a gap, until the returned function is called. */
 export const watch = (runId: string, listener: Listener): (() => void) => stream.add(`run:${runId}`, listener);
 
-/** Hear that some run of a workspace changed, came or went; at most once a second. */
+/** Call `listener` when a run of the workspace is new, changed or deleted; at most once a second. */
 export const watchWorkspace = (workspace: string, listener: () => void): (() => void) =>
   stream.add(`ws:${workspace}`, listener);
 
-/** While the component is shown, call `act` when one of `wants` changed of one of the runs; at most every `everyMs`. */
+/** While mounted, call `act` when one of the runs has one of the changes `wants`; at most every `everyMs`. */
 export function useWatch(runIds: readonly string[], wants: readonly Change[], act: () => void, everyMs = 0): void {
   const throttled = useThrottle(act, everyMs);
   useLayoutEffect(() => {
@@ -53,7 +53,7 @@ export function useWorkspaceWatch(workspace: string, act: () => void, everyMs = 
   useLayoutEffect(() => watchWorkspace(workspace, throttled.call), [workspace, throttled]);
 }
 
-/** `throttle`, for a component's newest `act`: a call that is due outlives a change of what is watched. */
+/** `throttle` for a component's newest `act`: a call that is due is still made after the list of runs has changed. */
 function useThrottle(act: () => void, everyMs: number): ReturnType<typeof throttle> {
   const latest = useRef(act);
   latest.current = act;
@@ -92,8 +92,8 @@ interface Open {
 /** The stream itself; the page has one. `makeSource` and `page` are for tests. */
 export class LiveStream {
   private listeners = new Map<string, Set<Listener>>();
-  private current: Open | undefined; // said hello
-  private coming: Open | undefined; // asked for, not there yet
+  private current: Open | undefined; // it has sent its first event
+  private coming: Open | undefined; // requested, not open yet
   private version: string | undefined;
   private faults = 0;
   private retry: ReturnType<typeof setTimeout> | undefined;
@@ -120,7 +120,7 @@ export class LiveStream {
     };
   }
 
-  /** Open a stream of what is watched now, soon: a page's parts start to watch one after the other. */
+  /** Open a stream for the present listeners, after a moment: the parts of a page add theirs one after the other. */
   private plan(): void {
     this.change ??= setTimeout(() => {
       this.change = undefined;
@@ -177,7 +177,7 @@ export class LiveStream {
     this.faults = 0;
     this.coming = undefined;
     this.current = opened;
-    // Until now the old stream told of what it watches: only what is new may have missed something. After a cut, all may.
+    // The old stream covered its keys until now: only new keys may have missed an event. After a gap, all may.
     const missed =
       before && before !== opened && connection.value === 'on'
         ? [...opened.keys].filter((key) => !before.keys.has(key))
@@ -196,7 +196,7 @@ export class LiveStream {
     }
     connection.value = 'off';
     if (opened.source.readyState !== 2) return; // it asks again by itself
-    // A cut, or an answer that was an error: too many streams, signed out, a server that is leaving.
+    // The connection was lost, or the answer was an error: too many streams, signed out, a server that stops.
     opened.source.close();
     if (opened === this.current) this.current = undefined;
     if (opened === this.coming) this.coming = undefined;

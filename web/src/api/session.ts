@@ -3,7 +3,7 @@ import { forget, recall } from '../lib/browser';
 
 const KEY = 'runyard-session'; // put here by the page that ends a sign-in: server/signin_page.py
 
-/** Return `headers` with what shows the server that this page is asking, not somebody who was sent its cookie. */
+/** Return `headers` with the proof that this page is asking, not another page that the browser sent its cookie for. */
 export function withSession(headers: Record<string, string> = {}): Record<string, string> {
   const key = recall(KEY);
   return key ? { ...headers, 'Runyard-Session': key } : headers;

@@ -1,4 +1,5 @@
-// The records of the HTTP API, as `runyard.core.records` and its neighbours write them. Times are ISO 8601 in UTC.
+// The records of the HTTP API; `tests/studio/test_types.py` compares them with its OpenAPI document.
+// Times are ISO 8601 in UTC.
 export type RunStatus =
   | 'NotStarted'
   | 'Starting'

@@ -1,4 +1,4 @@
-// What the browser keeps and shows for us beside the page: its title, its clipboard, its memory of choices.
+// Services of the browser: the tab's title, the clipboard, and choices kept in local storage.
 import { useEffect } from 'preact/hooks';
 
 export function useTitle(title: string): void {
@@ -7,7 +7,7 @@ export function useTitle(title: string): void {
   }, [title]);
 }
 
-/** Without HTTPS a browser gives its clipboard to a selection alone. */
+/** Copy a text. Without HTTPS a browser has no clipboard for scripts, and only a selection can be copied. */
 export async function toClipboard(text: string): Promise<void> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const area = document.createElement('textarea');
@@ -18,7 +18,7 @@ export async function toClipboard(text: string): Promise<void> {
   area.remove();
 }
 
-/** A choice that was kept in this browser; null where it keeps nothing. */
+/** Return a stored choice; null where there is none, or where the browser stores nothing. */
 export function recall(key: string): string | null {
   try {
     return localStorage.getItem(key);
@@ -31,7 +31,7 @@ export function keep(key: string, value: string): void {
   try {
     localStorage.setItem(key, value);
   } catch {
-    // A browser that keeps nothing still shows the page.
+    // A browser that stores nothing still shows the page.
   }
 }
 

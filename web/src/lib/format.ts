@@ -1,6 +1,6 @@
 // Numbers, sizes, times and durations as people read them, in the viewer's zone.
 
-/** Six digits that mean something; very large and very small numbers with an exponent. */
+/** Six significant digits; very large and very small numbers with an exponent. */
 export function number(value: unknown): string {
   if (typeof value !== 'number') return value === null || value === undefined ? '' : String(value);
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '−∞';
@@ -43,7 +43,7 @@ export function duration(milliseconds: number): string {
 const two = (a: number, unitA: string, b: number, unitB: string): string =>
   b ? `${a} ${unitA} ${b} ${unitB}` : `${a} ${unitA}`;
 
-// Made once: making one takes longer than a line of a table may.
+// Made once: making one takes longer than drawing a line of a table.
 const DAY = new Intl.DateTimeFormat(undefined, { year: 'numeric', month: 'short', day: 'numeric' });
 const MOMENT = new Intl.DateTimeFormat(undefined, {
   year: 'numeric',

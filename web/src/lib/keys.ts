@@ -1,4 +1,4 @@
-// Single keys as shortcuts, except where somebody types.
+// Single keys as shortcuts, except in text fields.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 export type Keys = Record<string, () => void>;
@@ -6,11 +6,11 @@ export type Keys = Record<string, () => void>;
 const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
 
-/** While the component is shown, `keys` names what a key does: `{ e: jump, '?': help }`. */
+/** While the component is mounted, call the function of a pressed key: `{ e: jump, '?': help }`. */
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  // Not `useEffect`: that comes some frames after what it is for is seen, and keys would be lost until then.
+  // Not `useEffect`: it runs some frames after the component is visible, and keys would be lost until then.
   useLayoutEffect(() => {
     const press = (event: KeyboardEvent): void => {
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;

@@ -1,4 +1,4 @@
-// The address is the view: its path and query are signals, and links of this server are followed without a reload.
+// The address holds the whole view: path and query are signals, and links to this server are followed without a reload.
 import { computed, signal } from '@preact/signals';
 import { address, part, type Query } from '../api/http';
 
@@ -15,7 +15,7 @@ export interface PageProps {
   name: string;
 }
 
-/** Show another view. `replace`: not a step of its own for the Back button. */
+/** Show another view. `replace`: without a step for the Back button. */
 export function go(href: string, options: { replace?: boolean } = {}): void {
   if (href === here.value) return;
   const isOtherPath = new URL(href, location.origin).pathname !== path.value;
@@ -24,7 +24,7 @@ export function go(href: string, options: { replace?: boolean } = {}): void {
   if (isOtherPath) scrollTo(0, 0);
 }
 
-/** Change some values of the query; null takes one out. */
+/** Change some values of the query; null removes one. */
 export function setQuery(changes: Query, options: { replace?: boolean } = { replace: true }): void {
   const next = new URLSearchParams(query.value);
   for (const [key, value] of Object.entries(changes)) {
@@ -36,7 +36,7 @@ export function setQuery(changes: Query, options: { replace?: boolean } = { repl
   go(text ? `${path.value}?${text}` : path.value, options);
 }
 
-/** Address of a page in the workspace that is shown. */
+/** The address of a page in the present workspace. */
 export function href(pathname: string, values: Query = {}): string {
   return address(pathname, { workspace: workspace.value === DEFAULT_WORKSPACE ? null : workspace.value, ...values });
 }

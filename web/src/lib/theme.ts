@@ -1,4 +1,4 @@
-// Dark or light: as the machine says, until somebody chooses.
+// Dark or light: the system's setting, until the person chooses one.
 import { computed, effect, signal } from '@preact/signals';
 import { keep, recall } from './browser';
 
@@ -8,10 +8,10 @@ const machine = matchMedia('(prefers-color-scheme: dark)');
 const isMachineDark = signal(machine.matches);
 machine.addEventListener('change', () => (isMachineDark.value = machine.matches));
 
-/** What was chosen. */
+/** The person's choice. */
 export const theme = signal<Theme>(read());
 
-/** What is shown. Whoever draws on a canvas reads it, and draws again when it changes. */
+/** The theme in use. Components that draw on a canvas read it, and so draw again when it changes. */
 export const shade = computed<'light' | 'dark'>(() =>
   theme.value === 'auto' ? (isMachineDark.value ? 'dark' : 'light') : theme.value,
 );

@@ -1,4 +1,4 @@
-// Reading from the server in a component: the value, or the error, or neither yet.
+// A value of the server in a component: loading, the value, or the error.
 import { useCallback, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError } from '../api/http';
 
@@ -6,11 +6,11 @@ export interface Resource<T> {
   value: T | undefined;
   error: ApiError | undefined;
   isLoading: boolean;
-  /** Read again; what is shown stays until the answer is there. Calls while one is under way become one. */
+  /** Read again; the old value stays until the answer arrives. Calls during a request become one request after it. */
   again: () => void;
 }
 
-/** Read when the component appears and when `deps` change. An answer that came too late is dropped. */
+/** Read when the component is mounted and when `deps` change. The answer to an outdated request is dropped. */
 export function useResource<T>(read: (signal: AbortSignal) => Promise<T>, deps: readonly unknown[]): Resource<T> {
   const [state, setState] = useState<{ value?: T; error?: ApiError; isLoading: boolean }>({ isLoading: true });
   const latest = useRef(read);
@@ -50,7 +50,7 @@ export function useResource<T>(read: (signal: AbortSignal) => Promise<T>, deps: 
   return { value: state.value, error: state.error, isLoading: state.isLoading, again };
 }
 
-/** The last value that there was: what is shown stays while the next is read. */
+/** The last value that was not undefined: the old value stays visible while the next one is loading. */
 export function useLastValue<T>(value: T | undefined): T | undefined {
   const last = useRef(value);
   if (value !== undefined) last.current = value;

@@ -8,7 +8,7 @@ import { ago, duration, exact } from '../lib/format';
 import { Prose } from './prose';
 import './basics.css';
 
-/** The present, once a second: durations of live runs tick by it. */
+/** The present time, updated once a second: durations of live runs count on with it. */
 export const now = signal(Date.now());
 setInterval(() => {
   if (!document.hidden) now.value = Date.now();

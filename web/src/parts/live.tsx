@@ -1,4 +1,4 @@
-// Says when what is shown may be old: the server does not answer, or is newer than this page.
+// The notice that the page may be out of date: the server does not answer, or is newer than this page.
 import { connection, newVersion } from '../api/live';
 import './live.css';
 

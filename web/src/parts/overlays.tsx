@@ -1,4 +1,4 @@
-// What lies above the page: questions, menus, and short notes with an Undo.
+// Elements above the page: dialogs, menus, and short notes with an Undo.
 import type { ComponentChildren } from 'preact';
 import { signal } from '@preact/signals';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';

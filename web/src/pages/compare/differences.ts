@@ -1,4 +1,4 @@
-// What differs between runs, as lines of a table: one name, one text per run. Pure.
+// The differences between runs as lines of a table: a name, and one text per run. Pure.
 import type { Run, Summaries } from '../../api/types';
 import { number } from '../../lib/format';
 import { computeOf, dataOf, environmentOf, gitOf, packagesOf, variablesOf } from '../../parts/diff/facts';
@@ -107,7 +107,7 @@ function without(words: Record<string, string | null>, isLeftOut: (name: string)
   );
 }
 
-/** None before the run has told what was installed: that is no difference yet. */
+/** Undefined until the run has reported its packages: that is no difference yet. */
 function knownPackages(run: Run): Facts | undefined {
   const found = packagesOf(run);
   return Object.keys(found).length ? found : undefined;
@@ -124,7 +124,7 @@ function resultsOf(runs: readonly Run[], summaries: Summaries): Line[] {
   });
 }
 
-/** What is good for a metric, as far as its name says; what stands after the last `/` counts first. */
+/** Whether low or high values of a metric are good, guessed from its name; the part after the last `/` counts first. */
 export const goalOf = (name: string): 'low' | 'high' | null =>
   goalOfWord(name.slice(name.lastIndexOf('/') + 1)) ?? goalOfWord(name);
 
@@ -144,7 +144,7 @@ export function bestOf(values: readonly (number | null)[], goal: 'low' | 'high' 
   return values.flatMap((value, index) => (value === best ? [index] : []));
 }
 
-/** What `GET /snapshots/{id}/diff?with=` answers: how to get from the other snapshot to this one. */
+/** The answer of `GET /snapshots/{id}/diff?with=`: the changes from the other snapshot to this one. */
 export interface SnapshotDiff {
   added: readonly { path: string }[];
   removed: readonly { path: string }[];
@@ -160,7 +160,7 @@ export interface CodeLine {
   changes: readonly FileChange[];
 }
 
-/** The files that are not the same in all runs; `diffs` has, for each run, what its code is against the baseline's. */
+/** The files that are not the same in all runs; `diffs` has for each run the difference to the baseline's code. */
 export function codeLines(diffs: readonly (SnapshotDiff | 'same' | undefined)[]): CodeLine[] {
   const kinds = diffs.map((diff) => {
     const found = new Map<string, FileChange>();

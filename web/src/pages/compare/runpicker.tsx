@@ -1,4 +1,4 @@
-// Which runs are compared: chips to remove one or make it the baseline, and a box to add more.
+// The compared runs as chips, to remove one or make it the baseline, and a search box to add more.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';

@@ -17,7 +17,7 @@ export const rowsOf = (runs: readonly Run[]): Row[] => {
   return runs.map((run, index) => ({ id: run.id, label: names[index]! }));
 };
 
-/** Ids in a text that somebody pasted: split at spaces and commas; of an address of a run its id. */
+/** Run ids in a pasted text, split at spaces and commas; an address of a run counts as its id. */
 export function idsIn(text: string): string[] {
   const words = text.split(/[\s,;]+/).map((word) => /\/runs\/([^/?#]+)/.exec(word)?.[1] ?? word);
   return [...new Set(words.filter((word) => /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(word)))];

@@ -248,7 +248,7 @@ interface CodeFound {
   isLoading: boolean;
 }
 
-/** What the code of each run is against the baseline's; runs with the same snapshot are asked for once. */
+/** The difference of each run's code to the baseline's; runs with the same snapshot share one request. */
 function useCode(runs: readonly Run[], base: number): CodeFound {
   const [found, setFound] = useState<{ key: string; diffs: Map<string, SnapshotDiff> }>();
   const from = runs[base]?.snapshot_id ?? null;

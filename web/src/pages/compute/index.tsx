@@ -20,7 +20,7 @@ export default function Compute({ name }: PageProps) {
   return <div class="page">{name ? <Target name={name} /> : <List />}</div>;
 }
 
-/** Read again when a run of the workspace changed, and now and then for what no run tells. */
+/** Read again when a run of the workspace changes, and at intervals for changes that no run causes. */
 function useLive<T>(resource: Resource<T>): Resource<T> {
   useWorkspaceWatch(workspace.value, resource.again, 1_000);
   useEffect(() => {
@@ -203,7 +203,7 @@ function Running({ runs }: { runs: ComputeRun[] }) {
 
 function Nodes({ nodes, target }: { nodes: ComputeNode[]; target: ComputeTarget }) {
   if (target.name === LOCAL) return null;
-  // An engine says what its machines have; of a pool's own nodes there is nothing to say.
+  // A cluster reports the hardware of its machines; a pool's own nodes have no such facts.
   const has = {
     cpus: nodes.some((node) => node.cpus),
     gpus: nodes.some((node) => node.gpu_count || node.gpus.length),

@@ -1,4 +1,4 @@
-// Why the run failed: in words, who was first and where, the exception, and the lines that show it.
+// Why the run failed: in words, the first rank that failed and its host, the exception, and the last lines of its log.
 import type { Run } from '../../api/types';
 import { plural } from '../../lib/format';
 import { Copy } from '../../parts/basics';
@@ -116,7 +116,7 @@ function Lines({ run, found }: { run: Run; found: Found }) {
   );
 }
 
-/** Lines of other files: stacks of a run that hung, what another rank said. */
+/** Lines of other files: stacks of a run that hung, messages of another rank. */
 function Evidence({ run, found }: { run: Run; found: Found }) {
   const others = found.evidence.filter((one) => one.text && !found.lines.some((line) => line.trim() === one.text));
   if (!others.length) return null;

@@ -17,7 +17,7 @@ export function Editable({
   save: (value: string) => Promise<boolean>;
   /** How the text is shown. */
   children?: ComponentChildren;
-  /** What the button says where there is no text. */
+  /** The button's label while there is no text. */
   empty?: string;
   isLong?: boolean;
   maxLength: number;

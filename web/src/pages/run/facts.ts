@@ -1,4 +1,4 @@
-// What a run's record says, as the page shows it. Pure.
+// Texts from a run's record for the page. Pure.
 import type { Run, RunFile } from '../../api/types';
 import { bytes } from '../../lib/format';
 
@@ -92,7 +92,7 @@ export function distributionOf(run: Run): string {
   return `${parts.join(' × ')}, ${kind}`;
 }
 
-/** `4 CPUs, 16 GB, partition gpu`: what one node was asked to have. */
+/** `4 CPUs, 16 GB, partition gpu`: the resources requested for each node. */
 export function resourcesOf(run: Run): string {
   const given = record(run.spec.resources);
   const named = [...Object.entries(record(given.custom)), ...Object.entries(record(given.engine))];
@@ -181,7 +181,7 @@ export function ownProperties(run: Run): [string, string][] {
   );
 }
 
-// What Azure's sweeps write about themselves, for code that reads it; the sweep's page says it better.
+// Tags that Azure's sweeps set for code that reads them; the sweep page shows the same facts better.
 const SWEEP_TAG =
   /^(_aml_system_|HD_[0-9a-f-]{36}|(generator|primary_metric|policy|platform)_config$|max_(total_jobs|concurrent_jobs|duration_minutes)$)/;
 

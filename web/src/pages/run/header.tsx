@@ -1,4 +1,4 @@
-// Who the run is, how it stands, and what can be done with it.
+// The run's name, status and actions.
 import { useState } from 'preact/hooks';
 import { part, sendJson } from '../../api/http';
 import { hasEnded, type Run } from '../../api/types';

@@ -1,4 +1,4 @@
-// One run: who it is and how it stands, then its parts as tabs.
+// One run: its header, then its tabs.
 import type { ComponentType } from 'preact';
 import { useLayoutEffect, useState } from 'preact/hooks';
 import { ApiError, getJson, part } from '../../api/http';
@@ -21,7 +21,7 @@ import './run.css';
 
 type Tab = ComponentType<TabProps>;
 
-/** What such a run waits for changes with other runs. */
+/** The reason why a run waits depends on other runs, so it changes with them. */
 const WAITING: ReadonlySet<string> = new Set(['NotStarted', 'Queued']);
 
 const TABS: readonly { id: string; label: string; load: () => Promise<{ default: Tab }> }[] = [
@@ -127,7 +127,7 @@ function Missing({ name, error, again }: { name: string; error: ApiError; again:
   );
 }
 
-/** What the title of the browser's tab begins with, so that it tells from afar. */
+/** The first sign of the browser tab's title: the status. */
 const mark = (run: Run): string =>
   run.status === 'Completed'
     ? '✓ '

@@ -1,4 +1,4 @@
-// What the keys do.
+// The help for keyboard shortcuts.
 import { useLayoutEffect, useRef } from 'preact/hooks';
 
 const MORE: readonly (readonly [string, string])[] = [

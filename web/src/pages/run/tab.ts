@@ -1,4 +1,4 @@
-// What each tab of the run page gets; `pages/run/<tab>/index.tsx` exports its component as default.
+// The properties of every tab of the run page; `pages/run/<tab>/index.tsx` exports its component as default.
 import type { Run } from '../../api/types';
 
 export interface TabProps {

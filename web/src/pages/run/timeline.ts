@@ -23,7 +23,7 @@ export interface AttemptSteps {
   host: string;
 }
 
-/** What a phase is for, where nothing better is known. */
+/** A phase's usual meaning, where the server gives no reason. */
 export const MEANING: Partial<Record<RunStatus, string>> = {
   Queued: 'waiting for its compute target',
   Preparing: 'fetching code and data, making the environment',

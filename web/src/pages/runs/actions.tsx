@@ -1,4 +1,4 @@
-// What can be done to the runs that are selected.
+// Actions on the selected runs.
 import { sendJson } from '../../api/http';
 import { plural } from '../../lib/format';
 import { ask, attempt, note } from '../../parts/overlays';
@@ -22,7 +22,7 @@ const DONE: Record<Action, string> = {
 };
 const UNDO: Partial<Record<Action, Action>> = { archive: 'unarchive', unarchive: 'archive', delete: 'restore' };
 
-/** Do it to all, and say how it went; what can be undone has an Undo. */
+/** Do it to all runs and show a note with the outcome, with an Undo where there is one. */
 async function change(
   ids: readonly string[],
   action: Action,

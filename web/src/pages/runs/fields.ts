@@ -1,4 +1,4 @@
-// Columns of the table: what they are called, how wide they are, what stands in a cell.
+// Columns of the table: labels, widths, and texts of cells.
 import { number } from '../../lib/format';
 import type { CellValue, SentRow } from '../../api/types';
 
@@ -8,7 +8,7 @@ export type Row = Omit<SentRow, 'values'> & { values: Readonly<Record<string, Ce
 export interface Column {
   field: string;
   label: string;
-  /** At least so wide. */
+  /** The minimum width. */
   px: number;
   isNumber: boolean;
   /** Whether its values are asked for: of a metric, parameter, tag or property. */
@@ -66,12 +66,12 @@ export const rowOf = (sent: SentRow, fields: readonly string[]): Row => ({
   values: Object.fromEntries(fields.map((field, at) => [field, sent.values[at] ?? null])),
 });
 
-/** What a run is called. */
+/** The name of a run. */
 export const nameOf = (row: Pick<Row, 'display_name' | 'id'>): string => row.display_name || row.id;
 
 const TAIL = 9;
 
-/** An id in two parts, so that what is cut away for want of room is its middle: ids differ at their end. */
+/** An id in two parts, so that a narrow column cuts off its middle: ids differ at their end. */
 export const halves = (id: string): [string, string] =>
   id.length > 2 * TAIL ? [id.slice(0, -TAIL), id.slice(-TAIL)] : [id, ''];
 
@@ -84,7 +84,7 @@ const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 export const looksNumeric = (value: unknown): boolean =>
   typeof value === 'number' || (typeof value === 'string' && NUMBER.test(value));
 
-/** Columns to show before anybody chose some: what most runs have. */
+/** The columns to show by default: those that most runs have. */
 export function suggested(found: readonly { field: string; key: string; runs: number }[], ofRuns: number): string[] {
   const used = (kind: string, most: number): string[] =>
     found

@@ -1,4 +1,4 @@
-// The box for a filter: suggestions while somebody types, the server's words when it cannot be read.
+// The filter box: suggestions during typing, and the server's error when the filter cannot be parsed.
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../../api/http';
 import { useKeys } from '../../lib/keys';

@@ -31,7 +31,7 @@ export default function Page() {
   const root = `/workspaces/${part(here)}`;
   useTitle(view.experiment || 'Runs');
 
-  // Runs first: what they have in common is asked for when they are shown.
+  // Runs first: their common columns are requested once the runs are visible.
   const [isShown, setShown] = useState(false);
   const known =
     useResource(

@@ -9,7 +9,7 @@ import { placeOf } from './segments';
 import { filtersOf, type View } from './view';
 import { Windows, type Answer } from './windows';
 
-const AHEAD = 50; // rows that are read before somebody gets there
+const AHEAD = 50; // rows that are read ahead of the visible ones
 
 export class Model {
   /** Another number whenever rows came. */

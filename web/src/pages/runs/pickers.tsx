@@ -14,7 +14,7 @@ const MOST = 200;
 const titleOf = (field: string): string => BUILT_IN[field]?.[0] ?? keyOf(field);
 const fits = (field: string, search: string): boolean => field.toLowerCase().includes(search.trim().toLowerCase());
 
-/** What can be chosen: what every run has, and what the runs were found to have. */
+/** The columns to choose from: those of every run, and those found in these runs. */
 function choices(
   known: readonly Known[],
   chosen: readonly string[],

@@ -142,7 +142,7 @@ function builtIn(field: string, row: Row, now: number): string {
 const whyOf = (row: Row): string | undefined =>
   row.error ? [row.error.code, row.error.line].filter(Boolean).join(': ') : row.waits_for || undefined;
 
-/** The exact time, when somebody points at it. */
+/** The exact time, as a tooltip. */
 const titled = (event: PointerEvent): void => {
   const element = event.currentTarget as HTMLTimeElement;
   element.title = exact(element.dateTime);

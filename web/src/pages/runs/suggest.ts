@@ -1,6 +1,6 @@
-// What may be meant while somebody types a filter: fields, operators' values, words.
+// Suggestions for a filter during typing: fields, values of operators, words.
 export interface Choice {
-  /** What is put into the text. */
+  /** The text to insert. */
   text: string;
   /** Beside it, in small. */
   note: string;

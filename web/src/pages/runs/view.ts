@@ -1,4 +1,4 @@
-// What the table shows, as the address says it: a copied link shows the same view.
+// The view of the table, read from the address: a copied link shows the same view.
 import type { Query } from '../../api/http';
 
 export interface View {
@@ -6,7 +6,7 @@ export interface View {
   filter: string;
   sort: string;
   descending: boolean;
-  /** null: nobody chose any. */
+  /** null: the usual columns. */
   columns: readonly string[] | null;
   group: string;
   /** Filters of the groups that are open. */
@@ -45,7 +45,7 @@ export const columnsQuery = (columns: readonly string[]): Query => ({ columns: c
 
 const FALLING = new Set(['created', 'duration', 'number']);
 
-/** What a click on a header sorts by: its own direction first, then the other one, then as nobody had asked. */
+/** The sort order after a click on a header: its usual direction, then the other one, then the default order. */
 export function nextSort(view: Pick<View, 'sort' | 'descending'>, field: string): Query {
   const first = FALLING.has(field);
   if (view.sort !== field) return sortQuery(field, first);
@@ -59,7 +59,7 @@ export function both(one: string, other: string): string {
   return other ? `(${one}) and ${other}` : one;
 }
 
-/** What the server is asked for, beside sort and window. */
+/** The query for the server, without sort order and window. */
 export function filtersOf(view: View, more = ''): Query {
   return {
     experiment: view.experiment,

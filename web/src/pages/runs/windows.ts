@@ -1,4 +1,4 @@
-// Rows of one sorted list, read page by page where somebody looks.
+// Rows of one sorted list, read page by page where they are visible.
 export interface Answer<T> {
   total: number;
   rows: T[];
@@ -41,7 +41,7 @@ export class Windows<T> {
     }
   }
 
-  /** Read again what is looked at; old rows stay until the new ones are there. */
+  /** Read the visible rows again; old rows stay until the new ones arrive. */
   refresh(): void {
     for (const page of [...this.pages.keys()]) {
       if (page < this.wanted[0] || page > this.wanted[1]) this.pages.delete(page);

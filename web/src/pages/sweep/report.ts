@@ -1,4 +1,4 @@
-// What `GET /runs/{id}/sweep` answers, and what follows from it. Pure.
+// The answer of `GET /runs/{id}/sweep`, and values computed from it. Pure.
 import type { RunStatus, Summaries, Time } from '../../api/types';
 import { duration, number, plural } from '../../lib/format';
 import { asNumber, asValue, compareValues, type Field, type Row, type Value } from '../../parts/fields/values';
@@ -87,7 +87,7 @@ export function progressOf(report: Report, startedAt: Time, endedAt: Time | null
     const found = asNumber(value);
     return found === null || !at ? [] : [{ at: Date.parse(at), value: found }];
   });
-  // What children that still run have reached is in no `bests` yet where no policy looks.
+  // Without a policy, the best values of running children are not in `bests` yet.
   const held = steps.at(-1)?.value;
   const best = asNumber(bestChild(report)?.best);
   if (best !== null && best !== held)
@@ -105,7 +105,7 @@ export const parameterNames = (report: Report): string[] => [
   ...new Set([...Object.keys(report.spec.space), ...report.children.flatMap((child) => Object.keys(child.parameters))]),
 ];
 
-/** What children are plotted by: their parameters, their best, other metrics' last values, their duration. */
+/** Fields that children are plotted by: parameters, best value, last values of other metrics, duration. */
 export function fieldsOf(report: Report, summaries: Summaries): Field[] {
   const { children, spec } = report;
   const field = (id: string, label: string, group: Field['group'], of: (child: Child) => Value): Field => ({

@@ -1,4 +1,4 @@
-// What the pages of models, datasets, environments and compute targets share.
+// Parts of the pages of models, datasets, environments and compute targets.
 import type { ComponentChildren } from 'preact';
 import { getJson, part } from '../../api/http';
 import type { Run } from '../../api/types';
@@ -159,7 +159,7 @@ export const RunLink = ({ id }: { id: string }) => (
   </a>
 );
 
-/** What was read, or why not; what is shown stays while it is read again, with the fault above it. */
+/** The value of a resource, or its error; the old value stays while it is read again, with the error above it. */
 export function Shown<T>({
   resource,
   what,

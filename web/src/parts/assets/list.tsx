@@ -16,13 +16,13 @@ export interface Column<T> {
 
 export interface AssetListProps<T> {
   title: string;
-  /** What one of them is called. */
+  /** The singular noun for an entry: `model`. */
   what: string;
   place: string;
   resource: Resource<unknown>;
   all: readonly T[] | undefined;
   nameOf: (one: T) => string;
-  /** Beside the name, what the box looks through. */
+  /** Texts that the search box looks through, beside the name. */
   words: (one: T) => readonly (string | null | undefined)[];
   mark?: (one: T) => ComponentChildren;
   columns: readonly Column<T>[];
@@ -88,7 +88,7 @@ export function AssetList<T>({
   );
 }
 
-/** A head is aligned and left out as its column, and otherwise looks like every head. */
+/** A column's head has the column's alignment and is hidden with it; nothing else of its class. */
 const headClass = (text = ''): string =>
   text
     .split(' ')

@@ -22,13 +22,13 @@ export function packagesOf(definition: Definition): Packages {
   return found;
 }
 
-/** `scikit-learn==1.3`, `joblib >= 1` … as [name, what is asked of it]. */
+/** `scikit-learn==1.3`, `joblib >= 1` … as [name, version constraint]. */
 export function splitRequirement(line: string): [string, string] {
   const match = /^([A-Za-z0-9._-]+(?:\[[^\]]*\])?)\s*(.*)$/.exec(line);
   return match ? [match[1]!, match[2]!] : [line, ''];
 }
 
-/** Passwords in addresses are nobody's who looks. */
+/** Hide user names and passwords in addresses. */
 export const withoutPassword = (text: string): string => text.replace(/(\w+:\/\/)(?!git@)[^/\s@]+@/g, '$1****@');
 
 const SECRET = /(?:_|^)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|CREDENTIALS?)$/i;
@@ -61,7 +61,7 @@ export function fits(text: string, ...values: readonly (string | null | undefine
 export const sourceText = (source: DataSource): string => source.url || `${source.datastore}/${source.path}`;
 export const isPattern = (source: DataSource): boolean => /[*?]/.test(source.path);
 
-/** What is done to the data before it is handed out, in words. */
+/** A step of a dataset's definition, in words. */
 export function stepText(step: DatasetSpec['steps'][number]): string {
   const { do: name = '', ...rest } = step;
   const percent = (part: unknown): string => `${Math.round(Number(part) * 1000) / 10} %`;
@@ -88,7 +88,7 @@ export function kindOf({ spec, name }: Pick<ComputeTarget, 'spec' | 'name'>): st
   return where && kind === 'pool' ? `pool on ${where}` : kind;
 }
 
-/** How many nodes work, are there, and may be: `2 of 4 busy`. 0 at most: as many as come. */
+/** How many nodes are busy, of how many: `2 of 4 busy`. A `max_nodes` of 0 means no limit. */
 export function nodesText(target: ComputeTarget): string {
   const { spec, nodes, running } = target;
   const busy = nodes.filter((node) => node.run_id).length || running.reduce((sum, run) => sum + run.node_count, 0);

@@ -51,7 +51,7 @@ export interface ChartProps {
 
 type Found = Buckets | ApiError;
 
-/** A line that can be drawn, with the one it is of. */
+/** A line with the points that are drawn for it. */
 interface Shown {
   line: Line;
   color: string;
@@ -197,7 +197,7 @@ const keyOf = (line: Line): string => `${line.run}\n${line.metric}\n${line.colum
 const isAllWhole = (found: readonly Found[]): boolean =>
   found.every((one) => one instanceof ApiError || one.count.every((count) => count === 1));
 
-/** Read the lines, and again when `version` or the zoom changes; what is shown stays until the answer is there. */
+/** Read the lines, and again when `version` or the zoom changes; the old points stay until the answer arrives. */
 function useCharts(
   lines: readonly Line[],
   view: ChartView,
@@ -215,7 +215,7 @@ function useCharts(
     if (!buckets) return;
     const asked = `${key}\0${x}`;
     const known = base.current.key === asked ? base.current.found : undefined;
-    // Where every point is there already, a closer look shows nothing that was not read.
+    // When every single point is loaded already, zooming in needs no request.
     const window = zoom && !(known && isAllWhole(known)) ? zoom : null;
     if (!window && known) setState({ key: asked, found: known });
     const what = `${asked}\0${window}`;
@@ -231,7 +231,7 @@ function useCharts(
       ...(window ? windowOf(view, window, line.start ?? starts[index] ?? 0) : {}),
     }));
     void readCharts(wishes, { width: buckets, x }).then((found) => {
-      // Another question by now, or an answer that was overtaken by a newer one.
+      // The answer to an outdated request, or one that arrived after a newer one.
       if (what !== wanted.current.what || mine < wanted.current.shown) return;
       wanted.current.shown = mine;
       if (!window) base.current = { key: asked, found };
@@ -242,7 +242,7 @@ function useCharts(
   return { found: state.key === `${key}\0${x}` ? state.found : [], isLoading };
 }
 
-/** The range of everything: what was in view before the zoom. */
+/** The range of all points: the view before the zoom. */
 function useWhole(drawn: readonly Shown[], zoom: Range | null, view: ChartView): Range {
   const kept = useRef<Range>([0, 1]);
   if (!zoom) {
@@ -264,7 +264,7 @@ function alone(lines: readonly Line[], line: Line, hidden: ReadonlySet<string>):
   return others.every((key) => hidden.has(key)) ? new Set() : new Set(others);
 }
 
-/** For who does not see it, and for tests: how many points there are and how far they go. */
+/** The chart in words, for screen readers and tests: the number of points and their range. */
 function spoken(drawn: readonly Shown[]): string {
   return drawn
     .map(({ line, placed }) => {

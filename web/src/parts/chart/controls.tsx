@@ -1,4 +1,4 @@
-// What a person chooses for all charts of a page: the x axis, a log axis, smoothing.
+// Controls for all charts of a page: the x axis, a logarithmic y axis, smoothing.
 import type { ChartView, XAxis } from './model';
 import './chart.css';
 

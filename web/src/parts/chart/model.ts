@@ -1,4 +1,4 @@
-// What is drawn, computed: where buckets lie, what is smoothed, how far an axis goes. Pure.
+// The geometry of a chart: places of buckets, smoothing, ranges of axes. Pure.
 import type { Buckets } from '../../api/charts';
 import type { Query } from '../../api/http';
 
@@ -152,7 +152,7 @@ export function nearest(line: Placed, x: number): number {
   return here;
 }
 
-/** What to ask for so that all points of a window are there, and the lines go on to its edges. */
+/** The range to request so that all points of a window are loaded and the lines reach its edges. */
 export function windowOf(view: ChartView, zoom: Range, start: number): { first: number; last: number } {
   const air = (zoom[1] - zoom[0]) * 0.02;
   const [low, high] = [zoom[0] - air, zoom[1] + air];

@@ -1,4 +1,4 @@
-// What a run was made of, as names and values in groups: what the environment tab shows and the compare page sets side by side. Pure.
+// The inputs of a run as groups of names and values, for the environment tab and the compare page. Pure.
 import type { Run } from '../../api/types';
 import { duration } from '../../lib/format';
 import { flat, type Values } from './values';

@@ -3,7 +3,7 @@ import { varies, type Field } from './values';
 
 const MOST_AXES = 8;
 
-/** What is shown before somebody chooses: the parameters that differ, then the metrics. */
+/** Axes of the parallel plot: the parameters that differ, then the metrics. */
 export function firstAxes(fields: readonly Field[], last?: string): string[] {
   const differing = fields.filter((field) => varies(field) && field.id !== last);
   const parameters = differing.filter((field) => field.group === 'Parameters').slice(0, MOST_AXES - 2);

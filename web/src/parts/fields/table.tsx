@@ -1,4 +1,4 @@
-// The values of a plot as a table: for readers of the screen, and for exact figures.
+// The values of a plot as a table: for screen readers, and for exact figures.
 import { useState } from 'preact/hooks';
 import { number } from '../../lib/format';
 import { runHref } from '../../lib/router';
@@ -9,7 +9,7 @@ const MOST = 1000;
 
 export const shown = (value: Value): string => (typeof value === 'number' ? number(value) : (value ?? '–'));
 
-/** Closed until somebody opens it. `kept`: rows to list, all by default. */
+/** Closed at first. `kept`: the rows to list; all by default. */
 export function AsTable({
   rows,
   fields,

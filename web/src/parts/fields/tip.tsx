@@ -1,4 +1,4 @@
-// What lies under the pointer: the run and its values.
+// The tooltip at the pointer: the run and its values.
 import { shown } from './table';
 import type { Field, Row } from './values';
 

@@ -1,4 +1,4 @@
-// What runs are plotted by: one value per run of a parameter, a metric or a fact of the run.
+// Fields that runs are plotted by: for each run the value of a parameter, a metric or a fact of the run.
 export type Value = number | string | null;
 
 export interface Field {

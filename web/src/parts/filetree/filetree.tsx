@@ -24,10 +24,10 @@ export function FileTree<T extends Sized>({
   hrefOf: (path: string) => string;
   /** A word or sign after the name. */
   mark?: (item: T) => ComponentChildren;
-  /** What is told of a file beside its path, when the pointer rests on it. */
+  /** More text for a file's tooltip, after its path. */
   titleOf?: (item: T) => string;
   label: string;
-  /** What stands at a folder: a download. */
+  /** An element at the end of a folder's line: a download. */
   action?: (folder: Folder<T>) => ComponentChildren;
 }) {
   const [filter, setFilter] = useState('');

@@ -1,4 +1,4 @@
-// Names of files as they are shown: what would reorder, hide or break the text around it is written out.
+// Names of files as they are shown: characters that would reorder, hide or break the text around them are escaped.
 
 const HIDDEN = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\p{Cs}]/gu;
 

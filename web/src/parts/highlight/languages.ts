@@ -1,4 +1,4 @@
-// What the tokens of a language look like: a few patterns each, enough to read a file by its colours.
+// The tokens of each language: a few patterns, enough to read a file by its colours.
 
 export type Kind = '' | 'keyword' | 'string' | 'number' | 'comment' | 'name' | 'added' | 'removed';
 

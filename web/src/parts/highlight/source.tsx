@@ -43,7 +43,7 @@ export function Source({
   );
 }
 
-/** One observer for all blocks; each is told for itself, so that only those that come and go are drawn anew. */
+/** One observer for all blocks, with a callback for each, so that only blocks that appear or disappear are drawn again. */
 function watcher(root: { current: Element | null }): Watch {
   let observer: IntersectionObserver | undefined;
   const tells = new WeakMap<Element, (isSeen: boolean) => void>();

@@ -1,4 +1,4 @@
-// The runs below this one: how each stands, what it was given, what it found.
+// The child runs: status, parameters and metrics of each.
 import { useState } from 'preact/hooks';
 import { getJson, part, sendJson } from '../../../api/http';
 import { useWorkspaceWatch } from '../../../api/live';

@@ -314,7 +314,7 @@ function OneDiff({ run, other, file }: { run: Run; other: Run; file: Compared })
 
 const octal = (mode: number): string => mode.toString(8).padStart(3, '0');
 
-/** What the lines do not say. */
+/** Changes that no line shows. */
 function noteOf({ before, after, change }: Compared): string {
   if (!before || !after) return change;
   if (change === 'renamed') return `renamed from ${shownName(before.path)}`;

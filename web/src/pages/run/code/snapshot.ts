@@ -24,7 +24,7 @@ export interface SnapshotDiff {
   more: boolean;
 }
 
-/** One file of a comparison: what became of it, and its two versions. */
+/** One file of a comparison: the kind of change, and both versions. */
 export interface Compared {
   path: string;
   size: number;
@@ -104,7 +104,7 @@ function onceByKey(files: readonly SnapshotFile[]): Map<string, SnapshotFile | u
 
 const FIRST = [/(^|\/)(train|main|run|score)\.py$/, /^README/i, /^[^/]+\.py$/, /\.py$/];
 
-/** What is opened first: the script that the run started, else what looks like it. */
+/** The file to open first: the run's script, else a likely one. */
 export function firstOf(files: readonly SnapshotFile[], script: string | null): SnapshotFile | undefined {
   const clean = script?.replace(/^\.\//, '');
   return (

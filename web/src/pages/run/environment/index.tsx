@@ -1,4 +1,4 @@
-// What the run ran in: interpreter, exact packages, variables, image, machines, data; and how another run's differs.
+// The run's environment: interpreter, exact packages, variables, image, machines, data; and the differences to another run.
 import { useMemo, useState } from 'preact/hooks';
 import { API, getJson, part, pathOf } from '../../../api/http';
 import type { Run, RunFile } from '../../../api/types';

@@ -52,7 +52,7 @@ function cellAt(text: string, from: number, separator: string): [string, number]
   }
 }
 
-/** What stands between a closing quote and the separator belongs to the cell, as spreadsheets have it. */
+/** Text between a closing quote and the separator belongs to the cell, as in spreadsheets. */
 function tail(text: string, from: number, separator: string, cell: string): [string, number] {
   let end = from;
   while (end < text.length && text[end] !== separator && text[end] !== '\n' && text[end] !== '\r') end++;

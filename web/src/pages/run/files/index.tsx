@@ -15,7 +15,7 @@ import { Preview } from './preview';
 
 const FIRST = [/^outputs\/[^/]+$/, /^outputs\//, /^user_logs\/std_log\D*0*\.txt$/, /^user_logs\//];
 
-/** What is shown when the address names no file: an output, else the log. */
+/** The file shown when the address names none: an output, else the log. */
 export const firstOf = (files: readonly RunFile[]): RunFile | undefined =>
   FIRST.map((pattern) => files.find((file) => pattern.test(file.name))).find(Boolean) ?? files[0];
 

@@ -1,4 +1,4 @@
-// JSON as a tree that keeps what was written: long integers digit by digit, NaN, keys in their order and twice. Pure.
+// JSON as a tree that keeps the text exactly: long integers digit by digit, NaN, the order of keys, repeated keys. Pure.
 
 export type Node =
   | { kind: 'object'; entries: [string, Node][] }

@@ -59,7 +59,7 @@ export function hexOf(data: Uint8Array, most = 512): string {
   return lines.join('\n');
 }
 
-/** What the head of a known format says: a NumPy array's shape and type. */
+/** Facts from the head of a known format: a NumPy array's shape and type. */
 export function factsOf(data: Uint8Array): string {
   const head = String.fromCharCode(...data.subarray(0, 512));
   if (head.startsWith('\x93NUMPY')) {

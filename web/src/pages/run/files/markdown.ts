@@ -1,4 +1,4 @@
-// Markdown as blocks and pieces to draw as elements; never HTML. Knows what READMEs and notebooks mostly hold. Pure.
+// Markdown as blocks and pieces to draw as elements; never HTML. Covers the constructs that READMEs and notebooks mostly use. Pure.
 
 export type Piece =
   | { kind: 'text' | 'code' | 'strong' | 'em'; text: string }

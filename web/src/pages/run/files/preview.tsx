@@ -1,4 +1,4 @@
-// One file, drawn by what it is. Its bytes are only ever text or the content of an `<img>`.
+// One file, drawn by its kind. Its bytes become text or the content of an `<img>`, nothing else.
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { getBytes, part, pathOf } from '../../../api/http';
 import type { RunFile } from '../../../api/types';
@@ -131,7 +131,7 @@ function Shown({
   );
 }
 
-/** What is better than the text itself; null where nothing is. */
+/** A better preview than the plain text; null where there is none. */
 function drawing(kind: Kind, text: string, name: string) {
   if (kind === 'table') return <TableView text={text} name={name} isWhole />;
   if (kind === 'markdown')

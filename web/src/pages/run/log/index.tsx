@@ -76,7 +76,7 @@ function Log({ run, name, groups }: { run: Run; name: string; groups: readonly L
     search.refresh();
   };
   useWatch(hasEnded(run.status) ? [] : [run.id], ['log', 'status'], grow, 250);
-  useEffect(grow, [run.status, run.attempt]); // what came with the end
+  useEffect(grow, [run.status, run.attempt]); // lines that arrived with the run's end
   const isCounted = model.version.value >= 0 && model.total !== null;
   const line = marks?.first;
   useLayoutEffect(() => {

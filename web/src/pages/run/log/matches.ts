@@ -1,4 +1,4 @@
-// Which parts of a shown line match what is looked for: the server's rule, on what is on the screen.
+// The parts of a visible line that match the search, by the server's rules.
 import type { Piece } from './ansi';
 
 export interface Wanted {
@@ -19,7 +19,7 @@ export function matches(text: string, wanted: Wanted): [number, number][] {
   const look = wanted.case ? text : text.toLowerCase();
   const needle = wanted.case ? wanted.text : wanted.text.toLowerCase();
   const found: [number, number][] = [];
-  // Lower case of another length (İ) would shift what is marked.
+  // Where lower case has another length (İ), the marks would be shifted.
   if (!needle || look.length !== text.length) return found;
   for (let at = look.indexOf(needle); at >= 0 && found.length < MOST; ) {
     const end = at + needle.length;

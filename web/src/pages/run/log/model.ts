@@ -4,7 +4,7 @@ import { signal } from '@preact/signals';
 import type { ApiError } from '../../../api/http';
 import { asApiError } from '../../../lib/useResource';
 
-/** What `GET /runs/{id}/log/lines` answers. */
+/** The answer of `GET /runs/{id}/log/lines`. */
 export interface LinesAnswer {
   file: string;
   id: string;

@@ -4,7 +4,7 @@ import type { ApiError } from '../../../api/http';
 import { asApiError } from '../../../lib/useResource';
 import type { Wanted } from './matches';
 
-/** What `GET /runs/{id}/log/search` answers. */
+/** The answer of `GET /runs/{id}/log/search`. */
 export interface SearchAnswer {
   size: number;
   lines: number[];

@@ -6,7 +6,7 @@ import { marked, type Wanted } from './matches';
 import type { LogModel } from './model';
 import { clamp, type Frame, isScaled, lastTop, ROW, scrollOf, spaceOf, topOf, windowOf } from './scroll';
 
-/** What the tab may ask of the view. */
+/** Methods of the view for its tab. */
 export interface ViewHandle {
   goTo: (line: number) => void;
   follow: () => void;
@@ -184,7 +184,7 @@ export function Viewer({ model, wrap, wanted, marks, follows, setFollows, pick, 
       box.scrollLeft += match.left - seen.left - seen.width / 3;
   }
 
-  /** Stop following without a jump: growth must not fight with who scrolls up. */
+  /** Stop following without a jump: new lines must not move the view of a person who scrolls up. */
   const leaveEnd = (): void => {
     view.top = Math.max(0, lastTop(frame) - 0.01);
     setFollows(false);
@@ -322,7 +322,7 @@ function drawn(piece: Piece & { isMatch?: boolean }, index: number) {
   );
 }
 
-// Lines on the screen are drawn many times while somebody scrolls; their colours are read once.
+// Visible lines are drawn many times during scrolling; their colours are parsed once.
 const parsed = new Map<string, readonly Piece[]>();
 
 function known(text: string): readonly Piece[] {

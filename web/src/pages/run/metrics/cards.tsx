@@ -21,7 +21,7 @@ export interface MetricProps {
   isLarge?: boolean;
 }
 
-/** What the metric is, drawn. */
+/** A metric, drawn by its kind. */
 export function MetricBody({ run, info, view, version, isLarge = false }: MetricProps) {
   switch (shapeOf(info)) {
     case 'chart':
@@ -51,7 +51,7 @@ export function MetricBody({ run, info, view, version, isLarge = false }: Metric
   }
 }
 
-/** Read again when the version changes; what is shown stays meanwhile. */
+/** Read again when the version changes; the old value stays meanwhile. */
 function useAgain(again: () => void, version: number): void {
   const known = useRef(version);
   useEffect(() => {
@@ -138,7 +138,7 @@ type Opened =
   | { kind: 'document'; drawable: Drawable }
   | { kind: 'other'; size: number };
 
-/** An image as a blob, in which no script runs; JSON as what it is meant to be. */
+/** An image as a blob, in which no script runs; JSON as the chart that it describes. */
 function LoggedFile({ run, info, isLarge }: { run: Run; info: MetricInfo; isLarge: boolean }) {
   const file = info.artifact ?? '';
   const path = `/runs/${part(run.id)}/files/${pathOf(file)}`;

@@ -10,7 +10,7 @@ export interface Group {
   items: readonly MetricInfo[];
 }
 
-/** One chart of what the machine did: lines of several metrics, in a unit. */
+/** One chart of system metrics: several lines with one unit. */
 export interface SystemChart {
   title: string;
   unit: string;
@@ -77,7 +77,7 @@ const CHARTS: readonly {
   { pattern: /^net_(received|sent)_mb_s$/, title: 'Network', unit: ' MB/s', label: (match) => match[1]! },
 ];
 
-/** What the machine did, as few charts: all GPUs in one, read and write in one. What is not known stands alone. */
+/** System metrics in few charts: all GPUs in one, read and write in one. An unknown metric has a chart of its own. */
 export function systemCharts(infos: readonly MetricInfo[]): SystemChart[] {
   const found: SystemChart[] = CHARTS.flatMap(({ pattern, title, unit, label, range }) => {
     const metrics = infos.flatMap((info) => {

@@ -167,7 +167,7 @@ function Section({
   );
 }
 
-/** Below the cards there are so far; more are made when it comes near. */
+/** Stands below the last card; more cards are made when it comes into view. */
 function End({ reached }: { reached: () => void }) {
   return <LazyMount height={1}>{() => <Reached act={reached} />}</LazyMount>;
 }
@@ -177,7 +177,7 @@ function Reached({ act }: { act: () => void }) {
   return null;
 }
 
-/** A card whose content is made when it comes near. Its name opens it large. */
+/** A card whose content is made when it comes into view. A click on its name opens it large. */
 function Card({
   name,
   title,

@@ -1,4 +1,4 @@
-// Metrics that somebody wants at the top, by name, kept by this browser.
+// Names of the metrics pinned to the top, stored in this browser.
 import { signal } from '@preact/signals';
 import { keep, recall } from '../../../lib/browser';
 

@@ -82,7 +82,7 @@ export function Document({ drawable }: { drawable: Drawable }) {
   );
 }
 
-/** A confusion matrix as a heat map: rows are what was, columns what was said. */
+/** A confusion matrix as a heat map: rows are true classes, columns predicted ones. */
 function Matrix({
   labels: allLabels,
   rows: allRows,

@@ -1,4 +1,4 @@
-// What was asked for: command, target, environment, data, code, limits.
+// The run's request: command, target, environment, data, code, limits.
 import type { ComponentChildren } from 'preact';
 import { getJson, part } from '../../../api/http';
 import type { Run } from '../../../api/types';
@@ -9,7 +9,7 @@ import { href, runHref } from '../../../lib/router';
 import { commandOf, distributionOf, gitOf, record, resourcesOf, text, type GitFacts } from '../facts';
 import { Card } from './card';
 
-const NO_LIMIT_S = 2_592_000; // what a run gets that asked for none
+const NO_LIMIT_S = 2_592_000; // the server's value for a run without a limit
 const MOST_HOSTS = 8;
 
 interface Host {

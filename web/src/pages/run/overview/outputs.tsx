@@ -1,4 +1,4 @@
-// What the run wrote: the newest of its files.
+// The newest files of the run.
 import { API, part, pathOf } from '../../../api/http';
 import { hasEnded, type Run, type RunFile } from '../../../api/types';
 import { bytes } from '../../../lib/format';
