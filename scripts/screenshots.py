@@ -170,6 +170,11 @@ def make_runs(home: Path) -> dict[str, Any]:
 def take_pictures(runs: dict[str, Any]) -> None:
     from playwright.sync_api import sync_playwright
 
+    from runyard.client.private_server import connect
+    from runyard.core.settings import read_settings
+
+    client = connect(read_settings())
+    base = (client.address.web_url or "").rstrip("/")
     first, last, broken, sweep = runs["run 0"].id, runs["run 4"].id, runs["broken run"].id, runs["sweep"].id
     compared = "&".join(f"run={runs[f'run {number}'].id}" for number in range(5))
     shown = ("status", "params.lr", "params.depth", "metrics.accuracy", "metrics.train/loss", "tags.stage", "duration")
@@ -196,11 +201,9 @@ def take_pictures(runs: dict[str, Any]) -> None:
     }
     with sync_playwright() as play:
         browser = play.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
-        link = runs["run 0"].get_portal_url()
         context = browser.new_context(viewport=WIDE)
         page = context.new_page()
-        page.goto(link)
-        base = page.url.split("/runs/")[0]
+        show(page, base + client.server.signin_path("/runs"))
         for theme in ("light", "dark"):
             page.emulate_media(color_scheme=theme)
             for name, path in pages.items():
@@ -217,7 +220,7 @@ def take_pictures(runs: dict[str, Any]) -> None:
 def show(page: Any, url: str) -> None:
     """Open a page and wait until nothing is loading on it and charts are drawn."""
     page.goto(url)
-    page.wait_for_selector("main")
+    page.wait_for_selector(".bar nav")  # not there where nobody is signed in
     page.wait_for_function("() => !document.querySelector('.loading')")
     page.evaluate("() => new Promise(done => setTimeout(done, 700))")  # charts are read and drawn in batches
 
