@@ -20,8 +20,8 @@ from typing import Callable, List, Mapping
 from figures import report
 from private_home import private_home
 
-from runyard.core.folders import environments_folder
-from runyard.core.settings import Settings
+from runyard.core.config.paths import environments_folder
+from runyard.core.config.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.pip_settings import read_pip_settings

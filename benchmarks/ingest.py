@@ -21,10 +21,10 @@ from private_home import private_home
 
 from runyard.client.client import Client
 from runyard.client.private_server import connect
-from runyard.core import journal
+from runyard.core.config.settings import read_settings
+from runyard.core.formats import journal
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
-from runyard.core.settings import read_settings
 
 METRICS = ["loss", "accuracy", "learning_rate", "gradient_norm", "reward"]
 REQUEST_BYTES = 8 << 20  # what a supervisor puts into one request

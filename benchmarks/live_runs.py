@@ -20,13 +20,13 @@ from typing import Any, Callable, List
 from runyard.client.client import Client
 from runyard.client.private_server import connect
 from runyard.client.transport import Transport
-from runyard.core import journal
-from runyard.core.folders import database_file
+from runyard.core.config.paths import database_file
+from runyard.core.config.settings import Settings, read_settings
+from runyard.core.formats import journal
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import Mark, NewRun
-from runyard.core.settings import Settings, read_settings
 from runyard.core.statuses import RunStatus
-from runyard.engine.tokens import hash_token, mint_run_token
+from runyard.engine.state.tokens import hash_token, mint_run_token
 from runyard.store import open_store
 
 POINTS = 10

@@ -25,7 +25,7 @@ sys.path.insert(0, str(SOURCE))
 
 from figures import report  # noqa: E402
 
-from runyard.core import journal  # noqa: E402
+from runyard.core.formats import journal  # noqa: E402
 from runyard.runtime.writer import JournalWriter  # noqa: E402
 
 TARGET = 1.5

@@ -26,12 +26,12 @@ sys.path.insert(0, str(SOURCE))
 
 from figures import report  # noqa: E402
 
-from runyard.core.folders import artifact_folder  # noqa: E402
+from runyard.core.config.paths import artifact_folder  # noqa: E402
+from runyard.core.config.settings import Settings  # noqa: E402
 from runyard.core.records import NewRun, RunFile  # noqa: E402
-from runyard.core.settings import Settings  # noqa: E402
-from runyard.engine.streams import stream_key  # noqa: E402
+from runyard.engine.runs.streams import stream_key  # noqa: E402
+from runyard.server.access.permissions import Owner  # noqa: E402
 from runyard.server.app import create_app  # noqa: E402
-from runyard.server.permissions import Owner  # noqa: E402
 from runyard.server.services import Services, open_services  # noqa: E402
 
 LOG = "user_logs/std_log.txt"

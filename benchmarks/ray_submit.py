@@ -22,10 +22,10 @@ from first_line import FirstLine, spread
 from private_home import private_home
 
 from runyard.compute.base import JobHandle, JobState
-from runyard.compute.ray import RayBackend
-from runyard.compute.ray_link import RayLink
-from runyard.compute.ray_reports import job_name
-from runyard.core.settings import Settings
+from runyard.compute.ray.backend import RayBackend
+from runyard.compute.ray.link import RayLink
+from runyard.compute.ray.ray_reports import job_name
+from runyard.core.config.settings import Settings
 from tests.cluster.ground import Ground, open_ground
 from tests.cluster.ray_cluster import HEAD, RayCluster, open_ray
 from tests.cluster.team import Team

@@ -21,9 +21,9 @@ sys.path.insert(0, str(SOURCE))
 from figures import report  # noqa: E402
 from store_100k import WORKSPACE, filled, rounds  # noqa: E402
 
-from runyard.core.filters import Field, parse_filter  # noqa: E402
+from runyard.core.formats.filters import Field, parse_filter  # noqa: E402
 from runyard.store.base import RunQuery  # noqa: E402
-from runyard.store.sql_table import Kept  # noqa: E402
+from runyard.store.sql.table import Kept  # noqa: E402
 from runyard.store.sqlite import SqliteStore  # noqa: E402
 
 FIRST_MS, WINDOW_MS = 150, 60

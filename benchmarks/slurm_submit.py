@@ -22,8 +22,8 @@ from first_line import FirstLine, spread
 from private_home import private_home
 
 from runyard.compute.base import JobHandle, JobState
-from runyard.compute.slurm import SlurmBackend
-from runyard.core.settings import Settings
+from runyard.compute.slurm.backend import SlurmBackend
+from runyard.core.config.settings import Settings
 from tests.cluster.ground import Ground, open_ground
 from tests.cluster.slurm_cluster import CONTROLLER, SlurmCluster, open_slurm
 from tests.cluster.team import Team

@@ -25,7 +25,7 @@ COLD = """\
 import sys, time
 from pathlib import Path
 from runyard.client.private_server import connect
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 from runyard.snapshots.take import take_snapshot
 settings = read_settings()
 client = connect(settings)
@@ -37,7 +37,7 @@ print((time.perf_counter() - start) * 1e3)
 
 def main() -> None:
     from runyard.client.private_server import connect
-    from runyard.core.settings import read_settings
+    from runyard.core.config.settings import read_settings
     from runyard.snapshots.git import git_facts
     from runyard.snapshots.restore import restore
     from runyard.snapshots.take import take_snapshot

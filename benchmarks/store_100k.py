@@ -26,17 +26,17 @@ sys.path.insert(0, str(SOURCE))
 
 from figures import report  # noqa: E402
 
-from runyard.core.filters import parse_filter  # noqa: E402
+from runyard.core.formats.filters import parse_filter  # noqa: E402
 from runyard.core.records import NewRun, Run, Workspace  # noqa: E402
 from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
 from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
-from runyard.store.changes import made  # noqa: E402
-from runyard.store.database import Session  # noqa: E402
-from runyard.store.schema import run_metrics, series  # noqa: E402
-from runyard.store.sql_rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows, microseconds  # noqa: E402
+from runyard.store.rules import made  # noqa: E402
+from runyard.store.sql.database import Session  # noqa: E402
+from runyard.store.sql.rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows, microseconds  # noqa: E402
+from runyard.store.sql.schema import run_metrics, series  # noqa: E402
+from runyard.store.sql.statements import Insert  # noqa: E402
 from runyard.store.sqlite import SqliteStore  # noqa: E402
-from runyard.store.statements import Insert  # noqa: E402
 from runyard.store.text import to_microseconds  # noqa: E402
 
 TARGET_MS = 50

@@ -30,10 +30,10 @@ from private_home import private_home  # noqa: E402
 
 from runyard.client.client import Client  # noqa: E402
 from runyard.client.private_server import connect  # noqa: E402
-from runyard.core.folders import database_file  # noqa: E402
-from runyard.core.frames import iter_frames  # noqa: E402
+from runyard.core.config.paths import database_file  # noqa: E402
+from runyard.core.config.settings import read_settings  # noqa: E402
+from runyard.core.formats.frames import iter_frames  # noqa: E402
 from runyard.core.records import DEFAULT_WORKSPACE, NewRun  # noqa: E402
-from runyard.core.settings import read_settings  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
 from runyard.store.base import Points, SegmentPart  # noqa: E402
 from runyard.store.sqlite import SqliteStore  # noqa: E402

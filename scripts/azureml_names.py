@@ -12,9 +12,9 @@ from typing import Any
 
 import azureml.core
 from azureml.core import authentication
-from runyard.sdk.guarded import Guarded
+from runyard.sdk.config.objects import Guarded
 from runyard.sdk.not_yet import placeholder
-from runyard.sdk.script_run_config import ScriptRunConfig
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
 PACKAGE = Path(azureml.core.__file__).parent.parent
 PLACEHOLDER = type(placeholder("azureml.Any"))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 
 from runyard.core.users import ADMIN, READER, USER
-from runyard.server.permissions import RIGHTS, Reach, Right
-from runyard.server.route_rights import API_ROUTES
+from runyard.server.access.permissions import RIGHTS, Reach, Right
+from runyard.server.access.route_rights import API_ROUTES
 
 BEGIN, END = "<!-- The table of rights, written by `make docs`: -->", "<!-- end of the table -->"
 PAGE = """\
 # Rights by route
 
-Written by `make docs` from the table that the server asks (`server/permissions.py`, `server/route_rights.py`). What
+Written by `make docs` from the table that the server asks (`server/access/permissions.py`, `route_rights.py`). What
 each verb lets a user, an admin and a run's token do is in [Security](../security.md#the-table-of-rights). Paths are
 below `/api/v1`; the first verb is what the route is for, others are asked for what it names besides.
 

@@ -171,7 +171,7 @@ def take_pictures(runs: dict[str, Any]) -> None:
     from playwright.sync_api import sync_playwright
 
     from runyard.client.private_server import connect
-    from runyard.core.settings import read_settings
+    from runyard.core.config.settings import read_settings
 
     client = connect(read_settings())
     base = (client.address.web_url or "").rstrip("/")

@@ -71,8 +71,8 @@ def stop_server(home: Path) -> None:
     if not (home / "server").exists():
         return
     from runyard.client.private_server import find
+    from runyard.core.config.settings import read_settings
     from runyard.core.errors import RunyardError
-    from runyard.core.settings import read_settings
 
     try:
         client = find(read_settings({**os.environ, "RUNYARD_HOME": str(home)}))
@@ -154,7 +154,7 @@ def read_proc(pid: int, name: str) -> bytes:
 
 
 # Who imports one of these can start a process or the private server.
-STARTERS = {"subprocess", "multiprocessing", "runyard.client.private_server", "runyard.sdk.workspace"}
+STARTERS = {"subprocess", "multiprocessing", "runyard.client.private_server", "runyard.sdk.workspaces.workspace"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -15,7 +15,7 @@ import yaml
 
 import runyard
 from runyard.core import errors
-from runyard.core.settings import Settings
+from runyard.core.config.settings import Settings
 from tests.azureml.test_other_pythons import VERSIONS
 from tests.cluster.ray_cluster import RAY
 from tests.e2e.frameworks import OPEN_MPI_5
@@ -92,7 +92,7 @@ def test_every_documentation_page_is_reached_from_the_index() -> None:
 
 def test_every_setting_is_described() -> None:
     page = (ROOT / "docs/reference/settings.md").read_text()
-    source = (ROOT / "src/runyard/core/settings.py").read_text()
+    source = (ROOT / "src/runyard/core/config/settings.py").read_text()
     variables = set(re.findall(r"RUNYARD_[A-Z_]+", source))
 
     assert len(variables) >= len(Settings.__dataclass_fields__)

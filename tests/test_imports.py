@@ -74,7 +74,7 @@ def test_every_rank_starts_without_the_slow_part_of_the_standard_library() -> No
 
 
 def test_a_run_that_finds_no_spare_starts_without_the_slow_part_of_the_standard_library() -> None:
-    _, loaded = import_alone("runyard.supervisor.modes")
+    _, loaded = import_alone("runyard.supervisor.main")
 
     # `tempfile` alone brings in `shutil`, `random` and two compression libraries.
     assert not {"tempfile", "shutil", "random", "lzma", "bz2", "hashlib", "subprocess"} & set(loaded)

@@ -9,57 +9,57 @@ if TYPE_CHECKING:
     from typing import Any, List
 
     from runyard.core.errors import RunyardError, SystemFailure, UserError
-    from runyard.sdk.aml_compute import AmlCompute
-    from runyard.sdk.attached_compute import RayCompute, RemoteCompute, SlurmCompute
-    from runyard.sdk.compute import ComputeTarget
-    from runyard.sdk.compute_instance import ComputeInstance
-    from runyard.sdk.conda_dependencies import CondaDependencies
-    from runyard.sdk.data_reference import DataReference
-    from runyard.sdk.datapath import DataPath
-    from runyard.sdk.datastore import Datastore
-    from runyard.sdk.environment import Environment
-    from runyard.sdk.estimator import Estimator
-    from runyard.sdk.experiment import Experiment
-    from runyard.sdk.resources import Resources
-    from runyard.sdk.run import Run, ScriptRun, get_run
-    from runyard.sdk.run_configuration import (
+    from runyard.sdk.compute.attached import RayCompute, RemoteCompute, SlurmCompute
+    from runyard.sdk.compute.compute_instance import ComputeInstance
+    from runyard.sdk.compute.pools import AmlCompute
+    from runyard.sdk.compute.target import ComputeTarget
+    from runyard.sdk.data.data_reference import DataReference
+    from runyard.sdk.data.datapath import DataPath
+    from runyard.sdk.data.datastore import Datastore
+    from runyard.sdk.environments.conda_dependencies import CondaDependencies
+    from runyard.sdk.environments.environment import Environment
+    from runyard.sdk.estimators.estimator import Estimator
+    from runyard.sdk.run_config.resources import Resources
+    from runyard.sdk.run_config.run_configuration import (
         DockerConfiguration,
         MpiConfiguration,
         PyTorchConfiguration,
         RunConfiguration,
         TensorflowConfiguration,
     )
-    from runyard.sdk.script_run_config import ScriptRunConfig
-    from runyard.sdk.workspace import Workspace
+    from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+    from runyard.sdk.runs.run import Run, ScriptRun, get_run
+    from runyard.sdk.workspaces.experiment import Experiment
+    from runyard.sdk.workspaces.workspace import Workspace
 
 _HOMES = {
-    "AmlCompute": "runyard.sdk.aml_compute",
-    "ComputeInstance": "runyard.sdk.compute_instance",
-    "ComputeTarget": "runyard.sdk.compute",
-    "CondaDependencies": "runyard.sdk.conda_dependencies",
-    "DataPath": "runyard.sdk.datapath",
-    "DataReference": "runyard.sdk.data_reference",
-    "Datastore": "runyard.sdk.datastore",
-    "DockerConfiguration": "runyard.sdk.run_configuration",
-    "Environment": "runyard.sdk.environment",
-    "Estimator": "runyard.sdk.estimator",
-    "Experiment": "runyard.sdk.experiment",
-    "MpiConfiguration": "runyard.sdk.run_configuration",
-    "PyTorchConfiguration": "runyard.sdk.run_configuration",
-    "RayCompute": "runyard.sdk.attached_compute",
-    "RemoteCompute": "runyard.sdk.attached_compute",
-    "Resources": "runyard.sdk.resources",
-    "Run": "runyard.sdk.run",
-    "RunConfiguration": "runyard.sdk.run_configuration",
+    "AmlCompute": "runyard.sdk.compute.pools",
+    "ComputeInstance": "runyard.sdk.compute.compute_instance",
+    "ComputeTarget": "runyard.sdk.compute.target",
+    "CondaDependencies": "runyard.sdk.environments.conda_dependencies",
+    "DataPath": "runyard.sdk.data.datapath",
+    "DataReference": "runyard.sdk.data.data_reference",
+    "Datastore": "runyard.sdk.data.datastore",
+    "DockerConfiguration": "runyard.sdk.run_config.run_configuration",
+    "Environment": "runyard.sdk.environments.environment",
+    "Estimator": "runyard.sdk.estimators.estimator",
+    "Experiment": "runyard.sdk.workspaces.experiment",
+    "MpiConfiguration": "runyard.sdk.run_config.run_configuration",
+    "PyTorchConfiguration": "runyard.sdk.run_config.run_configuration",
+    "RayCompute": "runyard.sdk.compute.attached",
+    "RemoteCompute": "runyard.sdk.compute.attached",
+    "Resources": "runyard.sdk.run_config.resources",
+    "Run": "runyard.sdk.runs.run",
+    "RunConfiguration": "runyard.sdk.run_config.run_configuration",
     "RunyardError": "runyard.core.errors",
-    "ScriptRun": "runyard.sdk.run",
-    "ScriptRunConfig": "runyard.sdk.script_run_config",
-    "SlurmCompute": "runyard.sdk.attached_compute",
+    "ScriptRun": "runyard.sdk.runs.run",
+    "ScriptRunConfig": "runyard.sdk.run_config.script_run_config",
+    "SlurmCompute": "runyard.sdk.compute.attached",
     "SystemFailure": "runyard.core.errors",
-    "TensorflowConfiguration": "runyard.sdk.run_configuration",
+    "TensorflowConfiguration": "runyard.sdk.run_config.run_configuration",
     "UserError": "runyard.core.errors",
-    "Workspace": "runyard.sdk.workspace",
-    "get_run": "runyard.sdk.run",
+    "Workspace": "runyard.sdk.workspaces.workspace",
+    "get_run": "runyard.sdk.runs.run",
 }
 
 __all__ = [

@@ -13,11 +13,11 @@ from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore, tree_key
 from runyard.artifacts.leases import Leases
 from runyard.artifacts.memory import MemoryStore
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import MissingContent, NotFound, StoreUnavailable
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.tree import FileEntry, FolderEntry, encode_tree, snapshot_id, tree_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.core.tree import FileEntry, FolderEntry, encode_tree, snapshot_id, tree_id
 from runyard.store import open_store
 from runyard.testing.runs import a_new_run, a_workspace
 

@@ -11,9 +11,9 @@ import pytest
 from runyard.artifacts.aside import KEEP, Aside
 from runyard.artifacts.content import ContentStore, Tidied
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.core.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, StoreUnavailable, TooLarge
-from runyard.core.tree import FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
+from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
+from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.testing.content import MemoryIndex
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)

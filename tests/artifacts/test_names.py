@@ -9,7 +9,7 @@ import pytest
 
 from runyard.artifacts.filesystem import FilesystemStore
 from runyard.core.errors import InvalidArgument, StoreUnavailable
-from runyard.core.tree import name_fault
+from runyard.core.formats.tree import name_fault
 from tests.attacks.payloads import absolutes, behind_marks, traversals
 
 CANARY = b"canary"

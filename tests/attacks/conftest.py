@@ -16,11 +16,11 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.client.private_server import connect
-from runyard.core.folders import run_folder
+from runyard.core.config.paths import run_folder
+from runyard.core.config.server_settings import ServerSettings, write_server_settings
+from runyard.core.config.settings import read_settings
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
-from runyard.core.server_settings import ServerSettings, write_server_settings
-from runyard.core.settings import read_settings
 from runyard.core.users import ROLES
 from tests.attacks.wire import Wire
 from tests.conftest import stop_server

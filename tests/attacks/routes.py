@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from runyard.server.permissions import RIGHTS, Right
-from runyard.server.route_rights import API_ROUTES
+from runyard.server.access.permissions import RIGHTS, Right
+from runyard.server.access.route_rights import API_ROUTES
 from tests.attacks.conftest import Victim
 from tests.attacks.wire import Answer, Wire
 

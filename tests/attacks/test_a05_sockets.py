@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import runyard
-from runyard.core.folders import run_folder
+from runyard.core.config.paths import run_folder
 from runyard.core.names import make_uuid
 from tests.attacks.conftest import Team
 from tests.conftest import belongs_to, live_pids
@@ -24,11 +24,11 @@ from tests.conftest import belongs_to, live_pids
 # Files that may open a listening socket: the server's own; the agent that mpirun reaches (a unix socket, 0700); a probe
 # for free ports; and the job of `runyard compute test`, whose nodes tell each other where they are.
 LISTENERS = {
-    "server/binding.py",
+    "server/net/binding.py",
     "server/loop.py",
-    "supervisor/agent_server.py",
-    "supervisor/ports.py",
-    "sdk/node_check.py",
+    "supervisor/mpi/agent_server.py",
+    "supervisor/lifecycle/ports.py",
+    "sdk/compute/node_check.py",
 }
 LISTENING = {"listen", "create_server", "create_unix_server", "start_server", "start_unix_server", "serve_forever"}
 
@@ -132,6 +132,6 @@ def test_a05_bridges_backends_and_supervisors_open_no_listener_of_their_own() ->
     files = [path for path in root.rglob("*.py") if "testing" not in path.parts]
     found = {str(path.relative_to(root)) for path in files if listeners_in(path.read_text(encoding="utf-8"))}
 
-    others = {"supervisor/mpi_job.py", "server/routes/events.py"}  # call agent_server's, and listen to news
+    others = {"supervisor/gang/mpi_job.py", "server/routes/events.py"}  # call agent_server's, and listen to news
     assert found - others <= LISTENERS
-    assert {"server/binding.py", "supervisor/agent_server.py"} <= found  # the look does find them
+    assert {"server/net/binding.py", "supervisor/mpi/agent_server.py"} <= found  # the look does find them

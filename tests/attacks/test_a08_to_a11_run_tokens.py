@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from runyard.core.folders import database_file
-from runyard.core.frames import join_frames
+from runyard.core.config.paths import database_file
+from runyard.core.formats.frames import join_frames
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
-from runyard.engine.tokens import hash_token, mint_run_token
-from runyard.server.permissions import Reach
+from runyard.engine.state.tokens import hash_token, mint_run_token
+from runyard.server.access.permissions import Reach
 from runyard.store import open_store
 from tests.attacks.conftest import Team
 from tests.attacks.routes import Route, ask, live_routes, rights_table, verb_of

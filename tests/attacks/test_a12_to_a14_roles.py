@@ -12,7 +12,7 @@ import pytest
 
 from runyard.core.names import make_uuid
 from runyard.core.users import ADMIN, READER
-from runyard.server.permissions import Reach
+from runyard.server.access.permissions import Reach
 from tests.attacks.conftest import Team
 from tests.attacks.routes import Route, ask, live_routes, rights_table, routes_of
 from tests.server.browser_session import bare_cookie, both_halves, page_key

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
-from runyard.core.folders import artifact_folder, database_file, token_file
+from runyard.core.config.paths import artifact_folder, database_file, token_file
+from runyard.core.formats.tree import FileEntry, LinkEntry, encode_tree, tree_id
 from runyard.core.names import true_file_name
-from runyard.core.tree import FileEntry, LinkEntry, encode_tree, tree_id
 from tests.attacks.conftest import Victim
 from tests.attacks.payloads import absolutes, behind_marks, traversals
 from tests.attacks.weak import weak_server

@@ -52,7 +52,7 @@ def test_a31_a_record_that_names_a_file_outside_is_not_uploaded(project: Path, c
         """
         import os, sys
         from runyard.core import journal
-        from runyard.runtime.current import find_context
+        from runyard.runtime.context import find_context
         from azureml.core import Run
         run = Run.get_context()
         folder = os.environ["RUNYARD_RUN_FOLDER"]

@@ -14,14 +14,14 @@ import pytest
 
 from azureml.core import Experiment, ScriptRunConfig, Workspace
 from runyard.client.private_server import connect
-from runyard.compute.ray import RayBackend, bridge_variables
-from runyard.compute.slurm import SlurmBackend
-from runyard.compute.ssh import SshBackend
-from runyard.compute.ssh_client import Host, SshClient
+from runyard.compute.ray.backend import RayBackend, bridge_variables
+from runyard.compute.slurm.backend import SlurmBackend
+from runyard.compute.ssh.backend import SshBackend
+from runyard.compute.ssh.client import Host, SshClient
 from runyard.core.compute_options import check_options, check_resources
+from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import InvalidArgument, UserError
 from runyard.core.names import check_experiment_name, check_run_id
-from runyard.core.settings import Settings, read_settings
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, ResourceSpec
 from tests.attacks.weak_shell import weak_script
 from tests.compute.test_sbatch import a_job

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.ssh_client import Host, SshClient
+from runyard.compute.ssh.client import Host, SshClient
+from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument
-from runyard.core.settings import Settings
 from tests.cluster.sshd import install
 
 SHELL = [

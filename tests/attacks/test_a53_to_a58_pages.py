@@ -15,13 +15,13 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.server.auth import guard
-from runyard.server.credentials import Credentials
-from runyard.server.hosts import Names
-from runyard.server.idle import Activity
-from runyard.server.sessions import begin_session
-from runyard.server.signin import Signin
-from runyard.store.memory import MemoryStore
+from runyard.server.access.activity import Activity
+from runyard.server.access.credentials import Credentials
+from runyard.server.access.guard import guard
+from runyard.server.access.hosts import Names
+from runyard.server.access.sessions import begin_session
+from runyard.server.access.signin import Signin
+from runyard.store.memory.store import MemoryStore
 from tests.attacks.conftest import Team
 from tests.attacks.routes import Route, live_routes
 from tests.attacks.unguarded import take_checks_out, unguarded

@@ -19,8 +19,8 @@ from azureml.core import Experiment, ScriptRunConfig, Workspace
 from runyard.client.client import Client
 from runyard.client.private_server import connect
 from runyard.client.transport import Transport
-from runyard.core.folders import token_file
-from runyard.core.settings import read_settings
+from runyard.core.config.paths import token_file
+from runyard.core.config.settings import read_settings
 from tests.attacks.conftest import Victim
 from tests.attacks.weak import weak_server
 

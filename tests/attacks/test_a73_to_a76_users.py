@@ -20,13 +20,13 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.client.private_server import connect
-from runyard.core.settings import read_settings
-from runyard.engine.tokens import mint_run_token, mint_user_token
-from runyard.server import credentials, sessions, signin
-from runyard.server.credentials import Credentials
-from runyard.server.signin import Signin
-from runyard.server.wrong_tries import MOST_TRIES
-from runyard.store.memory import MemoryStore
+from runyard.core.config.settings import read_settings
+from runyard.engine.state.tokens import mint_run_token, mint_user_token
+from runyard.server.access import credentials, sessions, signin
+from runyard.server.access.credentials import Credentials
+from runyard.server.access.signin import Signin
+from runyard.server.access.wrong_tries import MOST_TRIES
+from runyard.store.memory.store import MemoryStore
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer, Wire, read_answer
 from tests.conftest import stop_server

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from runyard.client.private_server import connect
+from runyard.core.config.paths import server_folder
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
-from runyard.core.folders import server_folder
-from runyard.core.settings import read_settings
 from tests.attacks.conftest import Victim
 from tests.attacks.weak import weak_server
 from tests.attacks.wire import Wire, read_answer
@@ -66,7 +66,7 @@ def test_a79_socket_folder_and_files_are_private(victim: Victim) -> None:
 @pytest.mark.parametrize("trap", ["link", "open", "file"])
 def test_a79_a_planted_runtime_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trap: str) -> None:
     """Another user could have made the folder first: a link, one that all may write, or a file in its place."""
-    from runyard.core.runtime_folder import home_key
+    from runyard.core.config.runtime_folder import home_key
 
     home, runtime = tmp_path / "home", tmp_path / "run"
     runtime.mkdir(mode=0o700)

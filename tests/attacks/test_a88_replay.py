@@ -14,14 +14,14 @@ from typing import NamedTuple
 import pytest
 
 from runyard.client.private_server import connect
+from runyard.core.config.paths import database_file
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import Conflict, NotAllowed, RunyardError
-from runyard.core.folders import database_file
-from runyard.core.frames import join_frames
+from runyard.core.formats.frames import join_frames
 from runyard.core.names import make_uuid
 from runyard.core.records import Run
-from runyard.core.settings import read_settings
 from runyard.core.specs import DistributionSpec, RunSpec
-from runyard.engine.tokens import hash_token, mint_run_token
+from runyard.engine.state.tokens import hash_token, mint_run_token
 from runyard.store import open_store
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer

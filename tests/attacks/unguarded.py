@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from runyard.server import auth
-from runyard.server.credentials import Credentials
-from runyard.server.hosts import Names, values_of
+from runyard.server.access import guard
+from runyard.server.access.credentials import Credentials
+from runyard.server.access.hosts import Names, values_of
 from tests.server.guarded import Guarded, serving
 
 
@@ -25,10 +25,10 @@ class EveryName(Names):
 
 def take_checks_out(patch: pytest.MonkeyPatch) -> None:
     """Have this process's guard believe that every request is from our own pages."""
-    patch.setattr(auth, "foreign_page", lambda *_: "")
-    patch.setattr(auth, "_has_origin_if_needed", lambda _: True)
-    patch.setattr(auth, "came_from_elsewhere", lambda _: False)
-    patch.setattr(auth, "fault_of", lambda _: None)  # of which type a body is
+    patch.setattr(guard, "foreign_page", lambda *_: "")
+    patch.setattr(guard, "_has_origin_if_needed", lambda _: True)
+    patch.setattr(guard, "came_from_elsewhere", lambda _: False)
+    patch.setattr(guard, "fault_of", lambda _: None)  # of which type a body is
     patch.setattr(Credentials, "_is_from_our_page", lambda *_: True)  # the cookie alone will do
 
 

@@ -51,7 +51,7 @@ def test_ours_wins_and_parts_of_others_still_import(other: Path) -> None:
     )
 
     assert done.stderr == ""
-    assert done.stdout.split() == ["1.61.0", "runyard.sdk.run", "theirs", "automl", "interpret"]
+    assert done.stdout.split() == ["1.61.0", "runyard.sdk.runs.run", "theirs", "automl", "interpret"]
 
 
 def test_when_theirs_is_first_the_sdk_says_what_to_uninstall(other: Path) -> None:

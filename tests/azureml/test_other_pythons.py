@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.environment import Environment
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.interpreters import find_interpreter
 
 SOURCE = Path(__file__).parent.parent.parent / "src"

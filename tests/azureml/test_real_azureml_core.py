@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.environment import Environment
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.interpreters import find_interpreter
 
 pytestmark = [pytest.mark.external, pytest.mark.timeout(600)]
@@ -83,7 +83,7 @@ def test_ours_wins_in_a_run_whose_environment_has_theirs(
     run.wait_for_completion()
 
     assert run.get_metrics() == {
-        "module": "runyard.sdk.context",
+        "module": "runyard.sdk.runs.context",
         "theirs": True,
         "experiment": "with_the_real_one",
     }
@@ -117,4 +117,4 @@ def test_the_remedy_works(wheel: Path, tmp_path: Path) -> None:
     uv("pip", "install", "--quiet", "--python", str(python), "--reinstall", "--no-deps", str(wheel))
     done = run_code(python, "import azureml.core; print(azureml.core.Workspace.__module__)")
 
-    assert done.stdout == "runyard.sdk.workspace\n", done.stderr
+    assert done.stdout == "runyard.sdk.workspaces.workspace\n", done.stderr

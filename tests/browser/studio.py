@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from azureml.core import Environment, Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client.client import Client
 from runyard.client.private_server import connect
-from runyard.core.folders import database_file
-from runyard.core.settings import read_settings
+from runyard.core.config.paths import database_file
+from runyard.core.config.settings import read_settings
 from runyard.store.sqlite import SqliteStore
 from tests.server import private
 

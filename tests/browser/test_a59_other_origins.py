@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from azureml.core import Run
-from runyard.server import auth
+from runyard.server.access import guard
 from tests.attacks.unguarded import unguarded
 from tests.browser.attacker import ATTACK, Site, attacking
 from tests.browser.studio import Studio, page_key
@@ -187,7 +187,7 @@ def test_a64_control_without_the_checks_or_headers_it_is_shown(browser: Browser,
     for has_headers in (True, False):
         with pytest.MonkeyPatch.context() as patch, unguarded() as weak:
             if not has_headers:
-                patch.setattr(auth, "secured", list)
+                patch.setattr(guard, "secured", list)
             url = f"http://127.0.0.1:{weak.port}"
             context = browser.new_context()
             page = context.new_page()

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
-from runyard.server import auth, downloads
+from runyard.server.access import guard
+from runyard.server.http import downloads
 from tests.browser.stored_file import add_file, add_run
 from tests.browser.studio import Studio, ask, ticketed
 from tests.browser.waiting import expect_soon
@@ -169,7 +170,7 @@ def weakened(headers: dict[str, str], *, secured: bool) -> Iterator[tuple[Guarde
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(downloads, "download_headers", lambda *_, **__: headers)
         if not secured:
-            patch.setattr(auth, "secured", list)
+            patch.setattr(guard, "secured", list)
         with serving() as found:
             found.client().workspaces.put("default")
             yield found, add_run(found.services.store, "stored_1")

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
-from runyard.server import auth
+from runyard.server.access import guard
 from tests.browser.attacker import Site, attacking
 from tests.browser.studio import Studio
 from tests.browser.waiting import expect_soon
@@ -156,7 +156,7 @@ def test_a67_a_sign_in_leads_nowhere_else(studio: Studio, browser: Browser, site
     context.close()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auth, "clean_next", lambda path: path)
+        patch.setattr(guard, "clean_next", lambda path: path)
         with serving() as weak:
             context = browser.new_context()
             page = context.new_page()

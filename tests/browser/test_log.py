@@ -14,9 +14,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.core.folders import artifact_folder
+from runyard.core.config.paths import artifact_folder
 from runyard.core.records import NewRun, RunFile
-from runyard.engine.streams import stream_key
+from runyard.engine.runs.streams import stream_key
 from tests.browser.studio import Studio
 from tests.browser.watching import Watch
 from tests.server import private

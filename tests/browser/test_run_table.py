@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from runyard.core.filters import quoted
+from runyard.core.formats.filters import quoted
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from tests.browser.conftest import NewPage

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runyard.core.nvml import open_nvml
+from runyard.core.machine.nvml import open_nvml
 from tests.cli.command_line import runyard
 from tests.core.test_gpus import stand_in
 from tests.waiting import wait_for

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.cli.compute import _engine, _nodes, _print_target
-from runyard.cli.dry_run import print_handed
+from runyard.cli.commands.compute import _engine, _nodes, _print_target
+from runyard.cli.commands.dry_run import print_handed
 from runyard.core.compute import ComputeNode, ComputeRun, ComputeSpec, ComputeTarget
-from runyard.sdk.compute_test import NodeReport, find_faults, node_count_of
+from runyard.sdk.compute.self_test import NodeReport, find_faults, node_count_of
 
 NODES = [
     ComputeNode("n1", "exp_1", address="10.0.0.1", state="alloc", cpus=4, gpu_count=2, memory_bytes=8 << 30),

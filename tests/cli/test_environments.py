@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import Environment
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.cli.command_line import runyard
 from tests.environments.wheels import make_wheel
 

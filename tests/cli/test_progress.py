@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from runyard.cli import progress
+from runyard.cli.output import size
 from runyard.cli.progress import Progress
-from runyard.cli.tables import size
 
 
 def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from runyard.cli.app import run
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/signin/[\w\-]{43}\?next=(\S+)\n")
 

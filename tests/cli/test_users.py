@@ -12,10 +12,10 @@ from runyard.cli.app import run
 from runyard.client.client import Client
 from runyard.client.private_server import connect
 from runyard.client.transport import Transport
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import NotAuthenticated
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
-from runyard.core.settings import read_settings
 
 pytestmark = pytest.mark.usefixtures("shared_home")
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from runyard.client.answers import AddedWriter
 from runyard.client.client import Client
+from runyard.client.decoding import AddedWriter
 from runyard.client.transport import Transport
 from runyard.core.errors import NotFound, ProtocolError
-from runyard.core.frames import iter_frames, join_frames
-from runyard.core.plain import to_plain
+from runyard.core.formats.frames import iter_frames, join_frames
+from runyard.core.formats.plain import to_plain
 from runyard.core.records import Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from tests.client.standin import Peer, always, standin

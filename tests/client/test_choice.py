@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from runyard.client.choice import choose
+from runyard.core.config.logins import Login, find_login, login_file, remove_login, store_login
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAuthenticated, UserError
-from runyard.core.logins import Login, find_login, login_file, remove_login, store_login
-from runyard.core.settings import Settings
 
 TEAM = Login("https://team.example:8787", "ryu_team", "ab" * 32)
 OTHER = Login("https://other.example", "ryu_other")

@@ -13,7 +13,7 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import DamagedContent, InvalidArgument, ServerUnreachable, SystemFailure
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.records import RunFile
 from tests.client.standin import Handler, Peer, standin
 

@@ -10,8 +10,8 @@ import pytest
 
 from runyard.client.private_server import client_for, connect, find, runtime_folder
 from runyard.client.processes import server_command, server_variables
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAuthenticated, ServerNotStarted, ServerUnreachable
-from runyard.core.settings import Settings
 from tests.server.guarded import TOKEN, Guarded, serving
 
 

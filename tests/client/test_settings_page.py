@@ -6,11 +6,11 @@ import dataclasses
 import re
 from pathlib import Path
 
-from runyard.core.settings import Settings, read_settings
+from runyard.core.config.settings import Settings, read_settings
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/reference/settings.md").read_text()
-VARIABLES = re.findall(r"# (RUNYARD_[A-Z_]+)", (ROOT / "src/runyard/core/settings.py").read_text())
+VARIABLES = re.findall(r"# (RUNYARD_[A-Z_]+)", (ROOT / "src/runyard/core/config/settings.py").read_text())
 ROWS = {row[0]: row[1] for row in re.findall(r"^\| `(RUNYARD_[A-Z_]+)` \| ([^|]*) \|", PAGE, re.MULTILINE)}
 
 

@@ -19,7 +19,7 @@ from runyard.client import tls
 from runyard.client.address import Address, parse_fingerprint, parse_url
 from runyard.client.transport import Transport
 from runyard.core.errors import InvalidArgument, NotTrusted, ProtocolError, ServerUnreachable
-from runyard.server.certificates import fingerprint_of, load_context, make_certificate
+from runyard.server.net.certificates import fingerprint_of, load_context, make_certificate
 from tests.client.standin import TOKEN, Handler, Peer, Standin, always, standin
 from tests.interpreters import pythons
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from runyard.compute.base import ComputeBackend
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.runtime.bundle import Bundles
 from runyard.testing.fake_server import FakeServer

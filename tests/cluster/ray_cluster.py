@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from runyard.server.certificates import make_certificate
+from runyard.server.net.certificates import make_certificate
 from tests.cluster.ground import Ground
 from tests.conftest import read_proc
 from tests.e2e.frameworks import interpreter_with

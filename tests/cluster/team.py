@@ -19,7 +19,7 @@ from pathlib import Path
 from azureml.core import Workspace
 from runyard.client.client import Client
 from runyard.client.private_server import find
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 from tests.cluster.ground import Ground
 from tests.conftest import is_zombie
 from tests.waiting import wait_for

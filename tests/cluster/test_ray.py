@@ -16,9 +16,9 @@ from azureml.core.compute import ComputeTarget
 from azureml.exceptions import ComputeTargetException
 from runyard import RayCompute
 from runyard.compute.base import Cause, JobState
-from runyard.compute.ray import RayBackend
+from runyard.compute.ray.backend import RayBackend
+from runyard.core.config.settings import Settings
 from runyard.core.errors import UserError
-from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec
 from runyard.testing.compute_backend import ComputeBackendSuite
 from tests.cluster.bench import ClusterBench

@@ -15,8 +15,8 @@ import pytest
 from azureml.core.compute import ComputeTarget
 from azureml.core.runconfig import PyTorchConfiguration
 from runyard import SlurmCompute
-from runyard.compute.slurm import SlurmBackend
-from runyard.core.settings import Settings
+from runyard.compute.slurm.backend import SlurmBackend
+from runyard.core.config.settings import Settings
 from runyard.testing.compute_backend import ComputeBackendSuite
 from tests.cluster.bench import ClusterBench
 from tests.cluster.ground import Ground

@@ -13,9 +13,9 @@ import pytest
 
 from runyard.client.processes import server_variables
 from runyard.compute.base import JobHandle
-from runyard.compute.ssh import SshBackend
+from runyard.compute.ssh.backend import SshBackend
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotTrusted, UserError
-from runyard.core.settings import Settings
 from runyard.testing.compute_backend import ComputeBackendSuite
 from tests.cluster.bench import ClusterBench
 from tests.cluster.sshd import Sshd, make_key

@@ -11,8 +11,8 @@ import pytest
 
 from runyard.compute import load_backend
 from runyard.compute.base import ComputeBackend
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotFound
-from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.supervisor.proc import list_processes
 from runyard.testing.compute_backend import ComputeBackendSuite

@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from runyard.compute import host_script
-from runyard.compute.ssh_client import BOOTSTRAP, find_answer
-from runyard.supervisor import node_start
+from runyard.compute.ssh import host_script
+from runyard.compute.ssh.client import BOOTSTRAP, find_answer
+from runyard.supervisor.node import bootstrap
 from tests.conftest import is_zombie
 from tests.interpreters import pythons
 from tests.waiting import wait_for
 
-# Stands in for supervisor/node_start.py: claims the node's run folder as a supervisor does, with a child that carries
+# Stands in for supervisor/node/bootstrap.py: claims the run folder as a supervisor does, with a child that carries
 # its cookie, and leaves when it is told to.
 NODE = """
 import fcntl, json, os, subprocess, sys, time
@@ -237,7 +237,7 @@ def test_a_probe_tells_what_the_machine_is_and_whether_it_reaches_the_server(rem
 
 def test_records_that_are_ended_meanwhile_disturb_no_start(tmp_path: Path) -> None:
     """A start looks at all records for old ones, and others are ended at any time."""
-    common = {"host": "hostA", "node_home": str(tmp_path), "node_start": Path(node_start.__file__).read_text()}
+    common = {"host": "hostA", "node_home": str(tmp_path), "node_start": Path(bootstrap.__file__).read_text()}
     over = threading.Event()
     starts: list[dict[str, Any]] = []
 

@@ -15,7 +15,7 @@ from runyard.compute import local
 from runyard.compute.base import JobHandle, JobState
 from runyard.compute.local import LocalBackend
 from runyard.compute.spares import SparePool, supervisor_variables
-from runyard.core.settings import Settings
+from runyard.core.config.settings import Settings
 from runyard.core.specs import DistributionSpec, NodeSpec
 from runyard.testing.compute_backend import state_of
 from tests.compute.test_conformance import Bench, bench  # noqa: F401  # the fixture

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from runyard.compute.base import JobHandle, JobState
-from runyard.compute.ray import RayBackend, bridge_variables, explain_failure
-from runyard.compute.ray_link import BridgeFailure, RayLink
+from runyard.compute.ray.backend import RayBackend, bridge_variables, explain_failure
+from runyard.compute.ray.link import BridgeFailure, RayLink
+from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument, MissingExtra, UserError
-from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec, ResourceSpec, RunSpec
 from runyard.core.tickets import VARIABLE, read_ticket
 from tests.waiting import wait_for

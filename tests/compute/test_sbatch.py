@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.sbatch import batch_script, job_name, sbatch_words, wishes
+from runyard.compute.slurm.sbatch import batch_script, job_name, sbatch_words, wishes
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DistributionSpec, JobSpec, ResourceSpec, RunSpec
 

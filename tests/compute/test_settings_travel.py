@@ -6,7 +6,7 @@ from pathlib import Path
 
 from runyard.client.processes import server_variables
 from runyard.compute.spares import supervisor_variables
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 
 
 def test_how_runs_are_watched_is_the_same_for_their_supervisors(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from runyard.compute import slurm, slurm_commands
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
-from runyard.compute.slurm import SlurmBackend
-from runyard.compute.slurm_states import SEPARATOR
+from runyard.compute.slurm import backend as slurm_backend
+from runyard.compute.slurm import cluster
+from runyard.compute.slurm.backend import SlurmBackend
+from runyard.compute.slurm.slurm_states import SEPARATOR
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotYetSupported, SubmitRejected, SystemFailure, UserError
-from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec
 from runyard.core.tickets import read_ticket
 from tests.compute.test_sbatch import a_job
@@ -184,7 +185,7 @@ def test_a_controller_that_hangs_is_given_up(
     site: Site, backend: SlurmBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backend.list_nodes()
-    monkeypatch.setattr(slurm_commands, "TIMEOUT_S", 0.2)
+    monkeypatch.setattr(cluster, "TIMEOUT_S", 0.2)
     (site.folder / "squeue").write_text("#!/bin/sh\nexec sleep 30\n")
 
     with pytest.raises(SystemFailure, match="did not answer `squeue`"):
@@ -216,7 +217,7 @@ def test_the_books_have_the_end_of_a_job_that_left_the_queue_and_may_be_late(
     [words, *_] = site.calls("sacct")[-1]
     assert f"--name={NAME}" in words
     site.answers("sacct", "")
-    monkeypatch.setattr(slurm, "LAG_S", 0.0)
+    monkeypatch.setattr(slurm_backend, "LAG_S", 0.0)
     wait_for(lambda: seen(backend).why == "Slurm does not know the job")
 
 
@@ -235,7 +236,7 @@ def test_the_end_cancels_what_does_not_leave_by_itself(
     backend.end(HANDLE)
     assert site.calls("scancel") == []
 
-    monkeypatch.setattr(slurm, "LEAVE_S", 0.1)
+    monkeypatch.setattr(slurm_backend, "LEAVE_S", 0.1)
     site.has_job("RUNNING", nodes="n1")
     backend.end(HANDLE)
     [[words, *_]] = site.calls("scancel")

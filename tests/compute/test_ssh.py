@@ -10,13 +10,13 @@ from typing import Any, ClassVar
 import pytest
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
-from runyard.compute.ssh import SshBackend
-from runyard.compute.ssh_client import Host, SshClient
-from runyard.compute.ssh_errors import explain
-from runyard.compute.ssh_questions import Questions
-from runyard.compute.ssh_states import NodeStand, report_of
+from runyard.compute.ssh.backend import SshBackend
+from runyard.compute.ssh.client import Host, SshClient
+from runyard.compute.ssh.ssh_errors import explain
+from runyard.compute.ssh.ssh_questions import Questions
+from runyard.compute.ssh.ssh_states import NodeStand, report_of
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotTrusted, SubmitRejected, SystemFailure, UserError
-from runyard.core.settings import Settings
 from runyard.core.specs import DistributionSpec, JobSpec, RunSpec
 
 GONE, ALIVE, WAITING, ORPHANED = JobState.GONE, JobState.ALIVE, JobState.WAITING, JobState.ORPHANED

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
-from runyard.compute.watching import Watch
+from runyard.compute.poller import Watch
 from runyard.core.errors import SystemFailure
 from tests.waiting import wait_for
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import (
+from runyard.core.formats.filters import (
     MAX_COMPARISONS,
     MAX_DEPTH,
     MAX_LENGTH,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import gpus
-from runyard.core.gpus import Gpu, parse_answer
+from runyard.core.machine import gpus
+from runyard.core.machine.gpus import Gpu, parse_answer
 
 ANSWER = """\
 1, GPU-bbbb, NVIDIA H200, 143771, 512, 37

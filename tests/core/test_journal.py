@@ -5,8 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.core import journal
-from runyard.core.journal import CELL, LongRecord, Span, end_of, iter_parts, pack_integer, pack_long, pack_number
+from runyard.core.formats import journal
+from runyard.core.formats.journal import (
+    CELL,
+    LongRecord,
+    Span,
+    end_of,
+    iter_parts,
+    pack_integer,
+    pack_long,
+    pack_number,
+)
 
 A_NUMBER = pack_number(journal.FLOAT, 0, 0, 1, 0, 5, 0.25)
 

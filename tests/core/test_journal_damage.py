@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.core import journal
-from runyard.core.journal import CELL
-from runyard.core.journal_damage import Clues, defined_names, find_record, undefined_names
+from runyard.core.formats import journal
+from runyard.core.formats.journal import CELL
+from runyard.core.formats.journal_damage import Clues, defined_names, find_record, undefined_names
 
 OPENED = 5 * 10**14
 CLUES = Clues({1, 2}, OPENED)

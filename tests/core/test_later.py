@@ -13,8 +13,8 @@ from typing import Any, ClassVar, List
 
 import pytest
 
-from runyard.core import later
-from runyard.core.later import dataclass, make_all
+from runyard.core import lazy_dataclass
+from runyard.core.lazy_dataclass import dataclass, make_all
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def fresh(**options: Any) -> Any:
 
 
 def is_pending(cls: type) -> bool:
-    return cls in later._PENDING
+    return cls in lazy_dataclass._PENDING
 
 
 def test_nothing_is_made_until_it_is_used() -> None:
@@ -129,4 +129,4 @@ def test_many_threads_make_it_once() -> None:
 def test_all_can_be_made_ahead() -> None:
     classes = [fresh(), fresh(frozen=True)]
     make_all()
-    assert not any(is_pending(cls) for cls in classes) and not later._PENDING
+    assert not any(is_pending(cls) for cls in classes) and not lazy_dataclass._PENDING

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.core.errors import NotFound, ProtocolError, SystemFailure, error_from_plain
-from runyard.core.frames import iter_frames, join_frames
-from runyard.core.plain import from_plain, to_plain
+from runyard.core.formats.frames import iter_frames, join_frames
+from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.records import NewRun, Phase, Run
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.core.provided import is_provided, package_name, split_provided
+from runyard.core.provided_packages import is_provided, package_name, split_provided
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.errors import InvalidArgument, UserError
-from runyard.core.server_settings import (
+from runyard.core.config.server_settings import (
     KEYS,
     ServerSettings,
     checked,
@@ -19,6 +18,7 @@ from runyard.core.server_settings import (
     with_setting,
     write_server_settings,
 )
+from runyard.core.errors import InvalidArgument, UserError
 
 TEAM = ServerSettings(host="10.0.0.5", port=8787)
 

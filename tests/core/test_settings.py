@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.config.settings import read_settings, settings_of_run
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.plugins import load_plugin
-from runyard.core.settings import read_settings, settings_of_run
 
 
 def test_the_home_is_in_the_users_data_folder_unless_told_otherwise() -> None:
@@ -48,7 +48,7 @@ def test_an_unknown_plugin_names_the_known_ones() -> None:
 
 
 def test_a_plugin_is_loaded_by_name() -> None:
-    assert load_plugin("store", "plain", {"plain": "runyard.core.plain:to_plain"})([1]) == [1]
+    assert load_plugin("store", "plain", {"plain": "runyard.core.formats.plain:to_plain"})([1]) == [1]
 
 
 def test_a_word_that_is_none_of_the_known_ones_is_refused() -> None:

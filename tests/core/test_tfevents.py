@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.core.tfevents import Scalar, first_record, masked_crc, read_scalars, scalar_record, write_record
+from runyard.core.formats.tfevents import Scalar, first_record, masked_crc, read_scalars, scalar_record, write_record
 
 SCALARS = [Scalar("loss", 0, 1700000000.25, 1.5), Scalar("val/loss é", 2**40, 1700000001.0, -0.25)]
 FILE = first_record(1700000000.0) + b"".join(map(scalar_record, SCALARS))

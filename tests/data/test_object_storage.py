@@ -11,9 +11,9 @@ import obstore
 import pytest
 
 from azureml.core import Dataset, Datastore, Experiment, ScriptRunConfig, Workspace
+from runyard.core.config.paths import database_file
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import NotFound
-from runyard.core.folders import database_file
-from runyard.core.settings import read_settings
 from runyard.data.base import Storage
 from runyard.data.object_storage import ObjectStorage
 from runyard.sdk.exceptions import AzureMLException, UserErrorException

@@ -19,7 +19,7 @@ import json, os, pickle, sys, time
 import numpy
 from sklearn.linear_model import LogisticRegression
 from azureml.core import Dataset, Run
-from runyard.core.tfevents import Scalar, first_record, scalar_record
+from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
 
 data, features, name = sys.argv[1:]
 run = Run.get_context()

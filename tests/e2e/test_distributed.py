@@ -10,7 +10,7 @@ import pytest
 
 from azureml.core import Run, ScriptRunConfig, Workspace
 from azureml.core.runconfig import MpiConfiguration, PyTorchConfiguration, TensorflowConfiguration
-from runyard.sdk.dry_run import plan_run
+from runyard.sdk.submit.dry_run import plan_run
 from tests.e2e.conftest import Submit, finish
 
 RANKS = """

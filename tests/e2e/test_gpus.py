@@ -10,7 +10,7 @@ import pytest
 from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from azureml.core.compute import AmlCompute, ComputeTarget
 from azureml.core.runconfig import PyTorchConfiguration
-from runyard.core.nvml import open_nvml
+from runyard.core.machine.nvml import open_nvml
 from tests.core.test_gpus import stand_in
 from tests.e2e.conftest import log_of
 from tests.waiting import wait_for

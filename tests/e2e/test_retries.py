@@ -11,9 +11,9 @@ import pytest
 
 from azureml.core import Run
 from runyard.cli.app import run as runyard
-from runyard.core.folders import run_folder
-from runyard.core.process_stat import boot_id
-from runyard.core.settings import read_settings
+from runyard.core.config.paths import run_folder
+from runyard.core.config.settings import read_settings
+from runyard.core.machine.facts import boot_id
 from runyard.supervisor.proc import descendants, has_cookie, list_processes
 from tests.e2e.conftest import Submit, finish, log_of
 from tests.waiting import wait_for

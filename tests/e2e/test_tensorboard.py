@@ -11,7 +11,7 @@ import pytest
 
 from azureml.core import Experiment, Run
 from azureml.tensorboard.export import export_to_tensorboard
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 from tests.e2e.conftest import finish
 from tests.e2e.frameworks import TENSORFLOW, TORCH, interpreter_with, submit_to
 

@@ -10,18 +10,18 @@ from typing import Any
 
 from runyard.artifacts.memory import MemoryStore
 from runyard.compute.base import ComputeBackend
-from runyard.core import journal
-from runyard.core.frames import iter_frames, join_frames
-from runyard.core.gpus import Gpu
+from runyard.core.config.settings import Settings
+from runyard.core.formats import journal
+from runyard.core.formats.frames import iter_frames, join_frames
+from runyard.core.machine.gpus import Gpu
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun, Run, Workspace
-from runyard.core.settings import Settings
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.ends import StateReport
 from runyard.engine.engine import Engine
-from runyard.engine.pool import Pool
-from runyard.engine.ship import ShipAnswer
+from runyard.engine.ingest.ship import ShipAnswer
+from runyard.engine.runs.reports import StateReport
+from runyard.engine.state.pool import Pool
 from runyard.runtime.bundle import Bundle
 from runyard.store import open_store
 from runyard.testing.fake_backend import FakeBackend

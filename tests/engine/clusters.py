@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute.base import Attachable, EngineNode
+from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
-from runyard.core.settings import Settings
 from runyard.engine.engine import Engine
 from runyard.testing.fake_backend import FakeBackend
 from tests.engine.bench import Bench

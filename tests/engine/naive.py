@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from runyard.core import journal
+from runyard.core.formats import journal
 
 
 def read_series(data: bytes) -> dict[str, list[tuple[Any, int, int | None]]]:

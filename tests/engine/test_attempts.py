@@ -11,8 +11,8 @@ from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, StoreUnavailable, SubmitRejected
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.nodes import Join
-from runyard.engine.run_events import JOINED, append_event
+from runyard.engine.runs.events import JOINED, append_event
+from runyard.engine.runs.join import Join
 from tests.engine.bench import Bench, log_frame
 
 FIRST, SECOND = JobHandle("exp_1", 1), JobHandle("exp_1", 2)

@@ -14,8 +14,8 @@ from runyard.core.errors import Conflict, SubmitRejected
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.engine import Engine
-from runyard.engine.nodes import Join
-from runyard.engine.pool import Pool
+from runyard.engine.runs.join import Join
+from runyard.engine.state.pool import Pool
 from runyard.testing.fake_backend import FakeBackend
 from tests.engine.bench import Bench
 from tests.waiting import wait_for

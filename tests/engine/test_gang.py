@@ -12,9 +12,9 @@ from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, InvalidArgument, TooLarge
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.gang import NodeWord, hear_node, look
-from runyard.engine.gang_board import MOST_FACTS_BYTES, GangBoard
-from runyard.engine.nodes import Join
+from runyard.engine.runs.gang import NodeWord, hear_node, look
+from runyard.engine.runs.join import Join
+from runyard.engine.state.gang_board import MOST_FACTS_BYTES, GangBoard
 from tests.engine.bench import Bench
 
 WORD = NodeWord(attempt=1, incarnation="a" * 32)

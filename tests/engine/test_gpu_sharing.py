@@ -11,14 +11,14 @@ import pytest
 
 from runyard.compute.virtual_nodes import spread, virtual_nodes
 from runyard.core.compute import ComputeSpec
+from runyard.core.config.paths import run_folder
 from runyard.core.errors import SubmitRejected
-from runyard.core.folders import run_folder
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine import compute_targets
-from runyard.engine.gpu_wish import GpuWish, wish_of
-from runyard.engine.needs import would_get
+from runyard.engine.compute import admin
+from runyard.engine.runs.requirements import would_get
+from runyard.engine.state.gpu_wish import GpuWish, wish_of
 from tests.engine.bench import Bench
 from tests.engine.test_schedule import started
 
@@ -175,7 +175,7 @@ def test_a_run_that_waits_for_many_is_not_starved_by_those_behind_it(two: Bench)
 
 
 def test_a_run_that_waits_for_a_gpu_lets_others_pass_and_keeps_its_places(two: Bench) -> None:
-    compute_targets.create_target(two.engine.yard, "default", "pool", ComputeSpec(max_nodes=3))
+    admin.create_target(two.engine.yard, "default", "pool", ComputeSpec(max_nodes=3))
     pool = replace(spec(), target="pool")
     two.submit("exp_1", spec=replace(pool, gpus=2))
     two.submit("exp_2", spec=pool)

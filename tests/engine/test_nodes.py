@@ -10,7 +10,7 @@ import pytest
 from runyard.core.errors import Conflict, InvalidArgument
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.nodes import Join
+from runyard.engine.runs.join import Join
 from tests.engine.bench import Bench
 
 FIRST = Join(attempt=1, incarnation="a" * 32, host="node1", address="10.0.0.1")

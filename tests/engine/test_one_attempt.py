@@ -21,10 +21,10 @@ from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.leases import LEASE_S
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.attempts import MOST_IN_VAIN
-from runyard.engine.losses import in_vain
-from runyard.engine.nodes import Join
-from runyard.supervisor.lease import ASK_S, GRACE_S
+from runyard.engine.runs.join import Join
+from runyard.engine.runs.losses import in_vain
+from runyard.engine.runs.retries import MOST_IN_VAIN
+from runyard.supervisor.shipping.lease import ASK_S, GRACE_S
 from runyard.testing.fake_backend import FakeBackend
 from tests.engine.bench import Bench
 

@@ -4,7 +4,7 @@ import pytest
 
 from runyard.core.secret_values import hide_in_text
 from runyard.core.specs import ContainerSpec, EnvironmentSpec, RunSpec
-from runyard.engine.redaction import (
+from runyard.engine.sanitize import (
     HIDDEN,
     redact,
     redact_arguments,

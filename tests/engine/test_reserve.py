@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.engine.reserve import SIZE_BYTES, Reserve
+from runyard.engine.state.reserve import SIZE_BYTES, Reserve
 
 
 def test_the_reserve_has_real_blocks(tmp_path: Path) -> None:

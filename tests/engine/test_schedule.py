@@ -9,7 +9,7 @@ import pytest
 from runyard.core.errors import StoreUnavailable
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.submit import Watched
+from runyard.engine.runs.submit import Watched
 from tests.engine.bench import Bench
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runyard.core import journal
 from runyard.core.attempts import writer_attempt
 from runyard.core.errors import InvalidArgument, NotFound, ProtocolError, StoreUnavailable
+from runyard.core.formats import journal
 from runyard.core.records import Mark
 from runyard.core.statuses import RunStatus
-from runyard.engine.streams import stream_key
+from runyard.engine.runs.streams import stream_key
 from tests.engine.bench import WRITER, Bench, header, journal_frame, log_frame, name, number, values_of
 
 

@@ -15,8 +15,8 @@ from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.core.errors import StoreUnavailable, SubmissionLost
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.nodes import Join
-from runyard.engine.spool import Spool, Spooled
+from runyard.engine.runs.join import Join
+from runyard.engine.state.spool import Spool, Spooled
 from tests.engine.bench import Bench
 from tests.engine.test_sweeps import children, end, spec_of
 

@@ -15,10 +15,10 @@ from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavai
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
-from runyard.engine.parameters import parse_parameters
-from runyard.engine.spool import Spooled
-from runyard.engine.submit import Watched
-from runyard.engine.tokens import hash_token
+from runyard.engine.runs.parameters import parse_parameters
+from runyard.engine.runs.submit import Watched
+from runyard.engine.state.spool import Spooled
+from runyard.engine.state.tokens import hash_token
 from tests.engine.bench import Bench
 
 

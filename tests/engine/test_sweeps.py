@@ -16,9 +16,9 @@ from runyard.core.records import Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.sweeps import MINIMIZE, SweepSpec
-from runyard.engine import sweeps
-from runyard.engine.sweep_journal import recompute
-from runyard.engine.sweeps import read_sweep
+from runyard.engine.sweeps import sweeps
+from runyard.engine.sweeps.journal import recompute
+from runyard.engine.sweeps.sweeps import read_sweep
 from runyard.store.base import Points, SegmentPart
 from runyard.tuning import get_policy
 from tests.engine.bench import Bench

@@ -12,14 +12,14 @@ import pytest
 
 from runyard.compute.base import EngineNode
 from runyard.core.compute import RAY_TYPE, REMOTE, SLURM_TYPE, ComputeSpec, ComputeTarget
+from runyard.core.config.server_settings import ServerSettings, write_server_settings
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import Conflict, InvalidArgument, SubmitRejected, SystemFailure, UserError
-from runyard.core.server_settings import ServerSettings, write_server_settings
-from runyard.core.settings import read_settings
 from runyard.core.specs import DistributionSpec, ResourceSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine import compute_targets
-from runyard.engine.backends import MOST_INSTANCES
-from runyard.engine.redaction import HIDDEN
+from runyard.engine.compute import admin
+from runyard.engine.sanitize import HIDDEN
+from runyard.engine.state.backends import MOST_INSTANCES
 from tests.engine.bench import Bench
 from tests.engine.clusters import FakeEngine, TeamBench
 
@@ -36,11 +36,11 @@ def bench(tmp_path: Path) -> TeamBench:
 
 
 def make(bench: Bench, name: str, spec: ComputeSpec) -> ComputeTarget:
-    return compute_targets.create_target(bench.engine.yard, "default", name, spec)[0]
+    return admin.create_target(bench.engine.yard, "default", name, spec)[0]
 
 
 def look(bench: Bench, name: str) -> ComputeTarget:
-    return compute_targets.get_target(bench.engine.yard, "default", name)
+    return admin.get_target(bench.engine.yard, "default", name)
 
 
 def submit(bench: Bench, run_id: str, target: str, *, nodes: int = 1, **spec: Any) -> None:
@@ -107,7 +107,7 @@ def test_attaching_looks_at_the_engine_first_and_stores_nothing_when_it_cannot_b
         make(bench, "boxes", BOXES)
 
     assert bench.made[-1][1].is_closed
-    assert compute_targets.list_targets(bench.engine.yard, "default") == []
+    assert admin.list_targets(bench.engine.yard, "default") == []
     assert list((bench.settings.home / "server/compute").iterdir()) == []
     bench.check_fault = None
     make(bench, "boxes", BOXES)
@@ -133,7 +133,7 @@ def test_secrets_are_in_files_of_the_server_and_nowhere_else(bench: TeamBench) -
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert bench.made[1][1].options["env"] == {"RAY_AUTH_TOKEN": "canary-env"}
     stored = json.dumps([asset.document for asset in bench.store.list_assets("default", "compute")])
-    assert "canary" not in stored + repr(made) + repr(compute_targets.list_targets(bench.engine.yard, "default"))
+    assert "canary" not in stored + repr(made) + repr(admin.list_targets(bench.engine.yard, "default"))
     assert made.spec.options["private_key"] == HIDDEN
     bench.restart()
     assert path.exists()
@@ -142,7 +142,7 @@ def test_secrets_are_in_files_of_the_server_and_nowhere_else(bench: TeamBench) -
         make(bench, "boxes", replace(BOXES, options={**BOXES.options, "private_key": KEY + "x"}))
     with pytest.raises(InvalidArgument, match="it is none"):
         make(bench, "boxes2", made.spec)
-    compute_targets.delete_target(bench.engine.yard, "default", "boxes")
+    admin.delete_target(bench.engine.yard, "default", "boxes")
     assert not path.exists()
 
 
@@ -242,18 +242,16 @@ def test_an_engine_that_never_answers_keeps_nobody_waiting(bench: TeamBench) -> 
 def test_options_change_one_by_one_and_not_below_live_runs(bench: TeamBench) -> None:
     make(bench, "cluster", replace(SLURM, options={"partition": "gpu", "account": "me"}))
     yard = bench.engine.yard
-    changed = compute_targets.update_target(
-        yard, "default", "cluster", {"options": {"partition": "v100", "account": None}}
-    )
+    changed = admin.update_target(yard, "default", "cluster", {"options": {"partition": "v100", "account": None}})
     assert changed.spec.options == {"partition": "v100"}
     with pytest.raises(InvalidArgument, match="has no option 'hosts'"):
-        compute_targets.update_target(yard, "default", "cluster", {"options": {"hosts": []}})
+        admin.update_target(yard, "default", "cluster", {"options": {"hosts": []}})
     submit(bench, "exp_1", "cluster")
     assert bench.made[-1][1].options == {"partition": "v100"}
     with pytest.raises(Conflict, match="has runs: `exp_1`"):
-        compute_targets.update_target(yard, "default", "cluster", {"options": {"partition": "gpu"}})
+        admin.update_target(yard, "default", "cluster", {"options": {"partition": "gpu"}})
     with pytest.raises(Conflict, match="in use"):
-        compute_targets.delete_target(yard, "default", "cluster")
+        admin.delete_target(yard, "default", "cluster")
 
 
 def test_changed_hosts_are_looked_at_counted_and_keep_their_key(bench: TeamBench) -> None:
@@ -261,21 +259,21 @@ def test_changed_hosts_are_looked_at_counted_and_keep_their_key(bench: TeamBench
     key = Path(bench.made[0][1].options["private_key"])
     yard = bench.engine.yard
     more = {"options": {"hosts": [{"address": f"h{number}"} for number in range(5)]}}
-    changed = compute_targets.update_target(yard, "default", "boxes", more)
+    changed = admin.update_target(yard, "default", "boxes", more)
 
     assert changed.spec.max_nodes == 5 and key.read_text() == KEY + "\n"
     assert bench.made[0][1].is_closed and bench.made[1][1].options["private_key"] == str(key)
     bench.check_fault = UserError("There is no host `z`.")
     with pytest.raises(UserError, match="no host `z`"):
-        compute_targets.update_target(yard, "default", "boxes", {"options": {"hosts": [{"address": "z"}]}})
+        admin.update_target(yard, "default", "boxes", {"options": {"hosts": [{"address": "z"}]}})
     assert look(bench, "boxes").spec.max_nodes == 5
     with pytest.raises(InvalidArgument, match="No host is named"):
-        compute_targets.update_target(yard, "default", "boxes", {"options": {"hosts": None}})
+        admin.update_target(yard, "default", "boxes", {"options": {"hosts": None}})
     bench.check_fault = None
-    compute_targets.update_target(yard, "default", "boxes", {"options": {"private_key": KEY + "2"}})
+    admin.update_target(yard, "default", "boxes", {"options": {"private_key": KEY + "2"}})
     assert not key.exists() and len(list(key.parent.iterdir())) == 1
     with pytest.raises(InvalidArgument, match="has no max_nodes"):
-        compute_targets.update_target(yard, "default", "boxes", {"max_nodes": 2})
+        admin.update_target(yard, "default", "boxes", {"max_nodes": 2})
     bench.engine.delete_workspace("default")
     assert list(key.parent.iterdir()) == []
 
@@ -321,9 +319,9 @@ def test_a_pool_on_an_attached_target_keeps_it_from_being_detached(bench: TeamBe
     make(bench, "boxes", BOXES)
     assert make(bench, "pool", replace(POOL, engine="cluster")).spec.options == {"partition": "gpu"}
     with pytest.raises(Conflict, match="These pools are on it: pool"):
-        compute_targets.delete_target(bench.engine.yard, "default", "cluster")
+        admin.delete_target(bench.engine.yard, "default", "cluster")
     with pytest.raises(Conflict, match="These pools are on it: pool"):
-        compute_targets.update_target(bench.engine.yard, "default", "cluster", {"options": {"partition": "x"}})
+        admin.update_target(bench.engine.yard, "default", "cluster", {"options": {"partition": "x"}})
     with pytest.raises(InvalidArgument, match="no attached target"):
         make(bench, "pool2", replace(POOL, engine="nobody"))
     with pytest.raises(InvalidArgument, match="has 3 places"):
@@ -348,14 +346,14 @@ def test_names_in_old_code_mean_targets_by_the_alias_file(bench: TeamBench) -> N
         2,
     )
     assert [run.run_id for run in look(bench, "cpu-cluster").running] == ["exp_2"]
-    listed = compute_targets.list_targets(bench.engine.yard, "default")
+    listed = admin.list_targets(bench.engine.yard, "default")
     assert [(one.name, one.alias_of) for one in listed] == [
         ("cpu-cluster", "pool"),
         ("gpu-cluster", "slurm:gpu"),
         ("own", ""),
         ("pool", ""),
     ]
-    again, is_new = compute_targets.create_target(bench.engine.yard, "default", "gpu-cluster", POOL)
+    again, is_new = admin.create_target(bench.engine.yard, "default", "gpu-cluster", POOL)
     assert (again.alias_of, is_new) == ("slurm:gpu", False)
     with pytest.raises(Conflict, match="is an alias"):
         make(bench, "gpu-cluster", SLURM)

@@ -9,8 +9,8 @@ from runyard.compute.base import JobHandle, JobReport, JobState
 from runyard.core.compute import INSTANCE, ComputeSpec
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine import compute_targets
-from runyard.engine.run_events import JOINED, append_event, list_hosts
+from runyard.engine.compute import admin
+from runyard.engine.runs.events import JOINED, append_event, list_hosts
 from tests.engine.bench import Bench
 
 
@@ -52,12 +52,12 @@ def test_a_run_that_stood_in_the_queue_says_behind_whom_when_it_is_done(tmp_path
 def test_a_wait_of_another_kind_is_noted_and_one_of_the_same_kind_is_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     box = ComputeSpec(type=INSTANCE, min_nodes=1)
-    compute_targets.create_target(bench.engine.yard, "default", "box", box)
+    admin.create_target(bench.engine.yard, "default", "box", box)
     for at in (1, 2, 3):
         submit(bench, f"exp_{at}", target="box")
     bench.pass_time(1)
     bench.report(RunStatus.COMPLETED, "exp_1")
-    compute_targets.update_target(bench.engine.yard, "default", "box", {"is_stopped": True})
+    admin.update_target(bench.engine.yard, "default", "box", {"is_stopped": True})
     bench.pass_time(5)
     third = waits(bench, "exp_3")["Queued"]
 

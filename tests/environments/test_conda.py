@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected, SystemFailure
-from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment
-from runyard.environments.conda import CondaBuilder, plan_specs
+from runyard.environments.conda.builder import CondaBuilder, plan_specs
 from tests.environments.wheels import make_wheel
 
 SPEC = EnvironmentSpec(name="e", kind="conda", conda_packages=["tabulate=1"], python_version="3.11")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
-from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
-from runyard.environments.conda import CondaBuilder
+from runyard.environments.conda.builder import CondaBuilder
 from runyard.environments.uv_program import find_uv
 from tests.environments.channel import PYTHON, make_channel
 

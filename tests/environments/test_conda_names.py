@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.environments.channels import hide_secrets, plan_channels
-from runyard.environments.conda_names import CondaSpec, all_pairs, find_pair, parse_spec, pip_version, translate
+from runyard.environments.conda.channels import hide_secrets, plan_channels
+from runyard.environments.conda.conda_names import CondaSpec, all_pairs, find_pair, parse_spec, pip_version, translate
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from runyard.environments.horovod import (
     write_compiler,
 )
 from runyard.environments.horovod_build import _advice, _Progress
-from runyard.environments.pip_install import plan_pip
+from runyard.environments.pip import plan_pip
 
 PROGRAMS = ("g++", "make", "mpicxx", "mpirun")
 

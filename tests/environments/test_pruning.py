@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict, NotFound
+from runyard.environments.cache import Place, get_place
 from runyard.environments.pruning import list_built, prune, remove
-from runyard.environments.shelf import Place, get_place
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import uv
 
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
-from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment
 from runyard.environments.uv import UvBuilder

@@ -7,7 +7,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-from runyard.core.settings import Settings
+from runyard.core.config.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.uv import UvBuilder

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from runyard.client.private_server import connect
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import StoreUnavailable
-from runyard.core.settings import read_settings
 from tests.faults.yard import Yard, open_yard
 from tests.waiting import wait_for
 

@@ -19,14 +19,14 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.tls import fingerprint_of
 from runyard.client.transport import Transport
-from runyard.core.chunks import chunk_id
-from runyard.core.folders import run_folder
-from runyard.core.node_variables import supervisor_command
-from runyard.core.plain import to_plain
+from runyard.core.config.paths import run_folder
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.plain import to_plain
+from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
+from runyard.core.machine.node_variables import supervisor_command
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.tree import FileEntry, encode_tree, tree_id
-from runyard.server.certificates import load_context, make_certificate
+from runyard.server.net.certificates import load_context, make_certificate
 from tests.faults.lying_proxy import LIES, Proxy, lying_proxy
 from tests.server.conftest import Served, serve
 from tests.supervisor.supervised import share_cache

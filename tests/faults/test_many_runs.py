@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.live_runs import live_runs, p99
-from runyard.client.answers import CreatedRun
 from runyard.client.client import Client
+from runyard.client.decoding import CreatedRun
 from runyard.client.transport import Transport
+from runyard.core.config.settings import read_settings
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
-from runyard.core.settings import read_settings
 from runyard.core.specs import RunSpec
 from tests.server.conftest import Served, serve
 

@@ -11,8 +11,8 @@ import pytest
 from azureml.core import Experiment, ScriptRunConfig, Workspace
 from runyard.client.client import Client
 from runyard.client.transport import Transport
+from runyard.core.config.logins import Login, store_login
 from runyard.core.errors import StoreUnavailable
-from runyard.core.logins import Login, store_login
 from tests.faults.test_lying_proxy import SCRIPT, until
 from tests.server import private
 from tests.server.team import start_team, team_address

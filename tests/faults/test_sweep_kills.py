@@ -11,8 +11,8 @@ import pytest
 
 from azureml.core import Experiment, ScriptRunConfig
 from azureml.train.hyperdrive import BanditPolicy, HyperDriveConfig, PrimaryMetricGoal, RandomParameterSampling, choice
-from runyard.core.folders import server_folder
-from runyard.engine.sweep_journal import recompute
+from runyard.core.config.paths import server_folder
+from runyard.engine.sweeps.journal import recompute
 from runyard.store.sqlite import SqliteStore
 from runyard.tuning import get_policy, get_sampler
 from tests.faults.yard import Yard, open_yard, say

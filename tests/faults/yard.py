@@ -17,8 +17,8 @@ from typing import Any
 
 from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client.private_server import connect
-from runyard.core.folders import runs_folder, server_folder
-from runyard.core.settings import read_settings
+from runyard.core.config.paths import runs_folder, server_folder
+from runyard.core.config.settings import read_settings
 from tests.conftest import kill_all
 
 LEDGER = """

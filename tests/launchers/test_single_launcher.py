@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import NotFound, SubmitRejected
-from runyard.core.plain import from_plain, to_plain
+from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.specs import DistributionSpec, JobSpec, RunSpec
 from runyard.launchers import get_launcher
 from runyard.launchers.base import Placement, Process

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runyard.client.client import Client
-from runyard.core import journal
 from runyard.core.errors import Conflict, InvalidArgument, NotAllowed
+from runyard.core.formats import journal
 from runyard.core.names import make_sweep_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from runyard.client.calls.secrets import SecretCalls
 from runyard.client.client import Client
-from runyard.client.secrets import SecretCalls
 from runyard.core.errors import NotAllowed
 from runyard.core.names import make_uuid
 from tests.rights.conftest import HERS, Team, again, refused

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from runyard.client.calls.datastores import DatastoreFiles
+from runyard.client.calls.secrets import SecretCalls
 from runyard.client.client import Client
-from runyard.client.datastores import DatastoreFiles
-from runyard.client.secrets import SecretCalls
 from runyard.core.errors import NotAuthenticated, NotFound
+from runyard.core.formats.tree import encode_tree
 from runyard.core.names import make_uuid
-from runyard.core.tree import encode_tree
-from runyard.server.credentials import CACHED_S, Credentials
-from runyard.server.permissions import Principal, RunPrincipal
-from runyard.server.signin import Signin
+from runyard.server.access.credentials import CACHED_S, Credentials
+from runyard.server.access.permissions import Principal, RunPrincipal
+from runyard.server.access.signin import Signin
 from tests.engine.bench import header, journal_frame, log_frame, name, number
 from tests.rights.conftest import CLUSTER, HERS, THEIRS, Team, refused
 from tests.server.conftest import TOKEN

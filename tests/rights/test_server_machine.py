@@ -11,10 +11,15 @@ import pytest
 
 from runyard.client.client import Client
 from runyard.core.compute import ComputeSpec
+from runyard.core.config.server_settings import (
+    ServerSettings,
+    read_server_settings,
+    with_setting,
+    write_server_settings,
+)
 from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, SubmitRejected
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
-from runyard.core.server_settings import ServerSettings, read_server_settings, with_setting, write_server_settings
 from runyard.core.specs import RunSpec
 from runyard.testing.fake_backend import FakeBackend
 from tests.rights.conftest import CLUSTER, HERS, Team, again, refused

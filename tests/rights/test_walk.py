@@ -12,8 +12,8 @@ import pytest
 from runyard.client.client import Client
 from runyard.core.specs import RunSpec
 from runyard.core.users import ADMIN, READER, ROLES, USER
-from runyard.server.permissions import RIGHTS
-from runyard.server.route_rights import API, API_ROUTES
+from runyard.server.access.permissions import RIGHTS
+from runyard.server.access.route_rights import API, API_ROUTES
 from runyard.store import open_store
 from tests.rights.conftest import CLUSTER, HERS, THEIRS, Team
 from tests.rights.walk import EACH, FINAL, OPENED, Asking, Step, Thing, Who, is_allowed, iter_steps
@@ -72,7 +72,7 @@ def principals_of(team: Team, things: list[Thing]) -> list[Who]:
 
 
 def token_of(team: Team, run_id: str) -> str:
-    from runyard.engine.tokens import hash_token, mint_run_token
+    from runyard.engine.state.tokens import hash_token, mint_run_token
 
     token = mint_run_token()
     team.served.services.store.add_token(hash_token(token), run_id=run_id, attempt=0)

@@ -11,8 +11,8 @@ from typing import Any
 
 from runyard.core.names import make_uuid
 from runyard.core.users import ADMIN, ROLES
-from runyard.server.permissions import RIGHTS, Reach, Right
-from runyard.server.route_rights import API, API_ROUTES
+from runyard.server.access.permissions import RIGHTS, Reach, Right
+from runyard.server.access.route_rights import API, API_ROUTES
 
 CLUSTER = "cluster"
 

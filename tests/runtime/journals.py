@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from runyard.core import journal
+from runyard.core.formats import journal
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

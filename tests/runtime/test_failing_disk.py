@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import journal
+from runyard.core.formats import journal
 from runyard.runtime import backlog
 from runyard.runtime.writer import JournalWriter
 from tests.runtime.faulty_disk import FaultyDisk

@@ -250,7 +250,7 @@ def test_logging_at_exit_and_while_the_interpreter_is_taken_down(run_folder: Pat
 
 WORKERS = """
 import multiprocessing, sys
-from runyard.runtime.current import find_context
+from runyard.runtime.context import find_context
 def work(number):
     find_context().writer().log("worker", number)
 if __name__ == "__main__":
@@ -298,7 +298,7 @@ for n in range(10):
 JOBLIB = """
 import sys
 from joblib import Parallel, delayed
-from runyard.runtime.current import find_context
+from runyard.runtime.context import find_context
 writer = find_context().writer()
 log = writer.log
 for number in range(40):

@@ -37,7 +37,7 @@ def test_it_holds_only_the_injected_packages_and_our_sitecustomize(tmp_path: Pat
     assert {"runyard", "sitecustomize.py"} <= names <= {"runyard", "sitecustomize.py", "azureml"}
     assert {path.name for path in (folder / "runyard").iterdir()} <= {*INJECTED, "__init__.py"}
     assert not [path for path in folder.rglob("*") if path.name == "__pycache__" or path.suffix == ".pyc"]
-    for name in ("core/journal.py", "runtime/writer.py", "launchers/single.py"):
+    for name in ("core/formats/journal.py", "runtime/writer.py", "launchers/single.py"):
         assert (folder / "runyard" / name).read_bytes() == (SOURCE / "runyard" / name).read_bytes()
     assert folder.stat().st_mode & 0o777 == 0o700
     assert published(folder.parent) == [folder]
@@ -46,10 +46,10 @@ def test_it_holds_only_the_injected_packages_and_our_sitecustomize(tmp_path: Pat
 @pytest.mark.parametrize("version", pythons())
 def test_a_run_imports_us_from_it(tmp_path: Path, version: str) -> None:
     folder = injection_folder(tmp_path)
-    code = "import runyard.runtime.current as m, runyard.launchers, runyard.environments; print(m.__file__)"
+    code = "import runyard.runtime.context as m, runyard.launchers, runyard.environments; print(m.__file__)"
     done = run_script(code, python=pythons()[version], PYTHONPATH=str(folder))
 
-    assert done.stdout.strip() == str(folder / "runyard/runtime/current.py")
+    assert done.stdout.strip() == str(folder / "runyard/runtime/context.py")
 
 
 EVERY_MODULE = """
@@ -88,11 +88,13 @@ def test_ten_processes_at_once_get_one_folder(tmp_path: Path) -> None:
 
 def test_a_damaged_folder_is_made_again(tmp_path: Path) -> None:
     folder = Path(run_script(CALL, tmp_path).stdout.strip())
-    (folder / "runyard/core/journal.py").write_text("")
+    (folder / "runyard/core/formats/journal.py").write_text("")
     (folder / "sitecustomize.py").unlink()
 
     assert run_script(CALL, tmp_path).stdout.strip() == str(folder)
-    assert (folder / "runyard/core/journal.py").read_bytes() == (SOURCE / "runyard/core/journal.py").read_bytes()
+    assert (folder / "runyard/core/formats/journal.py").read_bytes() == (
+        SOURCE / "runyard/core/formats/journal.py"
+    ).read_bytes()
     assert (folder / "sitecustomize.py").exists()
     assert published(folder.parent) == [folder]
 

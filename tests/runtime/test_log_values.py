@@ -14,8 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument
+from runyard.core.formats import journal
 from runyard.runtime.values import UseLogList
 from runyard.runtime.writer import JournalWriter
 from tests.runtime.journals import make_run_folder, read_points, read_records, read_values

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import disk
+from runyard.core.machine import disk
 from runyard.runtime import backlog, overflow
 from runyard.runtime.writer import JournalWriter
 from runyard.supervisor.disk import Disk
-from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder
 from tests.runtime.faulty_disk import FaultyDisk
 from tests.runtime.journals import SOURCE, read_values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from runyard.runtime.current import find_context, get_writer
+from runyard.runtime.context import find_context, get_writer
 from tests.runtime.journals import read_segments, read_values
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument, StoreUnavailable
+from runyard.core.formats import journal
 from runyard.runtime.writer import JournalWriter
 from tests.runtime.journals import read_records
 

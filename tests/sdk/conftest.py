@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 @pytest.fixture

@@ -22,10 +22,10 @@ from runyard.compute.base import EngineNode
 from runyard.core.errors import InvalidArgument, NotAllowed
 from runyard.core.records import NewRun
 from runyard.core.specs import ResourceSpec, RunSpec
-from runyard.sdk.resources import read_resources
-from runyard.sdk.run_configuration import RunConfiguration
-from runyard.sdk.submission import plan_submission
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.run_config.resources import read_resources
+from runyard.sdk.run_config.run_configuration import RunConfiguration
+from runyard.sdk.submit.submission import plan_submission
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.engine.clusters import FakeEngine
 from tests.server.conftest import Served, serve
 from tests.waiting import wait_for

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.waiting import wait_for
 
 Submit = Callable[..., Run]

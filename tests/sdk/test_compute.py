@@ -12,8 +12,8 @@ import pytest
 from azureml.core.compute import AmlCompute, BatchAiCompute, ComputeInstance, ComputeTarget, RemoteCompute
 from azureml.core.compute_target import ComputeTargetException
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.waiting import wait_for
 
 STATUS_KEYS = [

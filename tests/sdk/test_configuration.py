@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import Environment
+from runyard.sdk.config.objects import Guarded
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import RunConfigurationException, UserErrorException
-from runyard.sdk.guarded import Guarded
-from runyard.sdk.run_configuration import (
+from runyard.sdk.run_config.run_configuration import (
     DockerConfiguration,
     MpiConfiguration,
     PyTorchConfiguration,
     RunConfiguration,
     TensorflowConfiguration,
 )
-from runyard.sdk.script_run_config import ScriptRunConfig
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
 TOP_KEYS = [
     "script",

@@ -12,11 +12,11 @@ import numpy
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from runyard.sdk import notices
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import Environment
+from runyard.sdk.config import notices
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run_configuration import DataReferenceConfiguration, RunConfiguration
+from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
 
 # As Azure's SDK 1.x writes it, in a project that also holds keys of older and newer releases.
 AZURE_FILE = """\

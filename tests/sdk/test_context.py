@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import journal
+from runyard.core.formats import journal
 
 SOURCE = Path(__file__).parent.parent.parent / "src"
 

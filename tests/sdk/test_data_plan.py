@@ -10,13 +10,13 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DataReferenceSpec, RunSpec
-from runyard.sdk.data_reference import DataReference
-from runyard.sdk.datapath import DataPath, DataPathComputeBinding
-from runyard.sdk.datastore import Datastore
+from runyard.sdk.data.data_reference import DataReference
+from runyard.sdk.data.datapath import DataPath, DataPathComputeBinding
+from runyard.sdk.data.datastore import Datastore
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run_configuration import DataReferenceConfiguration, RunConfiguration
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.submission import plan_submission
+from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.submit.submission import plan_submission
 
 STORE = Datastore._known(None, "workspaceblobstore", {"type": "folder", "path": "/data"})  # type: ignore[arg-type]
 

@@ -10,12 +10,12 @@ import pytest
 
 from runyard.core.errors import NotYetSupported
 from runyard.data.datastores import KIND
-from runyard.sdk.datapath import DataPath
-from runyard.sdk.datastore import Datastore
+from runyard.sdk.data.datapath import DataPath
+from runyard.sdk.data.datastore import Datastore
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.run_configuration import DataReferenceConfiguration, RunConfiguration
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 Submit = Callable[..., Run]
 

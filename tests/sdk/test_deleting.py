@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict
-from runyard.sdk.authentication import (
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.workspaces.authentication import (
     AzureCliAuthentication,
     InteractiveLoginAuthentication,
     MsiAuthentication,
     ServicePrincipalAuthentication,
     TokenAuthentication,
 )
-from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 @pytest.fixture

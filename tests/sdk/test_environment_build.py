@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import Environment
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import ActivityFailedException, UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 from tests.environments.wheels import make_wheel
 
 

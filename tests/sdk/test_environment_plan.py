@@ -11,11 +11,11 @@ import pytest
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import DEFAULT_GPU_IMAGE, Environment
-from runyard.sdk.environment_plan import plan_environment
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, Environment
+from runyard.sdk.environments.plan import plan_environment
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run_configuration import DockerConfiguration
+from runyard.sdk.run_config.run_configuration import DockerConfiguration
 
 OWN = "{}.{}".format(*sys.version_info[:2])
 DOCKER = DockerConfiguration(use_docker=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import ContainerRegistry, Environment
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import ContainerRegistry, Environment
 from runyard.sdk.exceptions import UserErrorException
 
 

@@ -15,14 +15,14 @@ from runyard.core import records
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.sdk import notices
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.curated import list_curated
-from runyard.sdk.environment import Environment
+from runyard.sdk.config import notices
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.curated import list_curated
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.used_environment import environment_of
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.used_environment import environment_of
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from runyard.core import errors
 from runyard.sdk import exceptions as azure
-from runyard.sdk.edge import azure_error, translates_errors
+from runyard.sdk.errors import azure_error, translates_errors
 
 
 def test_the_text_is_class_message_inner_exception_and_response() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from runyard.sdk.estimator import Estimator
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.framework_estimators import PyTorch
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.estimators.estimator import Estimator
+from runyard.sdk.estimators.framework_estimators import PyTorch
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 SCRIPT = """
 import json, os, sys

@@ -12,17 +12,18 @@ import pytest
 
 from azureml.train.hyperdrive import HyperDriveConfig, PrimaryMetricGoal, RandomParameterSampling, choice
 from runyard.core.specs import DataReferenceSpec, DistributionSpec, RunSpec
-from runyard.sdk import frameworks, notices
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.datapath import DataPath
-from runyard.sdk.datastore import Datastore
-from runyard.sdk.distributed_training import Gloo, Mpi, Nccl, ParameterServer
-from runyard.sdk.environment import ContainerRegistry, Environment
-from runyard.sdk.estimator import Estimator
+from runyard.sdk.config import notices
+from runyard.sdk.data.datapath import DataPath
+from runyard.sdk.data.datastore import Datastore
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import ContainerRegistry, Environment
+from runyard.sdk.estimators import frameworks
+from runyard.sdk.estimators.estimator import Estimator
+from runyard.sdk.estimators.framework_estimators import Chainer, PyTorch, SKLearn, TensorFlow
 from runyard.sdk.exceptions import TrainingException, UserErrorException
-from runyard.sdk.framework_estimators import Chainer, PyTorch, SKLearn, TensorFlow
-from runyard.sdk.run_configuration import MpiConfiguration, TensorflowConfiguration
-from runyard.sdk.submission import plan_submission
+from runyard.sdk.run_config.distributed_training import Gloo, Mpi, Nccl, ParameterServer
+from runyard.sdk.run_config.run_configuration import MpiConfiguration, TensorflowConfiguration
+from runyard.sdk.submit.submission import plan_submission
 
 STORE = Datastore._known(None, "workspaceblobstore", {"type": "folder", "path": "/data"})  # type: ignore[arg-type]
 FRAMEWORKS = [TensorFlow, PyTorch, SKLearn, Chainer]

@@ -14,10 +14,10 @@ from azureml.core import Dataset, Datastore
 from azureml.data import OutputFileDatasetConfig
 from azureml.data.datapath import DataPath
 from runyard.core.datasets import DatasetSpec, DataSource
-from runyard.data.dataset_files import whole_place
+from runyard.data.datasets import whole_place
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 FILES = {"a/1.txt": "one", "a/2.txt": "two", "a/deep/3.csv": "three", "b/1.txt": "other"}
 SCRIPT = """

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 MOMENT = "2026-11-15T09:30:00+00:00"
 RUN = {

@@ -36,11 +36,11 @@ from azureml.train.hyperdrive.exceptions import (
     HyperDriveRehydrateException,
     HyperDriveScenarioNotSupportedException,
 )
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import RunSpec
-from runyard.sdk.hyperdrive_rebuild import rebuild_config
-from runyard.sdk.submission import plan_submission
-from runyard.sdk.sweep_plan import plan_sweep, sweep_run_id, sweep_tags
+from runyard.sdk.submit.submission import plan_submission
+from runyard.sdk.sweeps.hyperdrive_rebuild import rebuild_config
+from runyard.sdk.sweeps.sweep_plan import plan_sweep, sweep_run_id, sweep_tags
 
 SPACE = {"--lr": uniform(0, 1)}
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 def test_a_script_reads_the_secrets_of_its_workspace(workspace: Workspace, submit: Callable[..., Run]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from runyard.client.answers import SeriesValues
-from runyard.sdk.metrics_format import artifact_address, format_metrics
+from runyard.client.decoding import SeriesValues
+from runyard.sdk.runs.metrics_format import artifact_address, format_metrics
 
 TYPES = {"d": "f8", "q": "i8"}
 

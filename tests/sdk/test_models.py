@@ -9,11 +9,11 @@ import pytest
 
 from azureml.core import Dataset
 from azureml.core.model import Model
-from runyard.core.folders import artifact_folder
-from runyard.core.settings import read_settings
+from runyard.core.config.paths import artifact_folder
+from runyard.core.config.settings import read_settings
 from runyard.sdk.exceptions import ModelPathNotFoundException, UserErrorException, WebserviceException
-from runyard.sdk.run import Run
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 SCRIPT = """
 import os

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from runyard.sdk.context import get_context
 from runyard.sdk.exceptions import RunEnvironmentException
-from runyard.sdk.offline import _OfflineRun
+from runyard.sdk.runs.context import get_context
+from runyard.sdk.runs.offline import _OfflineRun
 
 MEMBERS = {
     "id",

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from azureml.opendatasets import MNIST, Diabetes
+from runyard.sdk.data.opendatasets import MNIST_FILES
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.opendatasets import MNIST_FILES
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 def test_mnist_says_where_its_files_belong_and_is_found_there(workspace: Workspace, tmp_path: Path) -> None:

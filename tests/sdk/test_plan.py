@@ -16,19 +16,19 @@ from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.errors import InvalidArgument, RunyardError, SubmitRejected
 from runyard.core.specs import DistributionSpec, RunSpec
-from runyard.sdk.arguments import argument_texts, command_text
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import Environment
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.run_configuration import (
+from runyard.sdk.run_config.run_configuration import (
     MpiConfiguration,
     PyTorchConfiguration,
     RunConfiguration,
     TensorflowConfiguration,
 )
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.source_checks import check_script
-from runyard.sdk.submission import Plan, plan_submission, submitter_variables
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.submit.arguments import argument_texts, command_text
+from runyard.sdk.submit.checks import check_script
+from runyard.sdk.submit.submission import Plan, plan_submission, submitter_variables
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.portal import page_url, portal_url
-from runyard.sdk.run import Run
+from runyard.sdk.runs.portal import page_url, portal_url
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.experiment import Experiment
 
 SIGNS_IN = re.compile(r"http://127\.0\.0\.1:\d+/signin/[\w-]{43}\?next=")
 

@@ -7,8 +7,8 @@ import pytest
 from azureml.widgets import RunDetails
 from runyard.core.statuses import RunStatus
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run_card import Card, Line, card_html
+from runyard.sdk.runs.notebook import Card, Line, card_html
+from runyard.sdk.workspaces.experiment import Experiment
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 

@@ -15,10 +15,10 @@ import pytest
 
 from runyard.core.errors import NotFound, StoreUnavailable
 from runyard.sdk.exceptions import SnapshotException, UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run
-from runyard.sdk.snapshot_zip import write_zip
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.runs.snapshot_archive import write_zip
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 from runyard.snapshots.take import take_snapshot
 from runyard.testing.content import LocalContent
 

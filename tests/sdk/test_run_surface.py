@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 
 from runyard.core import records
-from runyard.sdk import run_details
-from runyard.sdk.environment import Environment
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run, ScriptRun
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.runs import run_details
+from runyard.sdk.runs.run import Run, ScriptRun
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import SubmitRejected
-from runyard.sdk import notices
-from runyard.sdk.environment import Environment
-from runyard.sdk.guarded import Guarded
-from runyard.sdk.run_configuration import DataReferenceConfiguration, DockerConfiguration, RunConfiguration
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.submission import plan_submission
+from runyard.sdk.config import notices
+from runyard.sdk.config.objects import Guarded
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, DockerConfiguration, RunConfiguration
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.submit.submission import plan_submission
 
 
 @pytest.fixture

@@ -14,13 +14,13 @@ from runyard.core.errors import DamagedContent, InvalidArgument, ServerUnreachab
 from runyard.core.records import Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
+from runyard.sdk.config.texts import filters, property_texts, tag_texts
 from runyard.sdk.exceptions import AzureMLException, UserErrorException
-from runyard.sdk.images import artifact_name, image_name, json_bytes, plot_bytes, read_image
-from runyard.sdk.pace import Pace
-from runyard.sdk.patience import Patience
-from runyard.sdk.run_details import details_of, is_log, utc_text
-from runyard.sdk.streaming import next_log, pick_log
-from runyard.sdk.tags import filters, property_texts, tag_texts
+from runyard.sdk.runs.images import artifact_name, image_name, json_bytes, plot_bytes, read_image
+from runyard.sdk.runs.log_stream import next_log, pick_log
+from runyard.sdk.runs.pace import Pace
+from runyard.sdk.runs.patience import Patience
+from runyard.sdk.runs.run_details import details_of, is_log, utc_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 MOMENT = datetime(2026, 11, 15, 9, 30, 0, 42, tzinfo=timezone.utc)

@@ -14,10 +14,10 @@ from azureml.data.dataset_factory import DataType
 from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
 from runyard.core.errors import NotYetSupported
 from runyard.data.tables import read_batches
+from runyard.sdk.data.tabular_dataset import TabularDataset
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
-from runyard.sdk.run import Run
-from runyard.sdk.tabular_dataset import TabularDataset
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run
+from runyard.sdk.workspaces.workspace import Workspace
 
 FRAME = pd.DataFrame(
     {

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import Conflict, NotFound
-from runyard.sdk.environment import Environment
+from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import (
     ActivityFailedException,
     AzureMLException,
@@ -25,10 +25,10 @@ from runyard.sdk.exceptions import (
     UserErrorException,
     WorkspaceException,
 )
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run, ScriptRun, get_run
-from runyard.sdk.script_run_config import ScriptRunConfig
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.runs.run import Run, ScriptRun, get_run
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 ODD_NAMES = [b"a\\b", b"caf\xe9", b"new\nline", b"%2e%2e%2fx", b" x ", b"dot.", b"a..", b"\xef\x81\x9c"]
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
@@ -150,7 +150,7 @@ def test_output_is_shown_while_the_run_goes_on(submit: Callable[..., Run], tmp_p
         """
     )
     code = f"""
-    from runyard.sdk.workspace import Workspace
+    from runyard.sdk.workspaces.workspace import Workspace
     Workspace.from_config().get_run({run.id!r}).wait_for_completion(show_output=True)
     """
     with subprocess.Popen(
@@ -204,7 +204,7 @@ def test_ctrl_c_while_streaming_leaves_the_run_alone(submit: Callable[..., Run],
     run = submit("import time; print('going', flush=True); time.sleep(600)")
     code = f"""
     from runyard.sdk.exceptions import ExperimentExecutionException
-    from runyard.sdk.workspace import Workspace
+    from runyard.sdk.workspaces.workspace import Workspace
     try:
         Workspace.from_config().get_run({run.id!r}).wait_for_completion(show_output=True)
     except ExperimentExecutionException as error:
@@ -343,7 +343,7 @@ def test_wrong_files_are_refused(submit: Callable[..., Run], tmp_path: Path) -> 
 
 LOG_AFTERWARDS = """
 import json, sys
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.workspace import Workspace
 run = Workspace.from_config().get_run(sys.argv[1])
 run.log("after", 2)
 run.log("after", 3.5)
@@ -446,8 +446,8 @@ def test_a_block_ends_its_run(experiment: Experiment) -> None:
 def test_an_interactive_run_whose_process_dies_is_closed(experiment: Experiment, tmp_path: Path) -> None:
     code = f"""
     import os, signal
-    from runyard.sdk.workspace import Workspace
-    from runyard.sdk.experiment import Experiment
+    from runyard.sdk.workspaces.workspace import Workspace
+    from runyard.sdk.workspaces.experiment import Experiment
     run = Experiment(Workspace.from_config(), {experiment.name!r}).start_logging(snapshot_directory=None, outputs=False)
     run.log("x", 1)
     os.kill(os.getpid(), signal.SIGKILL)

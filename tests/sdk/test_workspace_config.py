@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.workspace import Workspace
-from runyard.sdk.workspace_config import WorkspaceConfig, find_config, read_config, write_config
+from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, read_config, write_config
+from runyard.sdk.workspaces.workspace import Workspace
 
 MINE = {"subscription_id": "s", "resource_group": "g", "workspace_name": "mine"}
 

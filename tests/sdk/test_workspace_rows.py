@@ -11,9 +11,9 @@ import pytest
 
 from runyard.core.errors import Conflict
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.run import Run, ScriptRun
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.runs.run import Run, ScriptRun
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.workspace import Workspace
 
 
 @dataclass(frozen=True)

@@ -20,20 +20,20 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.compute.base import ComputeBackend
+from runyard.core.config.server_settings import ServerSettings
+from runyard.core.config.settings import Settings
+from runyard.core.formats.plain import to_plain
 from runyard.core.names import make_uuid
-from runyard.core.plain import to_plain
 from runyard.core.records import NewRun
-from runyard.core.server_settings import ServerSettings
-from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.users import ADMIN, READER, USER
-from runyard.server import signin_route
+from runyard.server.access.credentials import CACHED_S, Credentials
+from runyard.server.access.guard import guard
+from runyard.server.access.hosts import Names
+from runyard.server.access.signin import Signin
 from runyard.server.app import create_app
-from runyard.server.auth import guard
-from runyard.server.credentials import CACHED_S, Credentials
-from runyard.server.hosts import Names
+from runyard.server.routes import signin as signin_routes
 from runyard.server.services import Services, open_services
-from runyard.server.signin import Signin
 from runyard.store.base import RunStore
 from runyard.testing.fake_backend import FakeBackend
 
@@ -136,7 +136,7 @@ def serve(
     )
     app = create_app(services)
     signin = app.state.signin = Signin(token=TOKEN, server_id=services.server_id)
-    app.include_router(signin_route.router, prefix="/api/v1")
+    app.include_router(signin_routes.router, prefix="/api/v1")
     skew = [0.0]
     clock = lambda: time.monotonic() + skew[0]  # noqa: E731
     credentials = Credentials(token=TOKEN, store=services.store, signin=signin, clock=clock)

@@ -16,20 +16,20 @@ from fastapi import FastAPI
 from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.core.settings import Settings
-from runyard.engine.backends import Given
+from runyard.core.config.settings import Settings
+from runyard.engine.state.backends import Given
+from runyard.server.access.activity import Activity
+from runyard.server.access.credentials import Credentials
+from runyard.server.access.guard import guard
+from runyard.server.access.hosts import AnyNames, Names
+from runyard.server.access.shares import Shares
+from runyard.server.access.signin import Signin
 from runyard.server.app import create_app
-from runyard.server.auth import guard
-from runyard.server.binding import UnixSocket, bind_loopback
-from runyard.server.credentials import Credentials
-from runyard.server.hosts import AnyNames, Names
-from runyard.server.idle import Activity
 from runyard.server.loop import PrivateServer
-from runyard.server.protocol import LimitedProtocol
+from runyard.server.net.binding import UnixSocket, bind_loopback
+from runyard.server.net.protocol import LimitedProtocol
+from runyard.server.routes.signin import router
 from runyard.server.services import Services, open_services
-from runyard.server.shares import Shares
-from runyard.server.signin import Signin
-from runyard.server.signin_route import router
 from runyard.store import open_store
 from runyard.store.base import RunStore
 from tests.server.raw_http import Door, tcp_door, unix_door
@@ -54,7 +54,7 @@ class Guarded:
 
     def run_token(self, run_id: str, attempt: int) -> str:
         """Make a token of a run's attempt, as the engine does for its supervisors."""
-        from runyard.engine.tokens import hash_token, mint_run_token
+        from runyard.engine.state.tokens import hash_token, mint_run_token
 
         token = mint_run_token()
         self.services.store.add_token(hash_token(token), run_id=run_id, attempt=attempt)

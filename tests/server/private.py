@@ -15,7 +15,7 @@ from typing import Any
 from runyard.client.client import Client
 from runyard.client.private_server import ensure, find
 from runyard.client.transport import Transport
-from runyard.core.settings import Settings, read_settings
+from runyard.core.config.settings import Settings, read_settings
 from tests.waiting import wait_for
 
 

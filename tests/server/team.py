@@ -7,7 +7,7 @@ from pathlib import Path
 
 from runyard.client.address import Address, parse_url
 from runyard.client.client import Client
-from runyard.core.server_settings import ServerSettings, write_server_settings
+from runyard.core.config.server_settings import ServerSettings, write_server_settings
 from tests.server import private
 
 HOST = "127.0.0.3"  # not the address of the port for browsers of this machine

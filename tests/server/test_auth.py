@@ -13,10 +13,10 @@ from starlette.routing import Mount
 from runyard.core.errors import NotAllowed
 from runyard.core.records import NewRun, Run
 from runyard.core.statuses import RunStatus
-from runyard.server.auth import guard
-from runyard.server.credentials import Credentials
-from runyard.server.hosts import Names
-from runyard.server.idle import Activity
+from runyard.server.access.activity import Activity
+from runyard.server.access.credentials import Credentials
+from runyard.server.access.guard import guard
+from runyard.server.access.hosts import Names
 from tests.server.guarded import BEARER, TOKEN, Guarded, serving
 from tests.server.raw_http import Door
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from runyard.core.errors import InvalidArgument
-from runyard.server.signin import CODE_S, COOKIE_S, MOST_CODES, Pass, Signin, clean_next
+from runyard.server.access.signin import CODE_S, COOKIE_S, MOST_CODES, Pass, Signin, clean_next
 from tests.server.browser_session import bare_cookie, both_halves, led_to, page_key
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Answer

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.client.client import Client
-from runyard.server.protocol import LimitedProtocol
+from runyard.server.net.protocol import LimitedProtocol
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.private import pid_of, start
 from tests.server.raw_http import Answer, Door, is_closed, is_hung_up, read_answer, tcp_door

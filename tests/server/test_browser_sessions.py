@@ -11,9 +11,9 @@ from urllib.request import Request
 import pytest
 
 from runyard.core.errors import StoreUnavailable
-from runyard.server.sessions import MOST, begin_session, end_session, is_live
-from runyard.server.signin import TICKET_S, Session
-from runyard.store.memory import MemoryStore
+from runyard.server.access.sessions import MOST, begin_session, end_session, is_live
+from runyard.server.access.signin import TICKET_S, Session
+from runyard.store.memory.store import MemoryStore
 from tests.server.browser_session import bare_cookie, both_halves, page_key
 from tests.server.guarded import TOKEN, Guarded, serving
 from tests.server.raw_http import Answer

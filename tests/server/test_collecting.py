@@ -12,11 +12,11 @@ from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
 from runyard.artifacts.leases import Leases
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import StoreUnavailable
+from runyard.core.formats.chunks import chunk_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.server.collecting import GARBAGE, Collecting, Collection
+from runyard.server.storage.collecting import GARBAGE, Collecting, Collection
 from runyard.store import open_store
 from runyard.store.base import RunStore
 from runyard.testing.runs import a_run

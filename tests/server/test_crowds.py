@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.server.certificates import ensure_certificate, load_context
-from runyard.server.crowd import LOG_EVERY_S, Crowd, Standing, peer_of
-from runyard.server.lobby import Handshake
-from runyard.server.protocol import LimitedProtocol
-from runyard.server.shares import Shares
+from runyard.server.access.crowd import LOG_EVERY_S, Crowd, Standing, peer_of
+from runyard.server.access.shares import Shares
+from runyard.server.net.certificates import ensure_certificate, load_context
+from runyard.server.net.lobby import Handshake
+from runyard.server.net.protocol import LimitedProtocol
 from tests.server.guarded import BEARER, Guarded, serving
 from tests.server.raw_http import Door, is_closed, read_answer
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.models import ModelCalls
+from runyard.client.calls.models import ModelCalls
+from runyard.core.config.paths import artifact_folder
 from runyard.core.errors import DamagedContent, SubmitRejected
-from runyard.core.folders import artifact_folder
+from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.models import ModelSpec
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.core.tree import FileEntry, encode_tree, tree_id
-from runyard.engine.ends import StateReport
+from runyard.engine.runs.reports import StateReport
 from tests.server.conftest import Served
 
 CHUNK = 4 << 20

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from runyard.client.client import Client
-from runyard.core.chunks import CHUNK_SIZE, chunk_id
+from runyard.core.config.paths import datastores_folder
+from runyard.core.config.server_settings import ServerSettings
 from runyard.core.errors import InvalidArgument, StoreUnavailable, SystemFailure, TooLarge
-from runyard.core.folders import datastores_folder
+from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.records import RunFile
-from runyard.core.server_settings import ServerSettings
 from runyard.data.folder import FolderStorage
-from runyard.server.quotas import RECOUNT_S, Quotas
-from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
 from runyard.server.routes import datastores
+from runyard.server.storage.quotas import RECOUNT_S, Quotas
+from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
 from tests.server.conftest import Served
 
 NAME = "workspaceblobstore"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.client.nodes import Joined, NodeCalls, read_joined
+from runyard.client.calls.nodes import Joined, NodeCalls, read_joined
 from runyard.core.specs import RunSpec
 from runyard.server.routes.nodes import MOST_ALONG
 from runyard.snapshots.known import Known

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from runyard.client.private_server import connect, find
+from runyard.core.config.runtime_folder import home_key, runtime_folder
 from runyard.core.errors import RunyardError, ServerNotStarted, StoreUnavailable
-from runyard.core.runtime_folder import home_key, runtime_folder
 from tests.server.browser_session import both_halves
 from tests.server.private import holder_of, is_alive, kill, log_of, mode_of, pid_of, settings_of, start, stop
 from tests.server.raw_http import tcp_door
@@ -24,7 +24,7 @@ from tests.waiting import wait_for
 
 ASK_FOR_PID = """
 from runyard.client.private_server import connect
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 print(connect(read_settings()).server.info().pid)
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.server.idle import Activity, should_leave
+from runyard.server.access.activity import Activity, should_leave
 
 
 class Clock:

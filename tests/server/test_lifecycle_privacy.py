@@ -32,7 +32,7 @@ ASK_FOR_PID = """
 import os
 os.umask(0)
 from runyard.client.private_server import connect
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 print(connect(read_settings()).server.info().pid)
 """
 HOSTILE = {

@@ -12,7 +12,7 @@ import pytest
 
 from runyard import __version__
 from runyard.client.private_server import find
-from runyard.core.runtime_folder import runtime_folder, socket_path
+from runyard.core.config.runtime_folder import runtime_folder, socket_path
 from tests.server.private import log_of, settings_of, start
 
 SCRIPT = str(Path(__file__).parent / "other_version.py")
@@ -56,7 +56,7 @@ def test_a_server_that_is_not_older_stays(home: Path, version: str) -> None:
 def test_a_client_that_cannot_start_a_server_uses_the_older_one(home: Path) -> None:
     code = """
 from runyard.client.private_server import connect
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 print(connect(read_settings()).server.info().version)
 """
     source = str(Path(__file__).parent.parent.parent / "src")

@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from runyard.core.log_errors import HINTS, find_sign
-from runyard.server.line_index import BLOCK, PIECE, Budget, LineIndex, LineIndexes, Source
-from runyard.server.log_lines import LONGEST_LINE, Lines, read_lines
-from runyard.server.log_search import Hits, Progress, Wanted, find_first_error, search
-from runyard.server.log_text import plain_text
+from runyard.core.error_lines import HINTS, find_sign
+from runyard.server.logs.lines import BLOCK, PIECE, Budget, LineIndex, LineIndexes, Source
+from runyard.server.logs.log_lines import LONGEST_LINE, Lines, read_lines
+from runyard.server.logs.log_text import plain_text
+from runyard.server.logs.search import Hits, Progress, Wanted, find_first_error, search
 
 
 def source_of(data: bytes, key: str = "log") -> Source:

@@ -11,14 +11,14 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import NotFound, StoreUnavailable, TooManyRequests
-from runyard.core.frames import iter_frames
+from runyard.core.formats import journal
+from runyard.core.formats.frames import iter_frames
 from runyard.core.records import RunFile
-from runyard.server import answers
-from runyard.server.permissions import Owner, RunPrincipal, UserPrincipal
+from runyard.server.access.permissions import Owner, RunPrincipal, UserPrincipal
+from runyard.server.access.shares import Shares
+from runyard.server.http import answers
 from runyard.server.routes import metrics
-from runyard.server.shares import Shares
 from runyard.store.base import Points, SegmentPart
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import TOKEN, Served

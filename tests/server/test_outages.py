@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy import exc
 
-from runyard.core.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.errors import (
     DamagedContent,
     NotAuthenticated,
@@ -20,9 +19,10 @@ from runyard.core.errors import (
     SystemFailure,
     is_later,
 )
+from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.records import RunFile
-from runyard.server.health import FULL, OK, READ_ONLY, Health, check_disk
 from runyard.server.services import Services
+from runyard.server.storage.health import FULL, OK, READ_ONLY, Health, check_disk
 from runyard.testing.runs import a_new_run
 from tests.server.guarded import TOKEN, Guarded, serving
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument, TooLarge
+from runyard.core.formats import journal
 from runyard.core.statuses import RunStatus
 from runyard.server.routes import many_runs, runs
 from runyard.store import record_limits

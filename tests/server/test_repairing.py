@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.chunks import chunk_id
+from runyard.core.config.server_settings import ServerSettings, write_server_settings
 from runyard.core.errors import Conflict, StoreUnavailable, UserError
+from runyard.core.formats.chunks import chunk_id
 from runyard.core.records import RunFile
-from runyard.core.server_settings import ServerSettings, write_server_settings
-from runyard.server.repairing import repair_home
+from runyard.server.storage.repair import repair_home
 from runyard.snapshots.take import take_snapshot
 from tests.cli.command_line import runyard
 from tests.server.conftest import Served, serve

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.frames import iter_frames
+from runyard.core.formats.frames import iter_frames
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import Served
 

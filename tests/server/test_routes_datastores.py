@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.datastores import DatastoreFiles
+from runyard.client.calls.datastores import DatastoreFiles
+from runyard.core.config.paths import datastores_folder, token_file
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
-from runyard.core.folders import datastores_folder, token_file
 from runyard.core.specs import DataReferenceSpec
 from runyard.data.references import Node, bring, deliver
 from runyard.data.served import ServedStorage

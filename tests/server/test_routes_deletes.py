@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.client.answers import Deletion
+from runyard.client.decoding import Deletion
 from runyard.core.errors import Conflict, NotAllowed, NotAuthenticated, NotFound
 from runyard.core.statuses import RunStatus
 from tests.engine.bench import WRITER, header, journal_frame, log_frame, name, number

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.config.paths import environments_folder
 from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, NotFound
-from runyard.core.folders import environments_folder
 from tests.environments.wheels import make_wheel, offline, uv_builder
 from tests.server.conftest import Served
 

@@ -17,7 +17,8 @@ from runyard.client.client import Client
 from runyard.core.errors import InvalidArgument, NotAllowed, StoreUnavailable, TooManyRequests
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.server import credentials, news, revocation
+from runyard.server import live
+from runyard.server.access import credentials, revocation
 from runyard.server.routes import events
 from runyard.server.watched_store import OF_LISTS, OF_RUNS
 from runyard.store.base import RunStore
@@ -202,7 +203,7 @@ def test_a_runs_token_hears_of_its_tree_only(served: Served) -> None:
 
 
 def test_streams_are_so_many_and_closed_ones_make_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "MOST_STREAMS", 1)
+    monkeypatch.setattr(live, "MOST_STREAMS", 1)
     with streaming(served, workspace="default"), pytest.raises(StoreUnavailable, match="1 pages are open"):
         ask(served.client, {"workspace": "default"})
     wait_for(lambda: not served.services.news.stream_count)
@@ -212,8 +213,8 @@ def test_streams_are_so_many_and_closed_ones_make_room(served: Served, monkeypat
 
 
 def test_one_readers_streams_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news, "MOST_EACH", 3)
-    monkeypatch.setattr(news, "MOST_STREAMS", 4)
+    monkeypatch.setattr(live, "MOST_EACH", 3)
+    monkeypatch.setattr(live, "MOST_STREAMS", 4)
     with serving() as server, ExitStack() as stack:
         tokens = {name: server.client().users.add(name, role="reader").token for name in ("rita", "bob", "ann")}
         rita = [stack.enter_context(streaming(server, tokens["rita"], workspace="default")) for _ in range(3)]

@@ -12,9 +12,9 @@ from urllib.parse import quote
 import pytest
 
 from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotAllowed, NotFound, TooLarge
+from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.core.tree import FileEntry, encode_tree, tree_id
 from runyard.server.routes.files import MAX_WAIT_S
 from tests.engine.bench import log_frame
 from tests.server.conftest import Served

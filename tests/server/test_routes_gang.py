@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from runyard.client.calls.gang import GangCalls, GangNews
+from runyard.client.calls.nodes import NodeCalls, read_joined
 from runyard.client.client import Client
-from runyard.client.gang import GangCalls, GangNews
-from runyard.client.nodes import NodeCalls, read_joined
 from runyard.core.errors import Conflict, NotAllowed, TooLarge
-from runyard.core.node_variables import supervisor_command
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
+from runyard.core.machine.node_variables import supervisor_command
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.runtime.bundle import Bundle
@@ -146,7 +146,7 @@ def nodes_of(served: Served) -> list[dict[str, Any]]:
 
 
 def join(served: Served, folder: Path, rank: int) -> Path:
-    """Take a node's part, as `supervisor/node.py` does, and return its run folder."""
+    """Take a node's part, as `supervisor/node/node.py` does, and return its run folder."""
     client = served.as_run("exp_1")
     here = {"host": f"host-{rank}", "address": f"127.0.1.{rank + 1}"}
     job = read_joined(NodeCalls(client.transport).join("exp_1", rank, **here, **WHO)).job

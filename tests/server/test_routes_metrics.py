@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats import journal
 from tests.engine.bench import header, journal_frame, name, number
 from tests.server.conftest import Served
 

@@ -17,7 +17,7 @@ import pytest
 
 from runyard.client.transport import Transport
 from runyard.core.errors import RunyardError, SystemFailure
-from runyard.core.frames import join_frames
+from runyard.core.formats.frames import join_frames
 from runyard.core.names import make_uuid, true_file_name
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus

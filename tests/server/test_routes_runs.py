@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotAllowed, NotFound, SubmitRejected
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.records import Mark, NewRun
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.tree import FileEntry, encode_tree, tree_id
 from tests.engine.bench import WRITER, header, journal_frame, log_frame, name, number
 from tests.server.conftest import Served
 

@@ -13,8 +13,8 @@ from zipfile import ZipFile
 import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound, TooLarge
+from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.core.records import RunFile
-from runyard.core.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from tests.engine.bench import log_frame
 from tests.server.conftest import Served
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
-from runyard.core.filters import parse_filter
+from runyard.core.formats.filters import parse_filter
 from tests.server.conftest import Served, serve
 
 

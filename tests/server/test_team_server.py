@@ -18,16 +18,16 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.private_server import connect as connect_to
 from runyard.client.transport import Transport
+from runyard.core.config.logins import Login, store_login
+from runyard.core.config.server_settings import ServerSettings
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAllowed, NotAuthenticated, NotTrusted, ServerNotStarted
-from runyard.core.logins import Login, store_login
-from runyard.core.server_settings import ServerSettings
-from runyard.core.settings import Settings
 from runyard.sdk.exceptions import AuthenticationException
-from runyard.sdk.portal import portal_url, signin_url
-from runyard.sdk.server import connect
-from runyard.server.certificates import fingerprint_of, make_certificate
-from runyard.server.hosts import TeamNames
-from runyard.server.team_port import open_team_port
+from runyard.sdk.runs.portal import portal_url, signin_url
+from runyard.sdk.workspaces.server import connect
+from runyard.server.access.hosts import TeamNames
+from runyard.server.net.certificates import fingerprint_of, make_certificate
+from runyard.server.net.team_port import open_team_port
 from tests.conftest import belongs_to, end_processes, stop_server
 from tests.server import private
 from tests.server.browser_session import both_halves, led_to

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.secrets import SecretCalls
+from runyard.client.calls.secrets import SecretCalls
+from runyard.core.config.paths import database_file, server_folder
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, ServerNotStarted, StoreUnavailable
-from runyard.core.folders import database_file, server_folder
-from runyard.server.vault import KEY_FILE, KIND, Vault
+from runyard.server.access.vault import KEY_FILE, KIND, Vault
 from tests.server.conftest import Served
 
 CANARY = "canary-7f3a9c"

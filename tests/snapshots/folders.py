@@ -9,7 +9,7 @@ from pathlib import Path
 
 import zstandard
 
-from runyard.core.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
+from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
 from runyard.testing.content import LocalContent
 
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import MissingContent, ServerUnreachable, StoreUnavailable
-from runyard.core.tree import FolderEntry, decode_tree
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.tree import FolderEntry, decode_tree
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.content import LocalContent

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SnapshotRejected
-from runyard.snapshots import ignore
+from runyard.snapshots import rules
 from runyard.snapshots.secrets import git_excludes, looks_secret
 from runyard.snapshots.take import Snapshot
 from runyard.testing.content import LocalContent
@@ -170,7 +170,7 @@ def test_the_control_without_the_guard_a_secret_travels(
 ) -> None:
     """A34: the files of the test above are sent when nobody looks at their names."""
     write(project, {f"conf/{name}": "canary of a secret", "train.py": "code"})
-    monkeypatch.setattr(ignore, "looks_secret", lambda _name, *, is_folder: False)
+    monkeypatch.setattr(rules, "looks_secret", lambda _name, *, is_folder: False)
     snapshot = take()
 
     assert names(content, snapshot) == {f"conf/{name}", "train.py"} and snapshot.notes == []
@@ -228,8 +228,8 @@ def test_a_name_that_a_new_version_lists_leaves_a_snapshot_that_had_it(
 ) -> None:
     write(project, {"token.txt": "t", "train.py": "code"})
     with monkeypatch.context() as patch:
-        patch.setattr(ignore, "looks_secret", lambda _name, *, is_folder: False)
-        patch.setattr(ignore, "LIST_VERSION", "1")
+        patch.setattr(rules, "looks_secret", lambda _name, *, is_folder: False)
+        patch.setattr(rules, "LIST_VERSION", "1")
         assert names(content, take()) == {"token.txt", "train.py"}
 
     assert names(content, take()) == {"train.py"}

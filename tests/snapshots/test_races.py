@@ -9,7 +9,7 @@ import pytest
 
 from runyard.core.errors import SnapshotRejected
 from runyard.snapshots.folder import Folder
-from runyard.snapshots.ignore import Rules
+from runyard.snapshots.rules import Rules
 from runyard.snapshots.take import take_snapshot
 from runyard.snapshots.walk import Walk
 from runyard.testing.content import LocalContent

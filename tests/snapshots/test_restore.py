@@ -17,7 +17,6 @@ from pathlib import Path
 import pytest
 
 import runyard
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import (
     Conflict,
     InvalidArgument,
@@ -25,7 +24,8 @@ from runyard.core.errors import (
     ServerUnreachable,
     StoreUnavailable,
 )
-from runyard.core.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.snapshots.restore import ZEROS, restore
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.content import LocalContent

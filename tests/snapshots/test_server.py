@@ -15,16 +15,16 @@ from typing import Any
 
 import pytest
 
-from runyard.client.content import ContentCalls
+from runyard.client.calls.content import ContentCalls
 from runyard.client.http1 import Head
 from runyard.client.private_server import connect
 from runyard.client.transport import Response, Transport
-from runyard.core.chunks import CHUNK_SIZE, chunk_id
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, ProtocolError
-from runyard.core.frames import join_frames
-from runyard.core.plain import to_plain
-from runyard.core.settings import read_settings
-from runyard.core.tree import FileEntry, encode_tree, snapshot_id, tree_id
+from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
+from runyard.core.formats.frames import join_frames
+from runyard.core.formats.plain import to_plain
+from runyard.core.formats.tree import FileEntry, encode_tree, snapshot_id, tree_id
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import take_snapshot
 from tests.interpreters import pythons
@@ -189,9 +189,9 @@ OTHER_PYTHON = """
     import json, sys
     from pathlib import Path
     from runyard.client.address import Address
-    from runyard.client.content import ContentCalls
+    from runyard.client.calls.content import ContentCalls
     from runyard.client.transport import Transport
-    from runyard.core.plain import from_plain
+    from runyard.core.formats.plain import from_plain
     from runyard.snapshots.git import git_facts
     from runyard.snapshots.restore import restore
     from runyard.snapshots.take import take_snapshot

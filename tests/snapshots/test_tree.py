@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.tree import (
+from runyard.core.formats.tree import (
     MAX_TREE_BYTES,
     Entry,
     FileEntry,

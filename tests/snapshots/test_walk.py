@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SnapshotRejected
-from runyard.core.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
+from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import Snapshot, take_snapshot
 from runyard.testing.content import LocalContent

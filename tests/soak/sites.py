@@ -19,11 +19,11 @@ from runyard.client import private_server, processes
 from runyard.client.client import Client
 from runyard.client.tls import fingerprint_of
 from runyard.client.transport import Transport
+from runyard.core.config.paths import server_folder
+from runyard.core.config.server_settings import ServerSettings, write_server_settings
 from runyard.core.errors import RunyardError
-from runyard.core.folders import server_folder
-from runyard.core.own_address import find_own_address
-from runyard.core.server_settings import ServerSettings, write_server_settings
-from runyard.server.certificates import load_context, make_certificate
+from runyard.core.machine.own_address import find_own_address
+from runyard.server.net.certificates import load_context, make_certificate
 from tests.cluster.sshd import Sshd, make_key
 from tests.conftest import kill_all
 from tests.faults.test_disk_full import fill

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import RunyardError
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
 from tests.faults.yard import say
 from tests.soak.faults import Breaker, Event, lanes_of, make_schedule

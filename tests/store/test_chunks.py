@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.store import blocks, tails
-from runyard.store.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode
 from runyard.store.damage import Damaged
-from runyard.store.growth import TAIL_POINTS, grow
-from runyard.store.kinds import settle
+from runyard.store.metrics import charts, tails
+from runyard.store.metrics.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode
+from runyard.store.metrics.growth import TAIL_POINTS, grow
+from runyard.store.metrics.kinds import settle
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats() | st.text(max_size=5)
@@ -180,9 +180,9 @@ def _never() -> Columns:
 def test_blocks_hold_the_extremes_of_their_points(values: list[float], width: int) -> None:
     numbers = np.array(values)
     at = np.arange(len(values), dtype=np.int64)
-    found = blocks.sum_up(Columns("f8", numbers, at, at))
-    stored = blocks.from_bytes([blocks.to_bytes(found)], [len(values)])
-    gathered = blocks.gather(stored, width)
+    found = charts.sum_up(Columns("f8", numbers, at, at))
+    stored = charts.from_bytes([charts.to_bytes(found)], [len(values)])
+    gathered = charts.gather(stored, width)
 
     start = 0
     for index, count in enumerate(gathered.count.tolist()):

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.store.chunks import Columns
-from runyard.store.merging import Piece, merge
+from runyard.store.metrics.chunks import Columns
+from runyard.store.metrics.merge import Piece, merge
 
 
 @st.composite

@@ -11,11 +11,12 @@ import pytest
 from sqlalchemy import create_engine
 
 from runyard.core.errors import StoreUnavailable
-from runyard.core.filters import parse_filter
+from runyard.core.formats.filters import parse_filter
 from runyard.core.statuses import RunStatus
-from runyard.store import migrations, revisions
+from runyard.store import migrations
 from runyard.store.base import RunQuery
-from runyard.store.schema import KNOWN_REVISIONS, REVISION, metadata
+from runyard.store.sql import revisions
+from runyard.store.sql.schema import KNOWN_REVISIONS, REVISION, metadata
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import a_run
 

@@ -11,7 +11,7 @@ from sqlalchemy.pool import NullPool
 
 from runyard.core.errors import StoreUnavailable
 from runyard.store import migrations, open_store
-from runyard.store.schema import REVISION, metadata
+from runyard.store.sql.schema import REVISION, metadata
 from runyard.testing.runs import a_run
 from tests.store.postgres import new_schema
 

@@ -15,7 +15,7 @@ from runyard.core.errors import StoreUnavailable
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunQuery
-from runyard.store.repair import repair
+from runyard.store.repair.repair import repair
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import Journal, a_run, points
 

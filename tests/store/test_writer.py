@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.store.database import Session
+from runyard.store.sql.database import Session
 from runyard.store.sqlite import SqliteDatabase, SqliteStore
 from runyard.testing.runs import Journal, a_new_run, a_run, a_workspace, points
 from tests.waiting import wait_for

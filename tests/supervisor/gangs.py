@@ -7,7 +7,7 @@ import signal
 from glob import glob
 from typing import Any
 
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, NodeSpec
 from tests.supervisor.supervised import Job, Site
 from tests.waiting import wait_for

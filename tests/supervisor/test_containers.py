@@ -13,9 +13,9 @@ import pytest
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec, DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.environments.base import Inside, Outside, Wrapper
-from runyard.supervisor.contained import end_of
-from runyard.supervisor.containers import contain, remove_containers
-from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.lifecycle.containers import contain, remove_containers
+from runyard.supervisor.processes.contained import end_of
+from runyard.supervisor.run_folder import RunFolder
 from tests.environments.engine import FakeEngine
 from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import StoreUnavailable
+from runyard.core.formats import journal
 from runyard.core.records import Mark
-from runyard.engine.ingest import decode
-from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.journals import MOST_HELD, Journals
-from runyard.supervisor.seen import SeenRuns
+from runyard.engine.ingest.decode import decode
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.journals import MOST_HELD, Journals
+from runyard.supervisor.shipping.seen import SeenRuns
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Site
 
@@ -223,7 +223,7 @@ def test_a_record_whose_side_file_is_gone_holds_nothing_up(desk: Desk, script: S
 
 
 def test_damage_beyond_a_window_is_crossed(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runyard.supervisor.salvage._WINDOW", 3 << 20)
+    monkeypatch.setattr("runyard.supervisor.shipping.salvage._WINDOW", 3 << 20)
     script.log(10)
     script.add(random.Random(5).randbytes(7 << 20))
     script.log(10)

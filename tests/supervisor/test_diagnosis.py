@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from runyard.core.specs import JobSpec, NodeSpec, RunSpec
-from runyard.supervisor.diagnosis import describe_failure, document_of, name_ranks
-from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.diagnosis.diagnosis import describe_failure, document_of, name_ranks
+from runyard.supervisor.run_folder import RunFolder
 
 NODES = [NodeSpec(0, "127.0.1.1", "node-0"), NodeSpec(1, "127.0.1.2", "node-1")]
 JOB = JobSpec("exp_1", 1, "exp", "default", RunSpec(), None, {}, "", "cookie", "/home", nodes=NODES)

@@ -6,14 +6,14 @@ import os
 import signal
 
 import runyard
-from runyard.core import journal
-from runyard.core.tfevents import Scalar, first_record, scalar_record
+from runyard.core.formats import journal
+from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
 from tests.supervisor.supervised import Site
 
 SCRIPT = """
 import os, sys
 sys.path.insert(0, os.environ["TEST_SOURCE"])
-from runyard.core.tfevents import Scalar, first_record, scalar_record
+from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
 os.makedirs("logs/train")
 with open("logs/train/events.out.tfevents.1.host", "wb") as file:
     file.write(first_record(1.0))

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from runyard.supervisor.exit_codes import Exit, find_exit
-from runyard.supervisor.loops import spread
 from runyard.supervisor.proc import open_pidfd, read_process
+from runyard.supervisor.processes.exit_codes import Exit, find_exit
+from runyard.supervisor.shipping.loops import spread
 
 KERNEL = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
 ENDS = {"os._exit(3)": Exit(3, None), "os.kill(os.getpid(), 9)": Exit(None, 9), "pass": Exit(0, None)}

@@ -14,10 +14,10 @@ from tests.supervisor.supervised import Site
 # A reaper without a supervisor: it launches what launch.json says and leaves when all have ended.
 HARNESS = """
 import sys
-from runyard.supervisor.folder import RunFolder, claim
-from runyard.supervisor.keeper import ReaperLink
+from runyard.supervisor.run_folder import RunFolder, claim
+from runyard.supervisor.processes.keeper import ReaperLink
 from runyard.supervisor.proc import set_subreaper
-from runyard.supervisor.reaper import Reaper
+from runyard.supervisor.processes.reaper import Reaper
 import select
 
 def supervise(link):
@@ -114,7 +114,7 @@ def test_a_missing_package_is_named_with_how_to_add_it(site: Site) -> None:
 def test_the_reaper_does_not_wait_for_a_stopped_supervisor(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        from runyard.supervisor.channel import Channel
+        from runyard.supervisor.processes.channel import Channel
 
         channel = Channel(ours)
         for _ in range(200):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core import journal
+from runyard.core.formats import journal
 from tests.supervisor.supervised import Job, Site
 from tests.waiting import wait_for
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from runyard.client.gang import Peer
-from runyard.core.plain import to_plain
+from runyard.client.calls.gang import Peer
+from runyard.core.formats.plain import to_plain
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.diagnosis import Finding
-from runyard.supervisor.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED
-from runyard.supervisor.gang_verdict import MOST_BYTES, decide_for_all, shortened
-from runyard.supervisor.outcome import Outcome
-from runyard.supervisor.stopping import CANCEL, RANK_FAILED, Stop
+from runyard.supervisor.diagnosis.diagnosis import Finding
+from runyard.supervisor.gang.gang_verdict import MOST_BYTES, decide_for_all, shortened
+from runyard.supervisor.lifecycle.outcome import Outcome
+from runyard.supervisor.lifecycle.stopping import CANCEL, RANK_FAILED, Stop
+from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED
 
 COMPLETED = Outcome(RunStatus.COMPLETED)
 OWN = Peer(0, {"host": "host-0"})

@@ -14,12 +14,12 @@ import pytest
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.runtime import sitecustomize_hook as hook
 from runyard.runtime.injection import injection_folder
-from runyard.supervisor import stacks
-from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.hang_judge import Code, RankView, judge
-from runyard.supervisor.hangs import HangWatch
+from runyard.supervisor.diagnosis import stacks
+from runyard.supervisor.diagnosis.hang_judge import Code, RankView, judge
+from runyard.supervisor.diagnosis.hangs import HangWatch
+from runyard.supervisor.diagnosis.stacks import Frame, main_stack, take_stacks
 from runyard.supervisor.proc import read_process
-from runyard.supervisor.stacks import Frame, main_stack, take_stacks
+from runyard.supervisor.run_folder import RunFolder
 from tests.supervisor.supervised import Site
 from tests.waiting import wait_for
 

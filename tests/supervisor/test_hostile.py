@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from runyard.supervisor import cgroups
 from runyard.supervisor.proc import list_processes
+from runyard.supervisor.processes import cgroups
 from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask
 from tests.waiting import wait_for

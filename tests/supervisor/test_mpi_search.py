@@ -8,7 +8,7 @@ import pytest
 
 from runyard.core.errors import SubmitRejected
 from runyard.launchers.base import MpiInstallation
-from runyard.supervisor.mpi_search import find_mpi, look_at
+from runyard.supervisor.mpi.find import find_mpi, look_at
 
 
 def install(prefix: Path, *programs: str, libmpi: str = "") -> Path:

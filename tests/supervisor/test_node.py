@@ -17,10 +17,10 @@ import pytest
 
 import runyard
 from runyard.compute.node_start import node_command, node_ticket
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import SystemFailure
-from runyard.core.frames import join_frames
-from runyard.core.plain import to_plain
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.frames import join_frames
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.core.tickets import read_ticket
 from runyard.runtime.bundle import Bundles
@@ -112,13 +112,13 @@ def test_a_node_with_a_python_and_a_ticket_runs_its_part(cluster: Cluster, pytho
 
 LATER = """
 import sys
-from runyard.supervisor.node_start import Later
+from runyard.supervisor.node.bootstrap import Later
 sys.modules["inspect"] = Later("inspect")
 import dataclasses
 from runyard.core.tickets import Ticket
 dataclasses.fields(Ticket)
 assert type(sys.modules["inspect"]) is Later or sys.version_info >= (3, 13), "making a dataclass uses it"
-import runyard.supervisor.node, runyard.supervisor.supervisor
+import runyard.supervisor.node.node, runyard.supervisor.supervisor
 import inspect
 def asked(one, *, two): pass
 print(inspect.signature(asked), type(sys.modules["inspect"]) is Later)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from runyard.client.client import Client
 from runyard.client.private_server import find
-from runyard.core.settings import read_settings
+from runyard.core.config.settings import read_settings
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.proc import descendants, list_processes
 from tests.waiting import wait_for

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from runyard.launchers.base import BY_MPIRUN, MPIRUN
-from runyard.supervisor.folder import RunFolder
 from runyard.supervisor.proc import oom_kills, read_process
-from runyard.supervisor.ranks import Ranks
+from runyard.supervisor.processes.ranks import Ranks
+from runyard.supervisor.run_folder import RunFolder
 from tests.waiting import wait_for
 
 
@@ -120,7 +120,9 @@ def test_a_kill_of_ours_is_not_taken_for_the_kernels_while_another_job_runs_out_
     pid = ranks.state()["ranks"][0]["pid"]
     wait_for(lambda: os.getpgid(pid) == pid)
     killed = oom_kills()
-    monkeypatch.setattr("runyard.supervisor.ranks.oom_kills", lambda: killed + 1)  # the machine's count, elsewhere
+    monkeypatch.setattr(
+        "runyard.supervisor.processes.ranks.oom_kills", lambda: killed + 1
+    )  # the machine's count, elsewhere
     if by_us:
         ranks.signal(signal.SIGKILL, [])
     else:

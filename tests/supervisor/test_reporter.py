@@ -5,10 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Tuple
 
-from runyard.client.answers import RunWish
+from runyard.client.decoding import RunWish
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.reporter import Reporter
+from runyard.supervisor.shipping.reporter import Reporter
 
 
 class Heard:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from runyard.core import journal
-from runyard.supervisor.usage import Reading, rates, read_usage
+from runyard.core.formats import journal
+from runyard.supervisor.lifecycle.usage_part import Reading, rates, read_usage
 from tests.supervisor.supervised import Site
 from tests.waiting import wait_for
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument, NotAuthenticated, StoreUnavailable, SystemFailure
-from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.logs import Log, Logs
-from runyard.supervisor.segments import silence
+from runyard.core.formats import journal
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.logs import Log, Logs
+from runyard.supervisor.shipping.segments import silence
 from runyard.testing.fake_server import FakeServer
 from tests.supervisor.journals import COUNTER, UNTIL_STOPPED
 from tests.supervisor.supervised import Job, Site
@@ -404,7 +404,7 @@ def test_a_log_that_was_shortened_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_removed_log_that_was_not_open_holds_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("runyard.supervisor.logs.MOST_HELD", 0)
+    monkeypatch.setattr("runyard.supervisor.shipping.logs.MOST_HELD", 0)
     logs, said = make_logs(tmp_path)
     log = tmp_path / "user_logs" / "std_log.txt"
     log.write_bytes(b"0123456789")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from runyard.core.errors import InvalidArgument, StoreUnavailable
-from runyard.supervisor.file_ledger import NAME, FileLedger
-from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.uploads import Signature, Wanted, iter_batches
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.file_ledger import NAME, FileLedger
+from runyard.supervisor.shipping.uploads import Signature, Wanted, iter_batches
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Site
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from runyard.core.process_stat import boot_id
-from runyard.supervisor.adopted import Adopted
-from runyard.supervisor.folder import RunFolder
+from runyard.core.machine.facts import boot_id
 from runyard.supervisor.proc import read_process
+from runyard.supervisor.processes.adopted import Adopted
+from runyard.supervisor.run_folder import RunFolder
 
 
 def adopted(

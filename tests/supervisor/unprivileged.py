@@ -10,8 +10,8 @@ from pathlib import Path
 
 LOOK = """\
 import json, os, sys
-from runyard.supervisor.files import OutputFiles
-from runyard.supervisor.folder import RunFolder
+from runyard.supervisor.shipping.files import OutputFiles
+from runyard.supervisor.run_folder import RunFolder
 if os.getuid() == 0:
     os.setgroups([]); os.setgid(65534); os.setuid(65534)
 said = []

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
-from runyard.core.plain import to_plain
-from runyard.core.settings import Settings
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import JobSpec, NodeSpec
 
 MOST_NODES = 100

@@ -14,7 +14,7 @@ from my_runyard.processes import is_locked
 
 from runyard.compute import load_backend
 from runyard.compute.base import ComputeBackend
-from runyard.core.settings import Settings
+from runyard.core.config.settings import Settings
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.testing.fake_server import FakeServer
 

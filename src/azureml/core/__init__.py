@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List
 
-from runyard.sdk.facade import refuse_shared_folder
+from runyard.sdk.compat import refuse_shared_folder
 
 if TYPE_CHECKING:
     from azureml.core.compute import ComputeTarget
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from azureml.core.keyvault import Keyvault
     from azureml.core.model import Model
     from azureml.core.webservice import Webservice
-    from runyard.sdk.conda_dependencies import CondaDependencies
-    from runyard.sdk.environment import ContainerRegistry, Environment
-    from runyard.sdk.experiment import Experiment
-    from runyard.sdk.run import Run, ScriptRun, get_run
-    from runyard.sdk.run_configuration import RunConfiguration
-    from runyard.sdk.script_run_config import ScriptRunConfig
-    from runyard.sdk.workspace import Workspace
+    from runyard.sdk.environments.conda_dependencies import CondaDependencies
+    from runyard.sdk.environments.environment import ContainerRegistry, Environment
+    from runyard.sdk.run_config.run_configuration import RunConfiguration
+    from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+    from runyard.sdk.runs.run import Run, ScriptRun, get_run
+    from runyard.sdk.workspaces.experiment import Experiment
+    from runyard.sdk.workspaces.workspace import Workspace
 
 refuse_shared_folder(__file__)
 
@@ -29,22 +29,22 @@ __version__ = VERSION
 
 _HOMES = {
     "ComputeTarget": "azureml.core.compute",
-    "CondaDependencies": "runyard.sdk.conda_dependencies",
-    "ContainerRegistry": "runyard.sdk.environment",
+    "CondaDependencies": "runyard.sdk.environments.conda_dependencies",
+    "ContainerRegistry": "runyard.sdk.environments.environment",
     "Dataset": "azureml.core.dataset",
     "Datastore": "azureml.core.datastore",
-    "Environment": "runyard.sdk.environment",
-    "Experiment": "runyard.sdk.experiment",
+    "Environment": "runyard.sdk.environments.environment",
+    "Experiment": "runyard.sdk.workspaces.experiment",
     "Image": "azureml.core.image",
     "Keyvault": "azureml.core.keyvault",
     "Model": "azureml.core.model",
-    "Run": "runyard.sdk.run",
-    "RunConfiguration": "runyard.sdk.run_configuration",
-    "ScriptRun": "runyard.sdk.run",
-    "ScriptRunConfig": "runyard.sdk.script_run_config",
+    "Run": "runyard.sdk.runs.run",
+    "RunConfiguration": "runyard.sdk.run_config.run_configuration",
+    "ScriptRun": "runyard.sdk.runs.run",
+    "ScriptRunConfig": "runyard.sdk.run_config.script_run_config",
     "Webservice": "azureml.core.webservice",
-    "Workspace": "runyard.sdk.workspace",
-    "get_run": "runyard.sdk.run",
+    "Workspace": "runyard.sdk.workspaces.workspace",
+    "get_run": "runyard.sdk.runs.run",
 }
 
 __all__ = [

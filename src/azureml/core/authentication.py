@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.authentication import (
+from runyard.sdk.workspaces.authentication import (
     AbstractAuthentication,
     Audience,
     AzureCliAuthentication,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
 
 __all__ = ["CondaDependencies"]

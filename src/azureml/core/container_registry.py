@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.environment import ContainerRegistry
+from runyard.sdk.environments.environment import ContainerRegistry
 
 __all__ = ["ContainerRegistry"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.dataset import Dataset
+from runyard.sdk.data.dataset import Dataset
 
 __all__ = ["Dataset"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.datastore import Datastore
+from runyard.sdk.data.datastore import Datastore
 
 __all__ = ["Datastore"]

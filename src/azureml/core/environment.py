@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, DockerSection, Environment, PythonSection
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import (
+    DEFAULT_CPU_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    DockerSection,
+    Environment,
+    PythonSection,
+)
 
 __all__ = [
     "DEFAULT_CPU_IMAGE",

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.experiment import Experiment
+from runyard.sdk.workspaces.experiment import Experiment
 
 __all__ = ["Experiment"]

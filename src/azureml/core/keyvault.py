@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.keyvault import Keyvault
+from runyard.sdk.workspaces.keyvault import Keyvault
 
 __all__ = ["Keyvault"]

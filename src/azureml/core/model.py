@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from azureml.core.dataset import Dataset
-from runyard.sdk.model import Model
+from runyard.sdk.models.model import Model
 from runyard.sdk.not_yet import placeholder
 
 InferenceConfig = placeholder("azureml.core.model.InferenceConfig")

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from runyard.sdk.conda_dependencies import CondaDependencies
-from runyard.sdk.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, MPI_CPU_IMAGE, MPI_GPU_IMAGE, Environment
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import (
+    DEFAULT_CPU_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    MPI_CPU_IMAGE,
+    MPI_GPU_IMAGE,
+    Environment,
+)
 from runyard.sdk.not_yet import placeholder
-from runyard.sdk.run_configuration import (
+from runyard.sdk.run_config.run_configuration import (
     DataReferenceConfiguration,
     DockerConfiguration,
     HistoryConfiguration,

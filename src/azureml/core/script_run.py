@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.run import ScriptRun
+from runyard.sdk.runs.run import ScriptRun
 
 __all__ = ["ScriptRun"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.script_run_config import ScriptRunConfig
+from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
 __all__ = ["ScriptRunConfig"]

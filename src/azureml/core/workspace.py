@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.workspace import Workspace
 
 __all__ = ["Workspace"]

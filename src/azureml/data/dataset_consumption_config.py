@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.dataset_input import DatasetConsumptionConfig
+from runyard.sdk.data.inputs import DatasetConsumptionConfig
 
 __all__ = ["DatasetConsumptionConfig"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.file_dataset import FileDataset
+from runyard.sdk.data.kinds import FileDataset
 
 __all__ = ["FileDataset"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.opendatasets import MNIST, Diabetes
+from runyard.sdk.data.opendatasets import MNIST, Diabetes
 
 __all__ = ["MNIST", "Diabetes"]

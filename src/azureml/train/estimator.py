@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.estimator import Estimator
+from runyard.sdk.estimators.estimator import Estimator
 
 __all__ = ["Estimator"]

@@ -22,7 +22,7 @@ from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.content import ContentStore, tree_key
 from runyard.artifacts.packs import Found, Place, new_pack_key
 from runyard.core.errors import NotFound
-from runyard.core.tree import FileEntry, FolderEntry, decode_tree, snapshot_id
+from runyard.core.formats.tree import FileEntry, FolderEntry, decode_tree, snapshot_id
 
 logger = logging.getLogger(__name__)
 _WORTH_BYTES = 1 << 20

@@ -13,10 +13,10 @@ from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.leases import Leases
 from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, damaged, new_pack_key, plan_reads, unpack
 from runyard.artifacts.unnamed import Unnamed
-from runyard.core.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
 from runyard.core.errors import DamagedContent, InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
+from runyard.core.formats.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
+from runyard.core.formats.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 from runyard.core.names import check_content_id
-from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from runyard.artifacts.content import ContentStore
-from runyard.core.tree import Entry, FileEntry, FolderEntry, LinkEntry, decode_tree, name_bytes
+from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, LinkEntry, decode_tree, name_bytes
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import DamagedContent
+from runyard.core.formats.chunks import chunk_id
 
 PREFIX = "packs/"
 RAW, ZSTD = "raw", "zstd"

@@ -9,7 +9,7 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.content import tree_key
 from runyard.artifacts.packs import Found, unpack
 from runyard.core.errors import NotFound, StoreUnavailable
-from runyard.core.tree import FileEntry, FolderEntry, decode_tree
+from runyard.core.formats.tree import FileEntry, FolderEntry, decode_tree
 
 
 class Verified:

@@ -9,30 +9,39 @@ from collections.abc import Sequence
 import click
 
 from runyard import __version__
-from runyard.cli.exits import COMPLETED, FAILED, INTERRUPTED, USAGE
+from runyard.cli.exit_codes import COMPLETED, FAILED, INTERRUPTED, USAGE
 from runyard.cli.failures import print_error, print_message
 from runyard.cli.lazy import LazyGroup
 
 COMMANDS = {
-    "submit": ("runyard.cli.submit:submit", "Run a script and stream its output."),
-    "runs": ("runyard.cli.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
-    "sweeps": ("runyard.cli.sweeps:sweeps", "List sweeps; show their children, the best first, and why some stopped."),
-    "studio": ("runyard.cli.studio:studio", "Open the web page of the server, or of a run, signed in."),
-    "experiments": ("runyard.cli.experiments:experiments", "List, archive, reactivate and delete experiments."),
-    "compute": ("runyard.cli.compute:compute", "Make, change and look at compute targets: nodes, runs, queues."),
-    "snapshots": ("runyard.cli.snapshots:snapshots", "Show and compare the source folders of runs."),
-    "environments": ("runyard.cli.environments:environments", "List, show, build and prune environments."),
-    "models": ("runyard.cli.models:models", "List, show, download and delete models of the workspace."),
-    "datasets": ("runyard.cli.datasets:datasets", "List and show datasets of the workspace."),
-    "workspaces": ("runyard.cli.workspaces:workspaces", "List and delete workspaces."),
-    "server": ("runyard.cli.server:server", "Start, stop and look at your private server."),
-    "users": ("runyard.cli.users:users", "Add, list and remove users of a team's server."),
-    "tensorboard": ("runyard.cli.tensorboard:tensorboard", "Show runs in TensorBoard, live ones followed."),
-    "secrets": ("runyard.cli.secrets:secrets", "Set, list and delete secrets of the workspace."),
-    "login": ("runyard.cli.login:login", "Use a team's server from now on."),
-    "logout": ("runyard.cli.login:logout", "Forget a team's server and the token for it."),
-    "doctor": ("runyard.cli.doctor:doctor", "Say what is installed and running, and what is wrong."),
-    "completion": ("runyard.cli.completion:completion", "Print the completion script of a shell."),
+    "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
+    "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "sweeps": (
+        "runyard.cli.commands.sweeps:sweeps",
+        "List sweeps; show their children, the best first, and why some stopped.",
+    ),
+    "studio": ("runyard.cli.commands.studio:studio", "Open the web page of the server, or of a run, signed in."),
+    "experiments": (
+        "runyard.cli.commands.experiments:experiments",
+        "List, archive, reactivate and delete experiments.",
+    ),
+    "compute": (
+        "runyard.cli.commands.compute:compute",
+        "Make, change and look at compute targets: nodes, runs, queues.",
+    ),
+    "snapshots": ("runyard.cli.commands.snapshots:snapshots", "Show and compare the source folders of runs."),
+    "environments": ("runyard.cli.commands.environments:environments", "List, show, build and prune environments."),
+    "models": ("runyard.cli.commands.assets:models", "List, show, download and delete models of the workspace."),
+    "datasets": ("runyard.cli.commands.datasets:datasets", "List and show datasets of the workspace."),
+    "workspaces": ("runyard.cli.commands.workspaces:workspaces", "List and delete workspaces."),
+    "server": ("runyard.cli.commands.server:server", "Start, stop and look at your private server."),
+    "users": ("runyard.cli.commands.users_part:users", "Add, list and remove users of a team's server."),
+    "tensorboard": ("runyard.cli.commands.tensorboard:tensorboard", "Show runs in TensorBoard, live ones followed."),
+    "secrets": ("runyard.cli.commands.secrets:secrets", "Set, list and delete secrets of the workspace."),
+    "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
+    "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
+    "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
+    "completion": ("runyard.cli.commands.completion:completion", "Print the completion script of a shell."),
 }
 
 

@@ -9,9 +9,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from runyard.cli.text import plain, plain_block
+from runyard.core.config.paths import server_folder
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure
-from runyard.core.folders import server_folder
-from runyard.core.settings import read_settings
 
 
 def print_error(error: BaseException) -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 import click
 from click.shell_completion import CompletionItem
 
-from runyard.cli.finding import newest
+from runyard.cli.lookup import newest
 from runyard.cli.text import plain
-from runyard.sdk.experiment import Experiment
-from runyard.sdk.server import find
-from runyard.sdk.workspace import Workspace
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.server import find
+from runyard.sdk.workspaces.workspace import Workspace
 
 MOST_RUNS = 200
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Optional, Tuple
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 
 UNIX_HOST = "runyard"  # the `Host` of requests over the unix socket
 _USUAL_PORTS = {"http": 80, "https": 443}

@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple, Optional
 
+from runyard.core.config.logins import Login, find_login, plain_url
+from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAuthenticated
-from runyard.core.logins import Login, find_login, plain_url
-from runyard.core.settings import Settings
 
 
 class Choice(NamedTuple):

@@ -9,15 +9,15 @@ from runyard.client.address import Address
 from runyard.client.transport import Transport
 
 if TYPE_CHECKING:
-    from runyard.client.assets import AssetCalls
-    from runyard.client.compute import ComputeCalls
-    from runyard.client.content import ContentCalls
-    from runyard.client.environments import EnvironmentCalls
-    from runyard.client.experiments import ExperimentCalls
-    from runyard.client.runs import RunCalls
-    from runyard.client.server import ServerCalls
-    from runyard.client.users import UserCalls
-    from runyard.client.workspaces import WorkspaceCalls
+    from runyard.client.calls.assets import AssetCalls
+    from runyard.client.calls.compute import ComputeCalls
+    from runyard.client.calls.content import ContentCalls
+    from runyard.client.calls.environments import EnvironmentCalls
+    from runyard.client.calls.experiments import ExperimentCalls
+    from runyard.client.calls.runs import RunCalls
+    from runyard.client.calls.server import ServerCalls
+    from runyard.client.calls.users import UserCalls
+    from runyard.client.calls.workspace import WorkspaceCalls
 
 
 class Client:
@@ -32,54 +32,54 @@ class Client:
 
     @cached_property
     def assets(self) -> AssetCalls:
-        from runyard.client.assets import AssetCalls
+        from runyard.client.calls.assets import AssetCalls
 
         return AssetCalls(self.transport)
 
     @cached_property
     def compute(self) -> ComputeCalls:
-        from runyard.client.compute import ComputeCalls
+        from runyard.client.calls.compute import ComputeCalls
 
         return ComputeCalls(self.transport)
 
     @cached_property
     def content(self) -> ContentCalls:
-        from runyard.client.content import ContentCalls
+        from runyard.client.calls.content import ContentCalls
 
         return ContentCalls(self.transport)
 
     @cached_property
     def environments(self) -> EnvironmentCalls:
-        from runyard.client.environments import EnvironmentCalls
+        from runyard.client.calls.environments import EnvironmentCalls
 
         return EnvironmentCalls(self.transport)
 
     @cached_property
     def experiments(self) -> ExperimentCalls:
-        from runyard.client.experiments import ExperimentCalls
+        from runyard.client.calls.experiments import ExperimentCalls
 
         return ExperimentCalls(self.transport)
 
     @cached_property
     def runs(self) -> RunCalls:
-        from runyard.client.runs import RunCalls
+        from runyard.client.calls.runs import RunCalls
 
         return RunCalls(self.transport)
 
     @cached_property
     def server(self) -> ServerCalls:
-        from runyard.client.server import ServerCalls
+        from runyard.client.calls.server import ServerCalls
 
         return ServerCalls(self.transport)
 
     @cached_property
     def users(self) -> UserCalls:
-        from runyard.client.users import UserCalls
+        from runyard.client.calls.users import UserCalls
 
         return UserCalls(self.transport)
 
     @cached_property
     def workspaces(self) -> WorkspaceCalls:
-        from runyard.client.workspaces import WorkspaceCalls
+        from runyard.client.calls.workspace import WorkspaceCalls
 
         return WorkspaceCalls(self.transport)

@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import NamedTuple, Optional, Tuple
 
 from runyard.client.address import Address, parse_fingerprint, parse_url
-from runyard.client.answers import ServerInfo
+from runyard.client.calls.users import Me
 from runyard.client.client import Client
+from runyard.client.decoding import ServerInfo
 from runyard.client.transport import Transport, open_wire
-from runyard.client.users import Me
+from runyard.core.config.logins import Login
 from runyard.core.errors import InvalidArgument, NotTrusted, ServerUnreachable
-from runyard.core.logins import Login
 
 _TIMEOUT_S = 10.0
 _NO_TOKEN = "x"  # an address needs one; it is not sent

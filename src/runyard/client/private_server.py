@@ -17,10 +17,10 @@ from runyard.client import processes
 from runyard.client.address import Address, parse_url
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.core import runtime_folder as runtime
+from runyard.core.config import runtime_folder as runtime
+from runyard.core.config.paths import server_folder, token_file
+from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import MissingExtra, NotAuthenticated, ServerNotStarted, ServerUnreachable
-from runyard.core.folders import server_folder, token_file
-from runyard.core.settings import Settings, read_settings
 
 API = 1
 _LOCK_PATIENCE_S = 90.0

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional
 
+from runyard.core.config.paths import server_folder
+from runyard.core.config.settings import Settings
 from runyard.core.errors import MissingExtra, RunyardError, ServerNotStarted, error_from_plain
-from runyard.core.folders import server_folder
-from runyard.core.settings import Settings
 
 # What a server and the supervisors it starts may know of who happened to start it. The rest (LD_PRELOAD, BASH_ENV,
 # PYTHONSTARTUP, GIT_…, secrets) stays behind; a run's own variables travel with its submit.

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from runyard.compute.base import ComputeBackend
+from runyard.core.config.settings import Settings
 from runyard.core.plugins import load_plugin
-from runyard.core.settings import Settings
 
 BACKENDS = {
     "local": "runyard.compute.local:LocalBackend",
-    "ray": "runyard.compute.ray:RayBackend",
-    "slurm": "runyard.compute.slurm:SlurmBackend",
-    "ssh": "runyard.compute.ssh:SshBackend",
+    "ray": "runyard.compute.ray.backend:RayBackend",
+    "slurm": "runyard.compute.slurm.backend:SlurmBackend",
+    "ssh": "runyard.compute.ssh.backend:SshBackend",
 }
 
 

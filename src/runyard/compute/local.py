@@ -17,13 +17,13 @@ from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobReques
 from runyard.compute.spares import SparePool
 from runyard.compute.virtual_nodes import MOST_NODES, virtual_nodes
 from runyard.core.compute import LOCAL
+from runyard.core.config.paths import run_folder
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
-from runyard.core.folders import run_folder
-from runyard.core.node_variables import node_variables, supervisor_command
-from runyard.core.plain import to_plain
-from runyard.core.settings import Settings
+from runyard.core.formats.plain import to_plain
+from runyard.core.machine.node_variables import node_variables, supervisor_command
+from runyard.core.machine.whole_files import write_whole
 from runyard.core.specs import JobSpec
-from runyard.core.whole_files import write_whole
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ def node_start_script() -> str:
 
     It takes the ticket from RUNYARD_TICKET and stays in the foreground until the node's part has ended.
     """
-    return (Path(runyard.__file__).parent / "supervisor" / "node_start.py").read_text(encoding="utf-8")
+    return (Path(runyard.__file__).parent / "supervisor" / "node" / "bootstrap.py").read_text(encoding="utf-8")
 
 
 def node_command(python: str) -> list[str]:

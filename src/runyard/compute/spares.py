@@ -8,8 +8,8 @@ import socket
 import threading
 from collections.abc import Mapping
 
-from runyard.core.node_variables import node_variables, supervisor_command
-from runyard.core.settings import Settings
+from runyard.core.config.settings import Settings
+from runyard.core.machine.node_variables import node_variables, supervisor_command
 
 logger = logging.getLogger(__name__)
 

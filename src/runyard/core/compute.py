@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Dict, List, Optional
 
 from runyard.core.compute_options import RAY, SLURM, SSH, check_options, host_of_place
 from runyard.core.errors import InvalidArgument
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import check_asset_name
 
 ASSET_KIND = "compute"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 
 KIND = "dataset"  # of the assets that hold registered ones
 FILE, TABULAR = "file", "tabular"

@@ -6,7 +6,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.records import RunFile
 
 KIND = "model"

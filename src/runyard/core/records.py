@@ -6,7 +6,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import make_run_id, make_sweep_id
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
+from runyard.core.config.urls import HIDDEN, hide_passwords
 from runyard.core.secret_names import is_secret
-from runyard.core.urls import HIDDEN, hide_passwords
 
 _TOKENS = (
     r"gh[pousr]_\w{20,}",  # GitHub

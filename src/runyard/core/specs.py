@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
 
 from runyard.core.datasets import DatasetInputSpec, DatasetOutputSpec
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.sweeps import SweepSpec
 
 DEFAULT_TIME_LIMIT_S = 2592000

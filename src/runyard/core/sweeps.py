@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 
 SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
 MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100

@@ -8,8 +8,8 @@ from dataclasses import field
 from typing import Any, Dict, Optional
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.later import dataclass
-from runyard.core.plain import from_plain, to_plain
+from runyard.core.formats.plain import from_plain, to_plain
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 
 VARIABLE = "RUNYARD_TICKET"  # never in an argv: other users of a node see those

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import List, NamedTuple, Optional
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 
 ADMIN, USER, READER = "admin", "user", "reader"
 ROLES = (ADMIN, USER, READER)

@@ -7,8 +7,8 @@ import os
 from io import FileIO
 from typing import Iterable, Iterator, Union
 
-from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import SystemFailure
+from runyard.core.formats.chunks import CHUNK_SIZE
 
 BLOCK = 1 << 20
 _ZEROS = memoryview(bytes(CHUNK_SIZE))

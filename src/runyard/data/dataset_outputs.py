@@ -8,7 +8,7 @@ import uuid
 from typing import Any, Dict
 
 from runyard.core.datasets import MOUNT, DatasetOutputSpec, DatasetSpec, DataSource
-from runyard.core.plain import to_plain
+from runyard.core.formats.plain import to_plain
 from runyard.data.base import Storage
 from runyard.data.paths import clean_data_path
 from runyard.data.references import Node

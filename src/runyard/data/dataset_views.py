@@ -8,8 +8,8 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.datasets import MOUNT, DatasetInputSpec
 from runyard.core.errors import InvalidArgument, SystemFailure
-from runyard.core.whole_files import written_beside
-from runyard.data.dataset_files import DataFile, Open, fingerprint, list_files, opened_once, whole_place
+from runyard.core.machine.whole_files import written_beside
+from runyard.data.datasets import DataFile, Open, fingerprint, list_files, opened_once, whole_place
 from runyard.data.paths import below, clean_data_path
 from runyard.data.references import Node
 from runyard.data.transfer import for_all

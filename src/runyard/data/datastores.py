@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable, Dict, Mapping, Optional, Sequence
 
+from runyard.core.config.paths import datastores_folder
 from runyard.core.errors import NotFound
-from runyard.core.folders import datastores_folder
 from runyard.core.plugins import load_plugin
 from runyard.core.records import Asset
 from runyard.data.base import Remote, Storage

@@ -8,7 +8,7 @@ import time
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SystemFailure
-from runyard.core.whole_files import written_beside
+from runyard.core.machine.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
 from runyard.data.checked_copy import copy_checked, write_checked
 from runyard.data.paths import below

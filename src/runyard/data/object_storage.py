@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
 from runyard.core.extras import load_extra
-from runyard.core.whole_files import written_beside
+from runyard.core.machine.whole_files import written_beside
 from runyard.data.base import Storage, StoredFile
 
 PART = 8 << 20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from runyard.core.errors import NotFound
 from runyard.core.records import Run
-from runyard.engine.yard import Yard
+from runyard.engine.context import Yard
 
 
 def archive(yard: Yard, run_id: str, archived: bool) -> Run:

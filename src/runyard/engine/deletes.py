@@ -11,11 +11,11 @@ from datetime import datetime, timedelta
 from runyard.core.errors import NotFound
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.ship import Shipping
-from runyard.engine.streams import key_part, stream_folder
-from runyard.engine.yard import Yard
+from runyard.engine.context import Yard
+from runyard.engine.ingest.ship import Shipping
+from runyard.engine.runs.streams import key_part, stream_folder
 from runyard.store.base import RunQuery
-from runyard.store.changes import check_ended
+from runyard.store.rules import check_ended
 
 INTENTS = "deleting/"
 _LIVE = [status for status in RunStatus if not status.is_terminal]

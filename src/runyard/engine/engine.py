@@ -10,42 +10,44 @@ from typing import Any
 from runyard.artifacts.aside import ASIDE
 from runyard.artifacts.base import ArtifactStore
 from runyard.core.attempts import is_writer
+from runyard.core.config.paths import server_folder
+from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.core.folders import server_folder
-from runyard.core.frames import Frame
-from runyard.core.gpus import Gpu, list_gpus
+from runyard.core.formats.frames import Frame
+from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
-from runyard.core.settings import Settings
 from runyard.core.specs import JobSpec
-from runyard.engine import control, deletes, ends, schedule, sweeps, watch
-from runyard.engine.alias_book import AliasBook
+from runyard.engine import deletes
 from runyard.engine.archiving import archive
-from runyard.engine.backends import Backends, Given, Make, load_backend, open_backends
-from runyard.engine.board import Board
-from runyard.engine.clock import Clock, SystemClock
-from runyard.engine.compute_secrets import ComputeSecrets
+from runyard.engine.context import Yard, nobody, nothing
 from runyard.engine.deletes import Deleted
-from runyard.engine.ends import StateReport
-from runyard.engine.engine_nodes import EngineNodes
-from runyard.engine.gang_board import GangBoard
-from runyard.engine.gpus import Gpus
-from runyard.engine.horizon import Horizon
+from runyard.engine.ingest.ship import ShipAnswer, Shipping
+from runyard.engine.ingest.writers import Writer, add_writer
 from runyard.engine.loop import Loop
-from runyard.engine.nodes import Join, join
-from runyard.engine.places import Room
-from runyard.engine.plan import RunPlan, plan_of, plan_run
-from runyard.engine.pool import Pool
 from runyard.engine.purging import Purging
-from runyard.engine.reserve import Reserve
-from runyard.engine.resubmit import Again, again, own_variables
-from runyard.engine.ship import ShipAnswer, Shipping
-from runyard.engine.spool import Spool
-from runyard.engine.submit import Submitted, Watched, submit, watch_run
-from runyard.engine.sweep_report import show_sweep
-from runyard.engine.targets import Targets, builtin_targets
-from runyard.engine.waits import explain_run
-from runyard.engine.writers import Writer, add_writer
-from runyard.engine.yard import Yard, nobody, nothing
+from runyard.engine.runs import control, liveness, reports, schedule
+from runyard.engine.runs.join import Join, join
+from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
+from runyard.engine.runs.reports import StateReport
+from runyard.engine.runs.resubmit import Again, again, own_variables
+from runyard.engine.runs.submit import Submitted, Watched, submit, watch_run
+from runyard.engine.runs.wait_reasons import explain_run
+from runyard.engine.state.alias_book import AliasBook
+from runyard.engine.state.allocation import Room
+from runyard.engine.state.backends import Backends, Given, Make, load_backend, open_backends
+from runyard.engine.state.board import Board
+from runyard.engine.state.clock import Clock, SystemClock
+from runyard.engine.state.compute_secrets import ComputeSecrets
+from runyard.engine.state.gang_board import GangBoard
+from runyard.engine.state.gpus import Gpus
+from runyard.engine.state.horizon import Horizon
+from runyard.engine.state.nodes import EngineNodes
+from runyard.engine.state.pool import Pool
+from runyard.engine.state.reserve import Reserve
+from runyard.engine.state.spool import Spool
+from runyard.engine.state.targets import Targets, builtin_targets
+from runyard.engine.sweeps import sweeps
+from runyard.engine.sweeps.report import show_sweep
 from runyard.runtime.bundle import Bundle, Bundles
 from runyard.store.base import RunStore
 
@@ -210,8 +212,8 @@ class Engine:
         if run.attempt != attempt:
             raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
         if engine_gone:
-            watch.hear_of_engine(self.yard, run)
-        return watch.hear(self.yard, run, attempt)
+            liveness.hear_of_engine(self.yard, run)
+        return liveness.hear(self.yard, run, attempt)
 
     def bundle(self) -> Bundle:
         """Return the archive of our code that nodes of a cluster fetch."""
@@ -221,7 +223,7 @@ class Engine:
         return join(self.yard, run_id, rank, said)
 
     def report(self, run_id: str, said: StateReport) -> Run:
-        return ends.report(self.yard, run_id, said)
+        return reports.report(self.yard, run_id, said)
 
     def ship(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
         return self._shipping.take(run_id, attempt, frames)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 
-from runyard.engine.job import Stage
+from runyard.engine.context import Yard
 from runyard.engine.memory import give_memory_back
-from runyard.engine.schedule import start_waiting
-from runyard.engine.sweeps import advance_sweeps
-from runyard.engine.waits import note_lacks
-from runyard.engine.watch import look
-from runyard.engine.yard import Yard
+from runyard.engine.runs.liveness import look
+from runyard.engine.runs.schedule import start_waiting
+from runyard.engine.runs.wait_reasons import note_lacks
+from runyard.engine.state.job import Stage
+from runyard.engine.sweeps.sweeps import advance_sweeps
 
 logger = logging.getLogger(__name__)
 

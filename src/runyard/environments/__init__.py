@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Optional
 
+from runyard.core.config.settings import Settings
 from runyard.core.plugins import load_plugin
-from runyard.core.settings import Settings
 from runyard.environments.base import EnvironmentBuilder
 
 BUILDERS = {
-    "conda": "runyard.environments.conda:CondaBuilder",
-    "container": "runyard.environments.container:ContainerBuilder",
+    "conda": "runyard.environments.conda.builder:CondaBuilder",
+    "container": "runyard.environments.container.builder:ContainerBuilder",
     "system": "runyard.environments.system:SystemBuilder",
     "uv": "runyard.environments.uv:UvBuilder",
 }

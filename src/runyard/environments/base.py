@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import field
 from typing import Callable, Dict, List, Mapping, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import EnvironmentSpec
 
 Say = Callable[[str], None]

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Optional
 
 from runyard.core.errors import UserError, error_from_plain
 from runyard.environments.base import Check, Say
-from runyard.environments.shelf import FAILED, Place
+from runyard.environments.cache import FAILED, Place
 
 POLL_S = 0.05
 REMIND_EVERY_S = 15.0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.later import dataclass
-from runyard.core.provided import package_name
+from runyard.core.lazy_dataclass import dataclass
+from runyard.core.provided_packages import package_name
 from runyard.environments.installed import list_installed
 
 VERSION = "0.28.1"

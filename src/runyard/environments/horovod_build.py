@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Sequence
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.whole_files import written_beside
+from runyard.core.machine.whole_files import written_beside
 from runyard.environments.base import Check, Say
 from runyard.environments.horovod import (
     VERSION,
@@ -30,7 +30,7 @@ from runyard.environments.process import run_program
 from runyard.environments.uv_program import find_uv, install_failed
 
 if TYPE_CHECKING:
-    from runyard.environments.pip_install import PipInstall
+    from runyard.environments.pip import PipInstall
 
 # setuptools 70 and later cannot read Horovod's setup.py; cmake comes from PyPI where the machine has none.
 _TOOLS = ("setuptools<70", "wheel", "pip", "packaging", "cffi", "pyyaml", "psutil", "cloudpickle")

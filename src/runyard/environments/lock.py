@@ -6,9 +6,9 @@ import re
 import time
 from typing import List, Optional, Sequence, Tuple
 
-from runyard.core.urls import hide_passwords
+from runyard.core.config.urls import hide_passwords
 from runyard.environments.installed import Installed
-from runyard.environments.pip_install import PipInstall
+from runyard.environments.pip import PipInstall
 from runyard.environments.pip_settings import NEXT_INDEX
 from runyard.environments.process import run_program
 from runyard.environments.uv_program import explanation, find_uv

@@ -9,9 +9,9 @@ from configparser import Error, RawConfigParser
 from dataclasses import field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.config.urls import hide_passwords
 from runyard.core.errors import SubmitRejected
-from runyard.core.later import dataclass
-from runyard.core.urls import hide_passwords
+from runyard.core.lazy_dataclass import dataclass
 
 _SECTIONS = ("global", "install")
 _TRUE = ("1", "true", "yes", "on", "t", "y")

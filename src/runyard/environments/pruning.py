@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import List, Optional
 
 from runyard.core.errors import Conflict, NotFound
-from runyard.core.later import dataclass
-from runyard.environments.shelf import MARKER, Place, clear_leftovers, list_places
+from runyard.core.lazy_dataclass import dataclass
+from runyard.environments.cache import MARKER, Place, clear_leftovers, list_places
 
 
 @dataclass(frozen=True)

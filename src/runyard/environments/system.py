@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
+from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
-from runyard.core.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, never
 

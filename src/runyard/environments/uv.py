@@ -9,19 +9,19 @@ import platform
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
+from runyard.core.config.paths import cache_folder, environments_folder
+from runyard.core.config.settings import Settings, read_settings
+from runyard.core.config.urls import hide_passwords
 from runyard.core.errors import SubmitRejected
-from runyard.core.folders import cache_folder, environments_folder
-from runyard.core.settings import Settings, read_settings
 from runyard.core.specs import EnvironmentSpec
-from runyard.core.urls import hide_passwords
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
 from runyard.environments.building import build_once
+from runyard.environments.cache import Place, get_place
 from runyard.environments.installed import list_installed
 from runyard.environments.lock import lock_text
+from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pip_guard import guard_pip
-from runyard.environments.pip_install import PipInstall, install, plan_pip
 from runyard.environments.pythons import Python, find_python
-from runyard.environments.shelf import Place, get_place
 from runyard.environments.uv_program import find_uv, install_failed
 
 FORMAT = 1  # part of every key: raise it when builds change what they make

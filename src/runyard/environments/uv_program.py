@@ -7,8 +7,8 @@ import re
 import shutil
 from typing import Dict, List, Mapping, Sequence
 
+from runyard.core.config.urls import hide_passwords
 from runyard.core.errors import SubmitRejected
-from runyard.core.urls import hide_passwords
 
 # Of a user's own uv settings, those that say from where and how, not into what.
 _TAKEN = (

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import field
 from typing import ClassVar, Dict, List, Optional
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec, NodeSpec
 
 BY_REAPER, BY_AGENT, BY_MPIRUN = "reaper", "agent", "mpirun"

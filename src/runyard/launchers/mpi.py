@@ -1,6 +1,6 @@
 """The Launcher `mpi`: Open MPI's mpirun on the first node starts the ranks of all nodes.
 
-mpirun reaches a node through our launch agent (supervisor/mpi_agent.py) instead of ssh, and starts every rank through
+mpirun reaches a node through our launch agent (supervisor/mpi/agent.py) instead of ssh, and starts every rank through
 runtime/rank_shim.py, which finds the rank's own command, variables and log in `launch.json`. All settings are
 variables: nothing of a user's shows in the process list.
 """

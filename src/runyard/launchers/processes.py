@@ -6,7 +6,7 @@ import re
 from typing import Dict, List, Mapping, Sequence
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.gpus import NO_DEVICE, VISIBLE
+from runyard.core.machine.gpus import NO_DEVICE, VISIBLE
 from runyard.core.specs import NodeSpec, RunSpec
 from runyard.launchers.base import Placement
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from typing import Dict, List, Tuple
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 from runyard.launchers.base import Launcher, Placement, Process
 from runyard.launchers.processes import (

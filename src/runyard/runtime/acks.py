@@ -6,7 +6,7 @@ import os
 import time
 from typing import Dict, Sequence
 
-from runyard.core import journal
+from runyard.core.formats import journal
 from runyard.runtime.segment import Segment
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05

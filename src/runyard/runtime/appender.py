@@ -15,9 +15,9 @@ import zlib
 from collections import deque
 from typing import Any, Callable, Deque, Dict, List, Optional
 
-from runyard.core import journal
-from runyard.core.disk import NO_SPACE
-from runyard.core.whole_files import write_whole
+from runyard.core.formats import journal
+from runyard.core.machine.disk import NO_SPACE
+from runyard.core.machine.whole_files import write_whole
 from runyard.runtime.acks import wake
 from runyard.runtime.backlog import LIMIT_BYTES, Backlog, size_of
 from runyard.runtime.foreign import raise_foreign

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from runyard.core.disk import NO_SPACE, OUTPUT
+from runyard.core.machine.disk import NO_SPACE, OUTPUT
 from runyard.runtime.acks import wake
 from runyard.runtime.overflow import Tally, find_folder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Tuple
 
 import runyard
-from runyard.core.folders import cache_folder
+from runyard.core.config.paths import cache_folder
 
 # Packages that keep to the standard library and Python 3.8; those that are not there yet are left out.
 INJECTED = (

@@ -12,7 +12,7 @@ import os
 import zlib
 from typing import Optional
 
-from runyard.core import disk
+from runyard.core.machine import disk
 
 
 def find_folder(run_folder: str) -> Optional[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
 
-from runyard.core import journal
+from runyard.core.formats import journal
 from runyard.runtime.values import LARGEST, SMALLEST
 
 Packer = Tuple[int, Callable[..., bytes]]  # the kind of a number cell and what packs it

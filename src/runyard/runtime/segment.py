@@ -8,7 +8,7 @@ import itertools
 import os
 from typing import Any, Callable, Dict, Tuple, Type
 
-from runyard.core import journal
+from runyard.core.formats import journal
 
 Write = Callable[[int, bytes], int]
 Entry = Tuple[int, int]  # file descriptor and name id: always of the same segment, whatever happens between

@@ -36,7 +36,7 @@ _INTERRUPTED = (
 STACKS_SIGNAL = 50  # a real-time signal that nobody is known to use; written out, because `signal` is slow to import
 STACKS_NAME = "runyard-stacks"
 _NO_SPACE = (28, 122)  # ENOSPC, EDQUOT; importing errno takes longer
-_OVERFLOW = "overflow"  # as in core/disk.py
+_OVERFLOW = "overflow"  # as in core/machine/disk.py
 _OVERFLOW_S = 2.0  # how long an exception's word waits for the supervisor to make that folder
 _STACKS_FD = 950  # out of the way of programs that count on low numbers
 

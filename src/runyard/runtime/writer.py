@@ -11,10 +11,10 @@ import struct
 import time
 from typing import IO, Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
-from runyard.core import journal
 from runyard.core.errors import InvalidArgument
+from runyard.core.formats import journal
+from runyard.core.machine.facts import boot_id
 from runyard.core.names import clean_file_name
-from runyard.core.process_stat import boot_id
 from runyard.runtime import acks, values
 from runyard.runtime.appender import Appender
 from runyard.runtime.foreign import raise_foreign

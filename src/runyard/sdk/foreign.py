@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from runyard.sdk.facade import REMEDY
+from runyard.sdk.compat import REMEDY
 
 
 class ForeignAzureMLFirst(BaseException):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NoReturn, Type
 
 from runyard.core.errors import NotYetSupported
-from runyard.sdk.edge import azure_error
+from runyard.sdk.errors import azure_error
 
 
 def refuse(thing: str, *, hint: str = "") -> NoReturn:

@@ -16,7 +16,7 @@ from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.tensorboard_files import RunLogs
 
 if TYPE_CHECKING:
-    from runyard.sdk.run import Run
+    from runyard.sdk.runs.run import Run
 
 START_S = 60.0
 STOP_S = 5.0

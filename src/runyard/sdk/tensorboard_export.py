@@ -8,12 +8,12 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Optional, Union
 
-from runyard.core.tfevents import Scalar, first_record, scalar_record
-from runyard.sdk.edge import translates
+from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
+from runyard.sdk.errors import translates
 
 if TYPE_CHECKING:
-    from runyard.sdk.experiment import Experiment
-    from runyard.sdk.run import Run
+    from runyard.sdk.runs.run import Run
+    from runyard.sdk.workspaces.experiment import Experiment
 
 RunData = Union["Run", "Experiment", Iterable["Run"]]
 

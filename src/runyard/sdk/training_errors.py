@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from runyard.core.errors import InvalidArgument
-from runyard.sdk.edge import azure_error
+from runyard.sdk.errors import azure_error
 from runyard.sdk.exceptions import TrainingException
 
 

@@ -72,11 +72,11 @@ class _Word:
 
 def _serve(home: Path | None, word: _Word, *, in_background: bool) -> int:
     # As above.
-    from runyard.core.folders import server_folder
-    from runyard.core.settings import read_settings
+    from runyard.core.config.paths import server_folder
+    from runyard.core.config.settings import read_settings
     from runyard.server.lifecycle import serve
-    from runyard.server.locks import prepare_home
-    from runyard.server.logs import set_up_logs
+    from runyard.server.log_setup import set_up_logs
+    from runyard.server.net.home_lock import prepare_home
 
     settings = read_settings()
     settings = replace(settings, home=home or settings.home, url=None, token=None)

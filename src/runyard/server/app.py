@@ -9,13 +9,13 @@ from fastapi.openapi.utils import get_openapi
 
 import runyard
 from runyard.server import errors
-from runyard.server.openapi import describe_bodies
+from runyard.server.http.openapi import describe_bodies
 from runyard.server.routes import (
     assets,
     bulk,
     charts,
-    chunks,
     compute,
+    content,
     datastores,
     deletes,
     environments,
@@ -31,12 +31,12 @@ from runyard.server.routes import (
     nodes,
     pages,
     plans,
-    reports,
     runs,
     secrets,
     server,
     snapshot_files,
     snapshots,
+    supervisors,
     sweeps,
     table,
     users,
@@ -58,7 +58,7 @@ MODULES = (
     runs,
     table,
     many_runs,
-    reports,
+    supervisors,
     nodes,
     gang,
     metrics,
@@ -67,7 +67,7 @@ MODULES = (
     files,
     file_zips,
     logs,
-    chunks,
+    content,
     snapshots,
     snapshot_files,
     deletes,

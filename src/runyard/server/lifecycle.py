@@ -9,20 +9,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runyard import __version__
-from runyard.core.folders import database_file, token_file
+from runyard.core.config.paths import database_file, token_file
+from runyard.core.config.runtime_folder import runtime_folder, socket_path
+from runyard.core.config.server_settings import read_server_settings
+from runyard.core.config.settings import Settings
 from runyard.core.names import make_uuid
-from runyard.core.runtime_folder import runtime_folder, socket_path
-from runyard.core.server_settings import read_server_settings
-from runyard.core.settings import Settings
-from runyard.server.binding import LOOPBACK, UnixSocket, bind_loopback
-from runyard.server.idle import Activity, should_leave
-from runyard.server.locks import Holder, HomeLock, prepare_home, this_process, wait_for_lock
-from runyard.server.token_file import ensure_token
+from runyard.server.access.activity import Activity, should_leave
+from runyard.server.access.token_file import ensure_token
+from runyard.server.net.binding import LOOPBACK, UnixSocket, bind_loopback
+from runyard.server.net.home_lock import Holder, HomeLock, prepare_home, this_process, wait_for_lock
 
 if TYPE_CHECKING:
     from runyard.server.loop import PrivateServer
+    from runyard.server.net.team_port import TeamPort
     from runyard.server.services import Services
-    from runyard.server.team_port import TeamPort
 
 logger = logging.getLogger(__name__)
 
@@ -57,16 +57,16 @@ def serve(settings: Settings, *, on_ready: Callable[[], None]) -> int:
 
 def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callable[[], None], lock: HomeLock) -> None:
     # These take most of a start, and a second server has left before.
+    from runyard.server.access.credentials import Credentials
+    from runyard.server.access.guard import guard
+    from runyard.server.access.hosts import Names
+    from runyard.server.access.signin import Signin
     from runyard.server.app import create_app
-    from runyard.server.auth import guard
-    from runyard.server.belonging import find_content_folder
-    from runyard.server.credentials import Credentials
-    from runyard.server.hosts import Names
     from runyard.server.loop import Listening, PrivateServer
+    from runyard.server.net.team_port import open_team_port
+    from runyard.server.routes.signin import router
     from runyard.server.services import open_database, open_services
-    from runyard.server.signin import Signin
-    from runyard.server.signin_route import router
-    from runyard.server.team_port import open_team_port
+    from runyard.server.storage.belonging import find_content_folder
 
     ours = read_server_settings(settings.home)
     team = open_team_port(ours, settings.home)

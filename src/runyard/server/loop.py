@@ -18,11 +18,11 @@ from typing import Any
 from uvicorn.config import Config
 from uvicorn.server import Server
 
-from runyard.server import lobby
-from runyard.server.binding import BACKLOG, UnixSocket
-from runyard.server.crowd import Crowd
-from runyard.server.lobby import Handshake
-from runyard.server.protocol import LimitedProtocol, TeamProtocol
+from runyard.server.access.crowd import Crowd
+from runyard.server.net import lobby
+from runyard.server.net.binding import BACKLOG, UnixSocket
+from runyard.server.net.lobby import Handshake
+from runyard.server.net.protocol import LimitedProtocol, TeamProtocol
 
 logger = logging.getLogger(__name__)
 

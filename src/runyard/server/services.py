@@ -16,25 +16,25 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.collect import Collector
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.core.folders import database_file, server_folder
+from runyard.core.config.paths import database_file, server_folder
+from runyard.core.config.server_settings import ServerSettings
+from runyard.core.config.settings import Settings
 from runyard.core.names import make_uuid
 from runyard.core.records import DEFAULT_WORKSPACE, Workspace
-from runyard.core.server_settings import ServerSettings
-from runyard.core.settings import Settings
-from runyard.engine.backends import Given
 from runyard.engine.engine import Engine
-from runyard.server.belonging import check_database, database_id, find_content_folder
-from runyard.server.collecting import Collecting
+from runyard.engine.state.backends import Given
+from runyard.server.access.activity import Activity
+from runyard.server.access.reach import Reach
+from runyard.server.access.shares import Shares
+from runyard.server.access.vault import Vault
 from runyard.server.growth import Growth
-from runyard.server.health import Health, health_of
-from runyard.server.idle import Activity
-from runyard.server.line_index import LineIndexes
-from runyard.server.news import News
-from runyard.server.quotas import Quotas
-from runyard.server.reach import Reach
-from runyard.server.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
-from runyard.server.shares import Shares
-from runyard.server.vault import Vault
+from runyard.server.live import News
+from runyard.server.logs.lines import LineIndexes
+from runyard.server.storage.belonging import check_database, database_id, find_content_folder
+from runyard.server.storage.collecting import Collecting
+from runyard.server.storage.health import Health, health_of
+from runyard.server.storage.quotas import Quotas
+from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
 from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore

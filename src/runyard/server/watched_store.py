@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from runyard.core.records import Mark
-    from runyard.server.news import News
+    from runyard.server.live import News
     from runyard.store.base import RunStore, SegmentPart
 
 # Methods that change a run (their first argument, or those that they return), and what a reader of it reads again.

@@ -16,8 +16,8 @@ import zlib
 from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
-from runyard.core.folders import cache_folder
-from runyard.core.whole_files import write_whole
+from runyard.core.config.paths import cache_folder
+from runyard.core.machine.whole_files import write_whole
 from runyard.snapshots.folder import Folder, Kept, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both

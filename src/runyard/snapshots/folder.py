@@ -6,7 +6,7 @@ import os
 from operator import attrgetter
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple, Union
 
-from runyard.core.tree import FolderEntry, entry_bytes, join_entries, name_text, tree_id
+from runyard.core.formats.tree import FolderEntry, entry_bytes, join_entries, name_text, tree_id
 
 OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 Stamp = Tuple[int, int, int, int, int]

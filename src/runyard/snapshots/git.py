@@ -16,7 +16,7 @@ import time
 from dataclasses import field
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runyard.core.later import dataclass
+from runyard.core.lazy_dataclass import dataclass
 from runyard.snapshots.secrets import git_excludes, looks_secret
 
 MAX_OUTPUT_BYTES = 8 << 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
-from runyard.core.chunks import chunk_id
 from runyard.core.errors import ProtocolError
-from runyard.core.frames import iter_frames
-from runyard.core.tree import CHUNK, TREE, FolderEntry, decode_tree, tree_id
-from runyard.snapshots.fetcher import Source
+from runyard.core.formats.chunks import chunk_id
+from runyard.core.formats.frames import iter_frames
+from runyard.core.formats.tree import CHUNK, TREE, FolderEntry, decode_tree, tree_id
+from runyard.snapshots.fetch import Source
 
 
 class Known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Dict, List, Mapping, NamedTuple, Optional, Tuple, Union
 
 from runyard.core.errors import ProtocolError
-from runyard.core.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
+from runyard.core.formats.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 from runyard.snapshots.links import leaves_tree
 
 MAX_ENTRIES = 5_000_000  # a few kilobytes of trees that name each other can stand for any number of files

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import Iterator, List, Tuple
 
-from runyard.core.chunks import CHUNK_SIZE
 from runyard.core.errors import Conflict, ProtocolError, RunyardError, StoreUnavailable
-from runyard.core.tree import FileEntry, name_bytes
-from runyard.snapshots.fetcher import Fetcher, Source
+from runyard.core.formats.chunks import CHUNK_SIZE
+from runyard.core.formats.tree import FileEntry, name_bytes
+from runyard.snapshots.fetch import Fetcher, Source
 from runyard.snapshots.folder import OPEN_FOLDER
 from runyard.snapshots.plan import PlannedFolder, plan_restore
 

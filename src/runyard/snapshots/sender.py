@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Dict, Iterable, Iterator, List, Optional, Protocol, Sequence, Set
 
-from runyard.core.chunks import Batcher, Chunk
 from runyard.core.errors import RunyardError
+from runyard.core.formats.chunks import Batcher, Chunk
 
 IN_FLIGHT = 2
 MOMENT_S = 0.003

@@ -9,11 +9,11 @@ from heapq import nlargest
 from pathlib import Path
 from typing import List, Optional, Tuple
 
-from runyard.core.later import dataclass
-from runyard.core.tree import FileEntry, entry_bytes, name_text
+from runyard.core.formats.tree import FileEntry, entry_bytes, name_text
+from runyard.core.lazy_dataclass import dataclass
 from runyard.snapshots.folder import Folder, Kept
-from runyard.snapshots.ignore import read_rules
 from runyard.snapshots.notices import note_lines, warning_lines
+from runyard.snapshots.rules import read_rules
 from runyard.snapshots.take import identity, open_source
 from runyard.snapshots.walk import Walk
 

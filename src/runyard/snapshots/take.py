@@ -8,13 +8,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Callable, Iterable, List, Optional, Tuple
 
-from runyard.core.chunks import BATCH_BYTES, Chunk, Clock
 from runyard.core.errors import MissingContent, SnapshotRejected, StoreUnavailable, TooLarge
-from runyard.core.later import dataclass
+from runyard.core.formats.chunks import BATCH_BYTES, Chunk, Clock
+from runyard.core.lazy_dataclass import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
 from runyard.snapshots.folder import Folder
-from runyard.snapshots.ignore import Rules, read_rules
 from runyard.snapshots.notices import note_lines, size_warning, warning_lines
+from runyard.snapshots.rules import Rules, read_rules
 from runyard.snapshots.sender import ChunkSender, Content
 from runyard.snapshots.walk import Walk
 

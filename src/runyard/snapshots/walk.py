@@ -8,12 +8,12 @@ import stat
 import time
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from runyard.core.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.errors import RunyardError, SnapshotRejected
-from runyard.core.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
+from runyard.core.formats.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
+from runyard.core.formats.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
 from runyard.snapshots.folder import OPEN_FOLDER, Folder, Kept, chunks_of, stamp_of
-from runyard.snapshots.ignore import SECRET, Rules
 from runyard.snapshots.links import leaves_tree
+from runyard.snapshots.rules import SECRET, Rules
 from runyard.snapshots.secrets import holds_key
 
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from runyard.store.base import RunStore
 
 STORES = {
-    "memory": "runyard.store.memory:open_memory",
+    "memory": "runyard.store.memory.store:open_memory",
     "postgresql": "runyard.store.postgres:open_postgres",
     "sqlite": "runyard.store.sqlite:open_sqlite",
 }

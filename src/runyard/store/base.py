@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.core.filters import Field, Filter
+from runyard.core.formats.filters import Field, Filter
 from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.core.users import Access, RunAccess, User

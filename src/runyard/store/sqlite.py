@@ -18,11 +18,11 @@ from sqlalchemy.pool import QueuePool
 
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.store.damage import Damaged
-from runyard.store.database import Session
 from runyard.store.file_guard import Fault, FileGuard, read_counter
-from runyard.store.grouped import GroupedDatabase
 from runyard.store.mounts import MOUNTS, find_network_file_system
-from runyard.store.sql import SqlStore
+from runyard.store.sql.database import Session
+from runyard.store.sql.store import SqlStore
+from runyard.store.sql.writes import GroupedDatabase
 
 logger = logging.getLogger(__name__)
 BUSY_TIMEOUT_S = 15.0

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import OPERATORS, PRESENT, Comparison, Field, Filter, Junction, find_number
+from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, Filter, Junction, find_number
 from runyard.core.statuses import RunStatus
 from runyard.store.base import Group, Groups, RunQuery, TableRow
 

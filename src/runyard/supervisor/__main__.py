@@ -8,7 +8,7 @@ import sys
 if not __package__:  # started by path with `python -I`, so that nothing of the starter's Python set-up gets in
     sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from runyard.supervisor.modes import main
+from runyard.supervisor.main import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -7,8 +7,8 @@ import os
 import time
 from typing import Callable, List
 
-from runyard.core import disk
-from runyard.supervisor.folder import RunFolder, remove_tree
+from runyard.core.machine import disk
+from runyard.supervisor.run_folder import RunFolder, remove_tree
 
 logger = logging.getLogger(__name__)
 

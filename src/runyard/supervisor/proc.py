@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional
 
-from runyard.core.process_stat import GROUP, PARENT, SESSION, START_TICKS, STATE, stat_fields
+from runyard.core.machine.facts import GROUP, PARENT, SESSION, START_TICKS, STATE, stat_fields
 
 _PR_SET_CHILD_SUBREAPER = 36
 

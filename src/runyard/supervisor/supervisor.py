@@ -8,25 +8,18 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
+from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
-from runyard.core.plain import to_plain
-from runyard.core.settings import Settings
+from runyard.core.formats.plain import to_plain
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.connection import HomeGone
-from runyard.supervisor.courier import Courier
 from runyard.supervisor.engine_watch import watch_engine
-from runyard.supervisor.exits import has_failed, has_raised
-from runyard.supervisor.folder import RunFolder
-from runyard.supervisor.keeper import Keeper
-from runyard.supervisor.lease import GRACE_S
-from runyard.supervisor.limits import TimeLimit
-from runyard.supervisor.outcome import Outcome, after_failed_preparation, before_launch, decide
-from runyard.supervisor.peers import Peers
-from runyard.supervisor.prepare import Preparation, PreparationFailed, Unwanted
-from runyard.supervisor.proc import boot_ns
-from runyard.supervisor.run_layout import MPI
-from runyard.supervisor.stopping import (
+from runyard.supervisor.gang.peers import Peers
+from runyard.supervisor.lifecycle.layout import MPI
+from runyard.supervisor.lifecycle.limits import TimeLimit
+from runyard.supervisor.lifecycle.outcome import Outcome, after_failed_preparation, before_launch, decide
+from runyard.supervisor.lifecycle.prepare import Preparation, PreparationFailed, Unwanted
+from runyard.supervisor.lifecycle.stopping import (
     CANCEL,
     CUT_OFF,
     FAIL,
@@ -38,12 +31,19 @@ from runyard.supervisor.stopping import (
     Stop,
     Stopping,
 )
-from runyard.supervisor.wake import Wake
+from runyard.supervisor.lifecycle.wake import Wake
+from runyard.supervisor.proc import boot_ns
+from runyard.supervisor.processes.exits import has_failed, has_raised
+from runyard.supervisor.processes.keeper import Keeper
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.connection import HomeGone
+from runyard.supervisor.shipping.courier import Courier
+from runyard.supervisor.shipping.lease import GRACE_S
 from runyard.supervisor.work_folders import remove_shared
 
 if TYPE_CHECKING:
-    from runyard.supervisor.mpi_job import MpiJob
-    from runyard.supervisor.observer import Observer
+    from runyard.supervisor.gang.mpi_job import MpiJob
+    from runyard.supervisor.lifecycle.observer import Observer
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Supervisor:
         if not self._job.is_gang:
             return Peers(self._job)
         # Only jobs on several machines need it.
-        from runyard.supervisor.gang import Gang
+        from runyard.supervisor.gang.gang import Gang
 
         return Gang(
             self._folder,
@@ -165,14 +165,14 @@ class Supervisor:
     def _observer(self) -> Observer:
         """Made when the program has started: a node's start does not wait for it."""
         if self._watching is None:
-            from runyard.supervisor.observer import Observer
+            from runyard.supervisor.lifecycle.observer import Observer
 
             ranks, warn = self._rank_pids, self._reporter.warn
             self._watching = Observer(self._folder, self._job, self._settings, ranks=ranks, warn=warn)
         return self._watching
 
     def _mpi_job(self) -> MpiJob:
-        from runyard.supervisor.mpi_job import MpiJob  # most runs have none
+        from runyard.supervisor.gang.mpi_job import MpiJob  # most runs have none
 
         return MpiJob(self._folder, self._job, self._keeper, self._peers)
 
@@ -414,7 +414,7 @@ class Supervisor:
     def _remove_containers(self) -> None:
         if not self._read_plan().get("remove"):
             return
-        from runyard.supervisor.containers import remove_containers  # most runs have none
+        from runyard.supervisor.lifecycle.containers import remove_containers  # most runs have none
 
         for problem in remove_containers(self._read_plan()):
             self._reporter.warn("containers", f"A container of this run could not be removed: {problem}")

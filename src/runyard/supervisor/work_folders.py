@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Dict, List
 
-from runyard.core.settings import Settings, settings_of_run
+from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.specs import JobSpec
-from runyard.supervisor.folder import RunFolder, remove_tree
+from runyard.supervisor.run_folder import RunFolder, remove_tree
 
 PER_NODE = "per-node"  # a value of RUNYARD_WORK_FOLDER
 

@@ -8,8 +8,8 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.memory import MemoryStore
 from runyard.core.errors import MissingContent
+from runyard.core.formats.tree import snapshot_id
 from runyard.core.names import make_uuid
-from runyard.core.tree import snapshot_id
 
 
 class MemoryIndex:

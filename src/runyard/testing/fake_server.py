@@ -12,11 +12,11 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import ThreadingMixIn, UnixStreamServer
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
-from runyard.core import journal
 from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFound, RunyardError, UserError
-from runyard.core.frames import iter_frames, join_frames
+from runyard.core.formats import journal
+from runyard.core.formats.frames import iter_frames, join_frames
+from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.names import clean_file_name
-from runyard.core.tree import FileEntry, encode_tree, tree_id
 from runyard.testing.fake_gang import FakeGang
 
 SegmentKey = Tuple[str, str, int]  # run, writer, segment

@@ -7,13 +7,13 @@ from runyard.core.sweeps import SweepSpec
 from runyard.tuning.base import Sampler, StoppingPolicy
 
 SAMPLERS = {
-    "RANDOM": "runyard.tuning.random_search:RandomSampler",
+    "RANDOM": "runyard.tuning.samplers:RandomSampler",
     "GRID": "runyard.tuning.grid:GridSampler",
     "BayesianOptimization": "runyard.tuning.bayesian:BayesianSampler",
 }
 POLICIES = {
     "Default": "runyard.tuning.no_stopping:NoStopping",
-    "Bandit": "runyard.tuning.bandit:Bandit",
+    "Bandit": "runyard.tuning.policies:Bandit",
     "MedianStopping": "runyard.tuning.median:MedianStopping",
     "TruncationSelection": "runyard.tuning.truncation:Truncation",
 }

@@ -1,4 +1,4 @@
-// Frames: byte strings with a JSON head each, as `runyard.core.frames` packs them.
+// Frames: byte strings with a JSON head each, as `runyard.core.formats.frames` packs them.
 export type Head = Record<string, unknown>;
 
 export interface Frame {

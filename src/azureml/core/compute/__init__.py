@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from runyard.sdk.aml_compute import AmlCompute, BatchAiCompute
-from runyard.sdk.attached_compute import RemoteCompute
-from runyard.sdk.compute import ComputeTarget
-from runyard.sdk.compute_instance import ComputeInstance
+from runyard.sdk.compute.attached import RemoteCompute
+from runyard.sdk.compute.compute_instance import ComputeInstance
+from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute
+from runyard.sdk.compute.target import ComputeTarget
 from runyard.sdk.not_yet import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")

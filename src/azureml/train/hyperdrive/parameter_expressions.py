@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.parameter_expressions import (
+from runyard.sdk.sweeps.parameter_expressions import (
     choice,
     lognormal,
     loguniform,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.hyperdrive_policy import (
+from runyard.sdk.sweeps.policies import (
     BanditPolicy,
     EarlyTerminationPolicy,
     MedianStoppingPolicy,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.hyperdrive_config import PrimaryMetricGoal
-from runyard.sdk.hyperdrive_run import HyperDriveRun
+from runyard.sdk.sweeps.config import PrimaryMetricGoal
+from runyard.sdk.sweeps.run import HyperDriveRun
 
 __all__ = ["HyperDriveRun", "PrimaryMetricGoal"]

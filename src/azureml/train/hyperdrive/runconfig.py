@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.hyperdrive_config import HyperDriveConfig, HyperDriveRunConfig, PrimaryMetricGoal
+from runyard.sdk.sweeps.config import HyperDriveConfig, HyperDriveRunConfig, PrimaryMetricGoal
 
 __all__ = ["HyperDriveConfig", "HyperDriveRunConfig", "PrimaryMetricGoal"]

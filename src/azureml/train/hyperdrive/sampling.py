@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.hyperdrive_sampling import (
+from runyard.sdk.sweeps.sampling import (
     BayesianParameterSampling,
     GridParameterSampling,
     HyperParameterSampling,

@@ -12,10 +12,10 @@ from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.core.records import Asset
 from runyard.data.datastores import BUILT_IN, without_default
 from runyard.data.datastores import KIND as DATASTORE
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
 KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py

@@ -11,12 +11,12 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument, RunyardError
 from runyard.core.names import check_run_id
-from runyard.engine.resubmit import Again
-from runyard.engine.sweep_children import check_free_id
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.engine.runs.resubmit import Again
+from runyard.engine.sweeps.sweep_children import check_free_id
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.routes.runs import check_target, own_key
 
 router = APIRouter(tags=["runs"])

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument, RunyardError
-from runyard.core.frames import pack_frame
+from runyard.core.formats.frames import pack_frame
 from runyard.core.names import check_metric_name
-from runyard.server.answers import Piece, frames_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.http.answers import Piece, frames_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.routes.metrics import check_width
 from runyard.store.base import STEP, TIME, Chart
 

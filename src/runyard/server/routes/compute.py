@@ -10,12 +10,12 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.compute import ComputeSpec, ComputeTarget
 from runyard.core.engine_names import check_target_name
 from runyard.core.names import check_asset_name, check_workspace_name
-from runyard.engine import compute_targets
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
-from runyard.server.permissions import RunPrincipal
+from runyard.engine.compute import admin
+from runyard.server.access.permissions import RunPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
 OTHER = "another-run"
@@ -42,7 +42,7 @@ def list_targets(workspace: str, request: Request) -> Response:
     """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)
     call.may("read_workspace", workspace=workspace)
-    found = compute_targets.list_targets(call.services.engine.yard, check_workspace_name(workspace))
+    found = admin.list_targets(call.services.engine.yard, check_workspace_name(workspace))
     return json_answer([_readable(call, target) for target in found])
 
 
@@ -52,7 +52,7 @@ def get_target(workspace: str, name: str, request: Request) -> Response:
     call = call_of(request)
     call.may("read_workspace", workspace=workspace)
     place = check_workspace_name(workspace), check_target_name(name)
-    found = compute_targets.get_target(call.services.engine.yard, *place)
+    found = admin.get_target(call.services.engine.yard, *place)
     return json_answer(_readable(call, found))
 
 
@@ -75,21 +75,21 @@ def delete_target(workspace: str, name: str, request: Request) -> Response:
     """Delete or detach a target; twice is fine, 409 while unfinished runs name it."""
     call = call_of(request)
     call.may("change_target")
-    compute_targets.delete_target(call.services.engine.yard, *_checked(workspace, name))
+    admin.delete_target(call.services.engine.yard, *_checked(workspace, name))
     return json_answer({"deleted": name})
 
 
 def _create(call: Call, workspace: str, name: str, body: bytes) -> Response:
     call.may("change_target")
     spec = parse(ComputeSpec, body)
-    made, is_new = compute_targets.create_target(call.services.engine.yard, *_checked(workspace, name), spec)
+    made, is_new = admin.create_target(call.services.engine.yard, *_checked(workspace, name), spec)
     return json_answer(made, status=201 if is_new else 200)
 
 
 def _update(call: Call, workspace: str, name: str, body: bytes) -> Response:
     call.may("change_target")
-    changes = compute_targets.check_changes(vars(parse(ComputeChange, body)))
-    return json_answer(compute_targets.update_target(call.services.engine.yard, *_checked(workspace, name), changes))
+    changes = admin.check_changes(vars(parse(ComputeChange, body)))
+    return json_answer(admin.update_target(call.services.engine.yard, *_checked(workspace, name), changes))
 
 
 def _readable(call: Call, target: ComputeTarget) -> ComputeTarget:

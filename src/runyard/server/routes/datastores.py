@@ -15,21 +15,21 @@ from typing import ClassVar
 from fastapi import APIRouter, Request, Response
 from starlette.responses import StreamingResponse
 
+from runyard.core.config.paths import datastores_folder
 from runyard.core.errors import NotAllowed, NotFound, TooLarge
-from runyard.core.folders import datastores_folder
 from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.core.records import RunFile
 from runyard.data.datastores import BUILT_IN, folder_document
 from runyard.data.folder import FolderStorage
 from runyard.data.paths import below, clean_data_path
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.downloads import download_headers
-from runyard.server.openapi import takes
-from runyard.server.permissions import RunPrincipal, UserPrincipal
-from runyard.server.room import Taken
-from runyard.server.stored_files import check_stored
+from runyard.server.access.permissions import RunPrincipal, UserPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.downloads import download_headers
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
+from runyard.server.http.stored_files import check_stored
+from runyard.server.storage.room import Taken
 
 router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
 PIECE = 1 << 20

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.compute import ASSET_KIND as COMPUTE
 from runyard.core.models import KIND as MODEL
 from runyard.core.names import check_experiment_name, check_workspace_name
-from runyard.server.answers import json_answer
-from runyard.server.calls import Call, call_of
+from runyard.server.access.vault import KIND as SECRET
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
 from runyard.server.routes import assets
 from runyard.server.routes.experiments import owners_of
-from runyard.server.vault import KIND as SECRET
 
 router = APIRouter(tags=["deletes"])
 WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)

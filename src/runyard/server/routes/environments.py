@@ -7,13 +7,13 @@ from typing import ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
+from runyard.core.config.paths import environments_folder
 from runyard.core.errors import InvalidArgument
-from runyard.core.folders import environments_folder
 from runyard.environments.pruning import BuiltFolder, list_built, prune, remove
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 

@@ -14,10 +14,10 @@ from starlette.responses import StreamingResponse
 import runyard
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_workspace_name
-from runyard.server.calls import Call, call_of
-from runyard.server.news import Listener
+from runyard.server.access.shares import holder_of
+from runyard.server.http.calls import Call, call_of
+from runyard.server.live import Listener
 from runyard.server.services import Services
-from runyard.server.shares import holder_of
 
 router = APIRouter(prefix="/events", tags=["events"])
 MOST_RUNS = 60

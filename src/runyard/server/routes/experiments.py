@@ -10,10 +10,10 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_experiment_name, check_workspace_name
 from runyard.core.records import Experiment
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
 VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.errors import NotFound
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
-from runyard.server.calls import call_of
-from runyard.server.downloads import Window
+from runyard.server.http.calls import call_of
+from runyard.server.http.downloads import Window
+from runyard.server.http.zips import Packed, zip_answer
 from runyard.server.routes.files import as_it_is, read_window
 from runyard.server.services import Services
-from runyard.server.zips import Packed, zip_answer
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["files"])
 

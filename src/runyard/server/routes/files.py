@@ -11,17 +11,17 @@ from starlette.concurrency import run_in_threadpool
 
 from runyard.core.attempts import is_writer
 from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
-from runyard.core.frames import Bytes, pack_frame
+from runyard.core.formats.frames import Bytes, pack_frame
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
-from runyard.engine.streams import key_of
-from runyard.server.answers import frames_answer, json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.downloads import Window, download_answer, window_of
-from runyard.server.openapi import gives, takes
+from runyard.engine.runs.streams import key_of
+from runyard.server.http.answers import frames_answer, json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.downloads import Window, download_answer, window_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
+from runyard.server.http.stored_files import check_many_stored, check_stored, naming_damage
 from runyard.server.services import Services
-from runyard.server.stored_files import check_many_stored, check_stored, naming_damage
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0

@@ -9,12 +9,12 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import NotAllowed
-from runyard.engine.gang import NodeWord, hear_node, look
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, read_body
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
-from runyard.server.permissions import RunPrincipal
+from runyard.engine.runs.gang import NodeWord, hear_node, look
+from runyard.server.access.permissions import RunPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, read_body
 
 router = APIRouter(tags=["nodes"])
 MAX_WAIT_S = 20.0

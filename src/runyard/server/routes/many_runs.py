@@ -11,10 +11,10 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument, TooLarge
 from runyard.core.names import check_metric_name, check_run_id
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 from runyard.store.base import MetricSummary
 from runyard.store.record_limits import record_size
 

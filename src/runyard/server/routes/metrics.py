@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional
 from fastapi import APIRouter, Query, Request, Response
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.frames import pack_frame, pack_head
+from runyard.core.formats.frames import pack_frame, pack_head
 from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
-from runyard.server.answers import Piece, frames_answer, json_answer
-from runyard.server.calls import call_of
-from runyard.server.openapi import gives
+from runyard.server.http.answers import Piece, frames_answer, json_answer
+from runyard.server.http.calls import call_of
+from runyard.server.http.openapi import gives
 from runyard.store.base import RunStore, Series
 
 if TYPE_CHECKING:

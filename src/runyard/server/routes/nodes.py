@@ -11,16 +11,16 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse
 
 from runyard.core.errors import NotFound, SubmitRejected
-from runyard.core.frames import join_frames
-from runyard.core.plain import to_plain
-from runyard.core.tree import CHUNK, TREE
-from runyard.engine.nodes import Join
-from runyard.engine.run_events import list_hosts
+from runyard.core.formats.frames import join_frames
+from runyard.core.formats.plain import to_plain
+from runyard.core.formats.tree import CHUNK, TREE
+from runyard.engine.runs.events import list_hosts
+from runyard.engine.runs.join import Join
 from runyard.environments.uv_program import find_uv
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(tags=["nodes"])
 

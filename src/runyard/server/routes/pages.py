@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import NotFound
-from runyard.server.calls import call_of
+from runyard.server.http.calls import call_of
 from runyard.studio.built import NOT_BUILT, find_file, find_page
 
 router = APIRouter(include_in_schema=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.names import check_run_id
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
 from runyard.server.routes.runs import RunRequest, check_target
 
 router = APIRouter(tags=["runs"])

@@ -11,15 +11,15 @@ from runyard.core.compute_options import RAY
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
 from runyard.core.names import check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run
-from runyard.engine.journal_events import run_key
-from runyard.engine.submit import Submitted, Watched
-from runyard.engine.sweep_children import check_free_id
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
-from runyard.server.permissions import RunPrincipal, UserPrincipal
-from runyard.server.queries import run_query
+from runyard.engine.ingest.effects import run_key
+from runyard.engine.runs.submit import Submitted, Watched
+from runyard.engine.sweeps.sweep_children import check_free_id
+from runyard.server.access.permissions import RunPrincipal, UserPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.queries import run_query
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(tags=["runs"])
 MAX_PAGE_BYTES = 16 << 20  # of the runs' records

@@ -10,11 +10,11 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.errors import InvalidArgument, NotAllowed
 from runyard.core.names import check_workspace_name
 from runyard.core.users import check_user_name
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
-from runyard.server.vault import EVERYONE
+from runyard.server.access.vault import EVERYONE
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/secrets", tags=["secrets"])
 

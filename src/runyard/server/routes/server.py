@@ -11,11 +11,11 @@ from datetime import datetime
 from fastapi import APIRouter, Request, Response
 
 import runyard
-from runyard.server.answers import json_answer
-from runyard.server.calls import call_of, services_of
-from runyard.server.health import unhealthy
-from runyard.server.openapi import gives
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import call_of, services_of
+from runyard.server.http.openapi import gives
 from runyard.server.services import Services
+from runyard.server.storage.health import unhealthy
 
 API_VERSION = 1
 router = APIRouter(tags=["server"])

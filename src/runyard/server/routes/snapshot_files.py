@@ -10,13 +10,13 @@ from fastapi import APIRouter, Query, Request, Response
 from runyard.artifacts.content import ContentStore
 from runyard.artifacts.listing import Folders, compare, list_files
 from runyard.core.errors import DamagedContent, NotFound, TooLarge
-from runyard.core.tree import FileEntry, LinkEntry, name_bytes
-from runyard.server.answers import json_answer
-from runyard.server.calls import call_of
-from runyard.server.downloads import download_answer, window_of
+from runyard.core.formats.tree import FileEntry, LinkEntry, name_bytes
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import call_of
+from runyard.server.http.downloads import download_answer, window_of
+from runyard.server.http.stored_files import damaged_file
+from runyard.server.http.zips import Packed, link_mode, zip_answer
 from runyard.server.routes.snapshots import readable_root
-from runyard.server.stored_files import damaged_file
-from runyard.server.zips import Packed, link_mode, zip_answer
 
 router = APIRouter(prefix="/snapshots/{snapshot}", tags=["content"])
 MOST_LISTED = 50_000

@@ -9,13 +9,13 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound
-from runyard.core.frames import pack_frame
+from runyard.core.formats.frames import pack_frame
+from runyard.core.formats.tree import snapshot_id
 from runyard.core.names import check_content_id
-from runyard.core.tree import snapshot_id
-from runyard.server.answers import frames_answer, json_answer
-from runyard.server.bodies import parse, parse_frames, read_body, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import takes
+from runyard.server.http.answers import frames_answer, json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import takes
+from runyard.server.http.requests import parse, parse_frames, read_body, with_json
 
 router = APIRouter(tags=["content"])
 TREES_LIMIT = 64 << 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.names import check_run_id
-from runyard.server.answers import json_answer
-from runyard.server.calls import call_of
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import call_of
 
 router = APIRouter(tags=["sweeps"])
 

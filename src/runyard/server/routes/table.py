@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.filters import fitting
+from runyard.core.formats.filters import fitting
 from runyard.core.names import check_workspace_name
-from runyard.server.answers import json_answer
-from runyard.server.calls import call_of
-from runyard.server.openapi import gives
-from runyard.server.queries import fields_of, offset_of, run_query
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import call_of
+from runyard.server.http.openapi import gives
+from runyard.server.http.queries import fields_of, offset_of, run_query
 from runyard.store.base import RunTable, Tally
 
 router = APIRouter(tags=["runs"])

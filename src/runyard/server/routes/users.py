@@ -9,12 +9,12 @@ from typing import ClassVar
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.users import DEFAULT_LABEL, USER, User, check_role, check_token_label, check_user_name
-from runyard.engine.tokens import hash_token, mint_user_token
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
-from runyard.server.permissions import RunPrincipal, UserPrincipal
+from runyard.engine.state.tokens import hash_token, mint_user_token
+from runyard.server.access.permissions import RunPrincipal, UserPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 logger = logging.getLogger(__name__)
 router = APIRouter(prefix="/users", tags=["users"])

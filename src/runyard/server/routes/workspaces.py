@@ -9,11 +9,11 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.names import check_workspace_name, make_uuid
 from runyard.core.records import Workspace
-from runyard.server.answers import json_answer
-from runyard.server.bodies import parse, with_json
-from runyard.server.calls import Call, call_of
-from runyard.server.openapi import gives, takes
-from runyard.server.permissions import RunPrincipal
+from runyard.server.access.permissions import RunPrincipal
+from runyard.server.http.answers import json_answer
+from runyard.server.http.calls import Call, call_of
+from runyard.server.http.openapi import gives, takes
+from runyard.server.http.requests import parse, with_json
 
 router = APIRouter(tags=["workspaces"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from runyard.store.schema import metadata
+from runyard.store.sql.schema import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, transactional_ddl=False)
 context.run_migrations()

@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from runyard.core.filters import find_number
+from runyard.core.formats.filters import find_number
 from runyard.store.migrations.filling import fill_runs
 from runyard.store.text import indexed, to_microseconds
 

@@ -1,4 +1,4 @@
-// The first line that tells of an error, by the server's rule (`core/log_errors.py`), asked for until it is sure.
+// The first line that tells of an error, by the server's rule (`core/error_lines.py`), asked for until it is sure.
 import { getJson } from '../../../api/http';
 
 export interface ErrorAnswer {

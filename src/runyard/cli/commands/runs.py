@@ -1,0 +1,232 @@
+"""`runyard runs`: list, show, follow and cancel; the rest is in modules of its own."""
+
+from __future__ import annotations
+
+import click
+
+from runyard.cli.commands.dry_run import print_handed
+from runyard.cli.commands.following import find_main_log, follow, print_log, wait
+from runyard.cli.commands.run_columns import Column, read_cells, read_columns, shown
+from runyard.cli.commands.run_report import print_run
+from runyard.cli.exit_codes import exit_code_of
+from runyard.cli.known_names import RUN, experiment_names
+from runyard.cli.lazy import LazyGroup
+from runyard.cli.lookup import get_run, newest
+from runyard.cli.output import duration, moment, print_json, print_table
+from runyard.cli.text import plain
+from runyard.core.errors import InvalidArgument
+from runyard.core.formats.filters import parse_field, parse_filter
+from runyard.core.formats.plain import to_plain
+from runyard.core.names import check_experiment_name
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.sdk.runs.portal import page_url
+from runyard.sdk.workspaces.workspace import Workspace
+
+COMMANDS = {
+    "metrics": ("runyard.cli.commands.run_metrics:metrics", "List a run's metrics, or every point of one."),
+    "files": ("runyard.cli.commands.run_data:files", "List a run's files."),
+    "download": ("runyard.cli.commands.run_data:download", "Download files of a run."),
+    "tag": ("runyard.cli.commands.run_tags:tag", "Tag a run."),
+    "delete": ("runyard.cli.commands.deleting:delete_runs", "Delete runs."),
+    "restore": ("runyard.cli.commands.deleting:restore_runs", "Bring back deleted runs."),
+    "archive": ("runyard.cli.commands.run_archive:archive", "Take runs out of lists."),
+    "unarchive": ("runyard.cli.commands.run_archive:unarchive", "Bring archived runs back."),
+    "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
+}
+
+
+def _statuses(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[str]:
+    known = {status.value.lower(): status.value for status in RunStatus}
+    for value in values:
+        if value.lower() not in known:
+            raise click.BadParameter(f"{value!r} is no status. There are: {', '.join(known.values())}.", ctx, param)
+    return [known[value.lower()] for value in values]
+
+
+def _filter(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Find a mistake before any server is asked."""
+    try:
+        if value is not None:
+            parse_filter(value)
+    except InvalidArgument as error:
+        raise click.UsageError(f"{error.what}\n{error.why}", ctx) from error
+    return value
+
+
+def _order(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    try:
+        return parse_field(value).title
+    except InvalidArgument as error:
+        raise click.BadParameter(f"{value!r} is no order. {error.hint}", ctx, param) from error
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+def runs() -> None:
+    """List, show, follow, tag and cancel runs; read what they left. RUN is an id, as `runyard runs list` shows it."""
+
+
+@runs.command("list")
+@click.option(
+    "--experiment", "-e", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment."
+)
+@click.option(
+    "--status",
+    "-s",
+    callback=_statuses,
+    metavar="STATUS",
+    multiple=True,
+    help="Only runs with this status. May be repeated.",
+)
+@click.option("--tag", "-t", metavar="K[=V]", multiple=True, help="Only runs with this tag. May be repeated.")
+@click.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
+@click.option(
+    "--sort", "--order", "order", callback=_order, metavar="FIELD", default="created", help="Any field, see above."
+)
+@click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest of any other first]")
+@click.option(
+    "--columns",
+    "-c",
+    callback=read_columns,
+    metavar="FIELD,...",
+    multiple=True,
+    help="Show these too: metrics.loss,params.lr,tags.team.",
+)
+@click.option("--children", is_flag=True, help="Children of runs too.")
+@click.option(
+    "--view",
+    type=click.Choice(["active", "archived", "all", "deleted"]),
+    default="active",
+    show_default=True,
+    help="all: archived runs too; deleted: those that can be restored.",
+)
+@click.option(
+    "--limit", "-n", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_runs(
+    experiment: str | None,
+    status: list[str],
+    tag: tuple[str, ...],
+    where: str | None,
+    order: str,
+    descending: bool | None,
+    columns: list[Column],
+    children: bool,
+    view: str,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List runs, newest first.
+
+    A FILTER compares fields: status, experiment, name, type, target, user, number, created, duration (90s, 15m, 2h),
+    metrics.<name> (its last value), params.<name>, tags.<key>, properties.<key>. Operators are = and !=; for number,
+    created, duration, and numbers in the last four, also < <= > >=. Join them with and, or, not and parentheses. A
+    metric, tag, parameter or property alone: the run has it.
+
+    \b
+      runyard runs list --filter 'metrics.loss < 0.1 and tags.team = "vision"' --sort metrics.loss
+      runyard runs list --filter 'created > 2026-11-01 and not status = Completed'
+      runyard runs list --filter 'params.lr <= 0.01' --columns params.lr,metrics.loss
+    """
+    workspace = Workspace.from_config()
+    if experiment is not None:
+        check_experiment_name(experiment)
+    found = newest(
+        workspace,
+        limit,
+        experiment=experiment,
+        status=status,
+        tag=list(tag),
+        filter=where,
+        order=order,
+        descending=_flag(order == "created" if descending is None else descending),
+        include_children=_flag(children),
+        view=view,
+    )
+    cells = read_cells(workspace._client, found, columns)
+    titles = [column.title for column in columns]
+    if as_json:
+        print_json([_with_columns(run, titles, row) for run, row in zip(found, cells, strict=True)])
+    elif found:
+        by = ["BY"] if len({run.submitted_by for run in found}) > 1 else []  # one person's list needs no names
+        facts = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
+        names = [[run.submitted_by] if by else [] for run in found]
+        until = [[moment(run.undo_until)] if view == "deleted" else [] for run in found]
+        rows = [
+            (*fact, *who, *due, *map(shown, row))
+            for fact, who, due, row in zip(facts, names, until, cells, strict=True)
+        ]
+        restorable = ["RESTORABLE UNTIL"] if view == "deleted" else []
+        print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *restorable, *titles), rows)
+    else:
+        asked = " that fit" if experiment or status or tag or where or view != "active" else " yet"
+        click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
+
+
+@runs.command()
+@RUN
+@click.option("--plan", "with_plan", is_flag=True, help="What its target was given: the batch script, the resources.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(run_id: str, with_plan: bool, as_json: bool) -> None:
+    """Show a run: status, what it waits for, metrics, files, and why it failed."""
+    workspace = Workspace.from_config()
+    client = workspace._client
+    run = get_run(workspace, run_id)
+    if with_plan:
+        plan = client.runs.plan_of(run.id)
+        return print_json(plan) if as_json else print_handed(plan)
+    metrics, files = client.runs.metrics(run.id), client.runs.files(run.id)
+    if as_json:
+        print_json({"run": run, "metrics": metrics, "files": files})
+    else:
+        print_run(run, metrics, files, page=page_url(client, workspace.get_run(run.id)._page))
+
+
+@runs.command()
+@RUN
+@click.option(
+    "--follow", "-f", "follow_on", is_flag=True, help="Go on until the run has ended; the exit code is the run's."
+)
+@click.option("--file", "name", metavar="NAME", help="Another file of the run, such as system_logs/supervisor.log.")
+@click.option("--redact", is_flag=True, help="Hide what looks like a password, token or key; for logs to be sent on.")
+@click.pass_context
+def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None, redact: bool) -> None:
+    """Print what a run wrote to stdout and stderr."""
+    workspace = Workspace.from_config()
+    client = workspace._client
+    run = get_run(workspace, run_id)
+    if follow_on:
+        ctx.exit(exit_code_of(follow(client, run.id, name, redact=redact).status))
+    name = name or find_main_log(client, run.id)
+    if name is None:
+        click.echo(f"Run `{plain(run.id)}` has written nothing yet (it is {run.status}).", err=True)
+        return
+    print_log(client, run.id, name, redact=redact)
+
+
+@runs.command()
+@RUN
+@click.option("--wait", "wait_for_it", is_flag=True, help="Return when nothing of the run is left.")
+def cancel(run_id: str, wait_for_it: bool) -> None:
+    """Cancel a run: its processes get TERM, and KILL after 30 s. Twice does no harm."""
+    workspace = Workspace.from_config()
+    client = workspace._client
+    before = get_run(workspace, run_id)
+    if before.status.is_terminal:
+        click.echo(f"Run `{plain(before.id)}` has ended already: {before.status}.", err=True)
+        return
+    run = client.runs.cancel(before.id)
+    if wait_for_it:
+        run = wait(client, run.id)
+    click.echo(f"Run `{plain(run.id)}`: {run.status}.", err=True)
+
+
+def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str, object]:
+    """Return the record, with the columns that were asked for beside its fields."""
+    plain_run: dict[str, object] = to_plain(run)
+    return {**plain_run, "columns": dict(zip(titles, cells, strict=True))} if titles else plain_run
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

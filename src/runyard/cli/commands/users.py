@@ -1,0 +1,89 @@
+"""`runyard login` and `logout`: which team's server is used, whose certificate is trusted, and the token for it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from runyard.cli.text import plain
+from runyard.core.config.logins import find_login, remove_login, store_login
+from runyard.core.config.settings import read_settings
+from runyard.core.errors import InvalidArgument, NotTrusted
+from runyard.sdk.workspaces.server import Address
+from runyard.sdk.workspaces.server import login as at_server
+
+
+@click.command()
+@click.argument("url")
+@click.option("--fingerprint", help="SHA-256 of the certificate to trust, instead of a question.")
+@click.option("--token-stdin", is_flag=True, help="Read the token from stdin instead of asking for it.")
+def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
+    """Use the team's server at URL from now on: `https://HOST:PORT`, or HOST:PORT.
+
+    \b
+      runyard login team.example:8787
+      runyard login https://10.0.0.5:8787 --fingerprint 1f3a… --token-stdin < token
+
+    The token is the one that `runyard users add` printed. It is kept in <home>/login.json, which only you can read.
+    """
+    address = at_server.server_address(url)
+    pin = _trusted(address, at_server.pin_of(address, fingerprint), can_ask=not token_stdin) if address.tls else ""
+    if not address.tls:
+        click.echo(f"{plain(address)} is plain HTTP: whoever is on the way reads your token.", err=True)
+    token = _read_token(token_stdin)
+    found, info, me = at_server.try_token(address, pin, token)
+    store_login(read_settings().home, found)
+    name = f" as {plain(me.name)} ({plain(me.role)})" if me.name else " as its owner" if me.role == "owner" else ""
+    click.echo(
+        f"Logged in to {plain(found.url)} (Runyard {plain(info.version)}){name}. Calls go there from now on; "
+        "`runyard studio` opens its page.",
+        err=True,
+    )
+
+
+@click.command()
+@click.argument("url", required=False)
+def logout(url: str | None) -> None:
+    """Forget the team's server at URL, by default the present one. Your private server is used then."""
+    home = read_settings().home
+    wanted = str(at_server.server_address(url)) if url else None
+    gone = remove_login(home, wanted)
+    if gone is None:
+        click.echo(f"You were not logged in{f' to {plain(wanted)}' if wanted else ''}.", err=True)
+        return
+    left = find_login(home)
+    goes_to = left.url if left else "your private server"
+    click.echo(f"Logged out of {plain(gone.url)}. Calls go to {plain(goes_to)} from now on.", err=True)
+
+
+def _trusted(address: Address, pin: str, *, can_ask: bool) -> str:
+    """Return the fingerprint to pin; "" where an authority vouches for the certificate."""
+    found = at_server.look_at(address)
+    if pin:
+        return at_server.check_pin(address, pin, found)
+    if found.is_vouched:
+        return ""
+    click.echo(f"No authority vouches for the certificate of {plain(address)}. Its SHA-256 fingerprint is", err=True)
+    click.echo(f"  {found.fingerprint}", err=True)
+    click.echo("Compare it with `runyard server status` on the server's machine.", err=True)
+    if not can_ask or not sys.stdin.isatty():
+        raise NotTrusted(
+            "Nobody said that this certificate can be trusted.",
+            why="There is no terminal to ask at.",
+            hint=f"runyard login {address} --fingerprint {found.fingerprint}, when it is the server's.",
+        )
+    click.confirm("Is it the same?", abort=True, err=True)
+    return found.fingerprint
+
+
+def _read_token(from_stdin: bool) -> str:
+    text = sys.stdin.readline() if from_stdin else click.prompt("Token", hide_input=True, err=True)
+    token = str(text).strip()
+    if not token or not all(33 <= ord(char) <= 126 for char in token):
+        raise InvalidArgument(
+            "That is not a token.",
+            why="A token is one word, such as `runyard users add NAME` prints on the server's machine.",
+            hint="Have its first line ready on stdin, or type it when asked." if from_stdin else "Type it again.",
+        )
+    return token

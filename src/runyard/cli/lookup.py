@@ -1,0 +1,72 @@
+"""Runs by their id or newest first, as several commands need them."""
+
+from __future__ import annotations
+
+import difflib
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import check_run_id, clean_file_name
+from runyard.core.records import Run, RunFile
+from runyard.sdk.workspaces.server import Client
+from runyard.sdk.workspaces.workspace import Workspace
+
+MAX_PAGE = 200
+
+
+def newest(workspace: Workspace, limit: int, **query: object) -> list[Run]:
+    """Return the first `limit` runs of a list, page by page."""
+    found: list[Run] = []
+    for run in workspace._client.runs.iter(workspace.name, limit=min(limit, MAX_PAGE), **query):
+        found.append(run)
+        if len(found) == limit:
+            break
+    return found
+
+
+def get_run(workspace: Workspace, run_id: str) -> Run:
+    """Return the run; an unknown id is answered with those that come near."""
+    client = workspace._client
+    try:
+        return client.runs.get(check_run_id(run_id))
+    except NotFound as error:
+        known = [run.id for run in newest(workspace, MAX_PAGE)]
+        near = [known_id for known_id in known if run_id in known_id] or difflib.get_close_matches(run_id, known, n=3)
+        hint = f"Did you mean {' or '.join(f'`{name}`' for name in near[:3])}?" if near else ""
+        raise NotFound(
+            f"There is no run `{run_id}`.",
+            why=f"The server at {client.address.web_url or client.address} does not know it.",
+            hint=hint or "`runyard runs list` shows the runs there are.",
+        ) from error
+
+
+def pick_files(client: Client, run_id: str, names: tuple[str, ...]) -> list[RunFile]:
+    """Return the run's files of those names; a folder's name stands for all below it, no name for all.
+
+    Raises:
+        NotFound: a name fits no file; says which there are.
+    """
+    known = client.runs.files(run_id)
+    if not names:
+        return known
+    found: dict[str, RunFile] = {}
+    for name in names:
+        wanted = _stored_form(name.rstrip("/"))
+        fitting = [file for file in known if file.name == wanted or file.name.startswith(f"{wanted}/")]
+        if not fitting:
+            raise no_such_file(run_id, name, [file.name for file in known])
+        found.update((file.name, file) for file in fitting)
+    return list(found.values())
+
+
+def _stored_form(name: str) -> str:
+    try:
+        return clean_file_name(name)
+    except InvalidArgument:
+        return name  # no file has it
+
+
+def no_such_file(run_id: str, name: str, known: list[str]) -> NotFound:
+    return NotFound(
+        f"Run `{run_id}` has no file `{name}`.",
+        hint=f"Its files: {', '.join(known[:20])}." if known else "It has no files yet.",
+    )

@@ -1,0 +1,71 @@
+"""The call by which the nodes of one job hear from each other."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+
+from runyard.client.decoding import RunWish, read_answer, run_wish
+from runyard.client.http1 import quote
+from runyard.client.transport import Transport
+
+LEAST_TIMEOUT_S = 15.0  # beyond what the server shall wait
+
+
+class Peer(NamedTuple):
+    """One node of a job as the server shows it to the others."""
+
+    rank: int
+    facts: Dict[str, Any]
+    lost: str = ""  # why the node will never be heard again
+    host: str = ""
+    failed_order: int = 0  # which of the nodes failed first, as the server heard it; 0: it has not
+    silent: bool = False  # not heard for a lease
+
+
+class GangNews(NamedTuple):
+    wish: RunWish
+    epoch: str  # another one: the server was restarted, and knows nothing
+    version: str
+    nodes: List[Peer]
+
+
+class GangCalls:
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def speak(
+        self,
+        run_id: str,
+        rank: int,
+        *,
+        attempt: int,
+        incarnation: str,
+        facts: Optional[Mapping[str, Any]] = None,
+        since: str = "",
+        wait_s: float = 0.0,
+    ) -> GangNews:
+        """Say that the node lives and, with `facts`, all that it knows.
+
+        The answer comes when there is news since the version `since`, or after `wait_s`.
+        """
+        body: Dict[str, Any] = {"attempt": attempt, "incarnation": incarnation, "since": since, "wait_s": wait_s}
+        if facts is not None:
+            body["facts"] = dict(facts)
+        path = f"/runs/{quote(run_id)}/nodes/{rank}"
+        answer = self._transport.request("POST", path, json=body, timeout_s=wait_s + LEAST_TIMEOUT_S)
+        return read_answer(answer, _gang_news)
+
+
+def _gang_news(plain: Any) -> GangNews:
+    return GangNews(run_wish(plain), str(plain["epoch"]), str(plain["version"]), [_peer(one) for one in plain["nodes"]])
+
+
+def _peer(plain: Any) -> Peer:
+    return Peer(
+        rank=int(plain["rank"]),
+        facts=dict(plain.get("facts") or {}),
+        lost=str(plain.get("lost") or ""),
+        host=str(plain.get("host") or ""),
+        failed_order=int(plain.get("failed_order") or 0),
+        silent=bool(plain.get("silent")),
+    )

@@ -1,0 +1,270 @@
+"""Calls about runs: creation, reading, and what their supervisors report."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+
+from runyard.client.calls.files import FileCalls
+from runyard.client.calls.series import SeriesPoints, read_chart, read_points, read_values
+from runyard.client.decoding import (
+    AddedWriter,
+    BulkResult,
+    CreatedRun,
+    Deletion,
+    RunPage,
+    RunWish,
+    SeriesValues,
+    ShipAnswer,
+    added_writer,
+    bulk_result,
+    created_run,
+    metric_infos,
+    read_answer,
+    read_record,
+    repeatable_delete,
+    restored_runs,
+    run_page,
+    run_wish,
+    ship_answer,
+)
+from runyard.client.http1 import Buffer, quote
+from runyard.core.formats.frames import pack_frame
+from runyard.core.formats.plain import to_plain
+from runyard.core.records import Mark, MetricInfo, NewRun, Run
+from runyard.core.statuses import RunStatus
+
+# A page asks for what one request can carry; `iter` goes on from there.
+_REPEATED = ("status", "tag", "property", "parameter", "metric")
+
+
+class RunCalls(FileCalls):
+    def create(
+        self,
+        new: NewRun,
+        submitter: Optional[Mapping[str, str]] = None,
+        launch: bool = True,
+        interactive: Optional[Mapping[str, Any]] = None,
+    ) -> CreatedRun:
+        """Create the run, or return the one made with the same key.
+
+        Args:
+            submitter: the submitting process's variables for target `local`; never stored.
+            launch: false for a run that some other process is: it is Running at once.
+            interactive: `{pid, start_ticks}` of that process, and `folders` (name → absolute path) to ship of it.
+        """
+        body: Dict[str, Any] = {"run": _request(new), "launch": launch}
+        if submitter is not None:
+            body["submitter"] = dict(submitter)
+        if interactive is not None:
+            body["interactive"] = dict(interactive)
+        return read_answer(self._transport.request("POST", "/runs", json=body), created_run)
+
+    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> Dict[str, Any]:
+        """Return what `create` would start: target, argv, run_folder, spec, processes. Nothing is stored."""
+        body = {"run": _request(new), "submitter": dict(submitter or {})}
+        return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
+
+    def plan_of(self, run_id: str) -> Dict[str, Any]:
+        """Return what the run's target was given: argv, script, resources, processes."""
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), dict)
+
+    def get(self, run_id: str) -> Run:
+        return read_record(Run, self._transport.request("GET", _path(run_id)))
+
+    def sweep(self, run_id: str) -> Dict[str, Any]:
+        """Return a sweep with its children: parameters, status, best value, why it was stopped."""
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/sweep"), dict)
+
+    def list(self, workspace: str, **query: Any) -> RunPage:
+        """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
+        path = f"/workspaces/{quote(workspace)}/runs"
+        return read_answer(self._transport.request("GET", path, query=_query_pairs(query)), run_page)
+
+    def iter(self, workspace: str, **query: Any) -> Iterator[Run]:
+        """Yield all runs that match, page by page."""
+        while True:
+            page = self.list(workspace, **query)
+            yield from page.runs
+            if page.next is None or page.next == query.get("cursor"):
+                return
+            query["cursor"] = page.next
+
+    def update(
+        self,
+        run_id: str,
+        *,
+        tags_set: Optional[Mapping[str, Optional[str]]] = None,
+        tags_remove: Sequence[str] = (),
+        properties_add: Optional[Mapping[str, str]] = None,
+        display_name: Optional[str] = None,
+        description: Optional[str] = None,
+        snapshot_id: Optional[str] = None,
+        archived: Optional[bool] = None,
+    ) -> Run:
+        body = {
+            "tags_set": dict(tags_set) if tags_set else None,
+            "tags_remove": [*tags_remove] or None,
+            "properties_add": dict(properties_add) if properties_add else None,
+            "display_name": display_name,
+            "description": description,
+            "snapshot_id": snapshot_id,
+            "archived": archived,
+        }
+        return read_record(Run, self._transport.request("PATCH", _path(run_id), json=_present(body)))
+
+    def cancel(self, run_id: str) -> Run:
+        return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/cancel"))
+
+    def fail(self, run_id: str, *, code: str = "UserError", message: str = "") -> Run:
+        """End the run as failed; its processes are stopped."""
+        body = {"error": {"code": code, "message": message}}
+        return read_record(Run, self._transport.request("POST", f"{_path(run_id)}/fail", json=body))
+
+    def delete(self, run_id: str, *, now: bool = False) -> Deletion:
+        """Delete a finished run and its child runs; with `now` for good, also one that is deleted already.
+
+        Raises:
+            Conflict: it has not ended, or a child run has not.
+        """
+        query = {"now": "true"} if now else None
+        done = repeatable_delete(
+            lambda: self.get(run_id),
+            lambda: self._transport.request("DELETE", _path(run_id), query=query, timeout_s=600.0),
+            now=now,
+        )
+        return done if done.deleted else Deletion([run_id])
+
+    def restore(self, run_id: str) -> List[str]:
+        """Bring back a deleted run and what was deleted with it; return the ids, none when it is there."""
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/restore"), restored_runs)
+
+    def change_many(
+        self,
+        run_ids: Sequence[str],
+        action: str,
+        *,
+        tags_set: Optional[Mapping[str, Optional[str]]] = None,
+        tags_remove: Sequence[str] = (),
+    ) -> BulkResult:
+        """Do one thing to up to 1000 runs: tag, untag, cancel, archive, unarchive, delete or restore."""
+        body = {"ids": [*run_ids], "action": action, "tags_set": dict(tags_set or {}), "tags_remove": [*tags_remove]}
+        return read_answer(self._transport.request("POST", "/runs/bulk", json=body, timeout_s=600.0), bulk_result)
+
+    def resubmit(self, run_id: str, *, new_id: str, key: str, submitter: Optional[Mapping[str, str]] = None) -> Run:
+        """Submit a run like this one; the same `new_id` and `key` again is the same run.
+
+        Args:
+            submitter: this process's variables for target `local`; never stored.
+        """
+        body: Dict[str, Any] = {"id": new_id, "key": key, "submitter": dict(submitter or {})}
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/resubmit", json=body), created_run).run
+
+    def add_writer(self, run_id: str, *, pid: int, start_ticks: int, host: str = "") -> AddedWriter:
+        """Let a process that the run is not log on it; the same process again gets the same folder.
+
+        Args:
+            host: a word for a machine that is not the server's: then the folder and its watcher are the caller's.
+        """
+        body = {"pid": pid, "start_ticks": start_ticks, **({"host": host} if host else {})}
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/writers", json=body), added_writer)
+
+    def metrics(self, run_id: str, *, name: Optional[str] = None, system: bool = False) -> List[MetricInfo]:
+        """Return what was logged; with `system` what the run's machine did meanwhile."""
+        query = {"name": name, "system": "true" if system else None}
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/metrics", query=query), metric_infos)
+
+    def metric_values(self, run_id: str, name: Optional[str] = None, rank: Optional[int] = None) -> List[SeriesValues]:
+        """Return all values of all series, or of one metric, in the order the metrics were first logged."""
+        path = f"{_path(run_id)}/metrics/values"
+        return read_values(self._transport.request("GET", path, query={"name": name, "rank": rank}, timeout_s=120.0))
+
+    def metric_series(self, run_id: str, name: str, *, column: str = "", rank: Optional[int] = None) -> SeriesPoints:
+        """Return steps, wall-clock times (ns) and values of one series."""
+        query = {"name": name, "column": column, "rank": rank}
+        path = f"{_path(run_id)}/metrics/series"
+        return read_points(self._transport.request("GET", path, query=query, timeout_s=120.0))
+
+    def chart(
+        self,
+        run_id: str,
+        name: str,
+        *,
+        column: str = "",
+        rank: Optional[int] = None,
+        width: int = 1000,
+        first: Optional[int] = None,
+        last: Optional[int] = None,
+    ) -> Dict[str, List[Any]]:
+        """Return at most `width` buckets as columns: first_step, last_step, minimum, maximum, last, count…"""
+        query = {"name": name, "column": column, "rank": rank, "width": width, "first": first, "last": last}
+        return read_chart(self._transport.request("GET", f"{_path(run_id)}/metrics/chart", query=query))
+
+    def ship(self, run_id: str, frames: Iterable[Tuple[Dict[str, Any], Buffer]]) -> ShipAnswer:
+        """Send journal, side and log frames. The answer's marks say from where to go on."""
+        body: List[Buffer] = []
+        for head, data in frames:
+            body += pack_frame(head, data)
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/ship", body=body), ship_answer)
+
+    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> RunWish:
+        """`engine_gone`: the process of the target's engine that started the run's supervisor is."""
+        body = {"attempt": attempt, **({"engine_gone": True} if engine_gone else {})}
+        answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json=body)
+        return read_answer(answer, run_wish)
+
+    def state(
+        self,
+        run_id: str,
+        attempt: int,
+        status: Union[RunStatus, str],
+        *,
+        error: Optional[Mapping[str, Any]] = None,
+        warnings: Sequence[Mapping[str, Any]] = (),
+        environment: Optional[Mapping[str, Any]] = None,
+        marks: Optional[Sequence[Mark]] = None,
+        logs: Optional[Mapping[str, int]] = None,
+        doing: Optional[str] = None,
+    ) -> RunWish:
+        """Report a status of this attempt, and what takes time in it (`doing`).
+
+        A final one names all marks and log sizes that the server must hold.
+
+        Raises:
+            MissingContent: the server lacks some of them; its details say how far it has got.
+        """
+        body = {
+            "attempt": attempt,
+            "status": str(status),
+            "error": dict(error) if error is not None else None,
+            "warnings": [dict(warning) for warning in warnings] or None,
+            "environment": dict(environment) if environment is not None else None,
+            "marks": to_plain([*marks]) if marks is not None else None,
+            "logs": dict(logs) if logs is not None else None,
+            "doing": doing,
+        }
+        return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
+
+
+def _request(new: NewRun) -> Dict[str, Any]:
+    """Return the run as a request: whose it is, the server says."""
+    plain: Dict[str, Any] = to_plain(new)
+    del plain["owner"]
+    return plain
+
+
+def _path(run_id: str) -> str:
+    return f"/runs/{quote(run_id)}"
+
+
+def _present(fields: Mapping[str, Any]) -> Dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _query_pairs(query: Mapping[str, Any]) -> List[Tuple[str, Any]]:
+    pairs: List[Tuple[str, Any]] = []
+    for name, value in query.items():
+        if name in _REPEATED and value is not None and not isinstance(value, str):
+            pairs += [(name, str(item)) for item in value]
+        else:
+            pairs.append((name, value))
+    return pairs

@@ -1,0 +1,229 @@
+"""The server's end of the pipe to a Ray cluster: one bridge process, started on demand and again when it died."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+import re
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, TimeoutError
+from pathlib import Path
+from typing import Any
+
+from runyard.core.errors import SystemFailure
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 25.0
+CONNECT_S = 40.0
+LEAVE_S = 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between starts of bridges that find no cluster
+_FRAME = re.compile(r"\[0x[0-9a-f]+\]|\*\*\*")  # a line of the stack that Ray prints when it aborts
+SCRIPT = Path(__file__).parent / "bridge.py"
+
+
+class BridgeFailure(SystemFailure):
+    """The cluster could not be asked. `kind` is the name of the exception in the bridge, "" when it said nothing."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__("The Ray cluster cannot be asked.", why=text)
+        self.kind = kind
+
+
+class BridgeDied(BridgeFailure):
+    """It died before it answered; nobody knows whether it did what it was asked."""
+
+
+class RayLink:
+    """Questions to one cluster. Thread-safe; `variables` are all that the bridge's environment holds."""
+
+    def __init__(self, python: str, address: str, variables: Mapping[str, str], *, script: Path = SCRIPT) -> None:
+        # -I: the folder of the script has a ray.py of its own.
+        self._argv = [python, "-I", str(script)]
+        self._address = address
+        self._variables = dict(variables)
+        self._lock = threading.Lock()
+        self._process: BridgeProcess | None = None
+        self._is_closed = False
+        self._failure: BridgeFailure | None = None
+        self._pause_s, self._next_start = FIRST_PAUSE_S, 0.0
+
+    def ask(self, do: str, *, timeout_s: float = ANSWER_S, is_patient: bool = True, **arguments: Any) -> Any:
+        """Return the answer. `is_patient` False: look for the cluster now, even when it was not there a moment ago.
+
+        Every question may be asked twice: that is done when a bridge dies of it, or had just died.
+
+        Raises:
+            BridgeFailure: there is none.
+        """
+        process = self._running(is_patient)
+        try:
+            try:
+                return process.ask(do, arguments, timeout_s)
+            except BridgeDied:
+                process = self._running(is_patient)
+                return process.ask(do, arguments, timeout_s)
+        except TimeoutError as error:
+            # It hangs in a call to a cluster that went away; another one finds out where that is now.
+            self._drop(process)
+            raise BridgeFailure("TimeoutError", f"Ray did not answer within {timeout_s:g} s.") from error
+
+    def versions(self) -> dict[str, str]:
+        """Connect now, and return the versions of Ray and Python that are spoken."""
+        return dict(self._running(is_patient=False).greeting)
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            process, self._process = self._process, None
+        if process is not None:
+            process.end()
+
+    def _running(self, is_patient: bool) -> BridgeProcess:
+        with self._lock:
+            if self._is_closed:
+                raise BridgeFailure("", "The server stops.")
+            if self._process is not None and self._process.is_alive():
+                return self._process
+            if self._process is not None:
+                self._process.end()
+                self._process = None
+            if is_patient and self._failure is not None and time.monotonic() < self._next_start:
+                raise self._failure
+            self._process = self._start()
+            return self._process
+
+    def _start(self) -> BridgeProcess:
+        try:
+            started = BridgeProcess(self._argv, self._variables, self._address)
+        except BridgeFailure as failure:
+            self._failure = failure
+            self._next_start = time.monotonic() + self._pause_s
+            self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+            raise
+        self._failure, self._pause_s = None, FIRST_PAUSE_S
+        return started
+
+    def _drop(self, process: BridgeProcess) -> None:
+        with self._lock:
+            if self._process is process:
+                self._process = None
+        process.end()
+
+
+class BridgeProcess:
+    """One process, connected when this returns. `greeting` is its first answer."""
+
+    def __init__(self, argv: Sequence[str], variables: Mapping[str, str], address: str) -> None:
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                env=dict(variables),
+                cwd="/",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise BridgeFailure("OSError", f"{argv[0]} could not be started: {error.strerror}.") from error
+        self._lock = threading.Lock()
+        self._is_over = False  # nobody listens to its answers any more
+        self._numbers = itertools.count()
+        self._waiting: dict[int, Future[Any]] = {}
+        self._said: deque[str] = deque(maxlen=15)
+        self._threads = [threading.Thread(target=target, daemon=True) for target in (self._listen, self._keep_words)]
+        for thread in self._threads:
+            thread.start()
+        try:
+            self.greeting: dict[str, str] = self._greet(address)
+        except BaseException:
+            self.end()
+            raise
+        logger.info("connected to the Ray cluster at %s (Ray %s)", address, self.greeting.get("ray"))
+
+    def ask(self, do: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        return self._send({"do": do, "with": dict(arguments)}).result(timeout_s)
+
+    def is_alive(self) -> bool:
+        return not self._is_over and self._process.poll() is None
+
+    def end(self) -> None:
+        """Close its standard input, at which it leaves; kill it when it does not."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
+        threading.Thread(target=self._bury, daemon=True).start()
+
+    def _bury(self) -> None:
+        try:
+            self._process.wait(LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._process.wait()
+        for thread in self._threads:
+            thread.join()
+        for pipe in (self._process.stdout, self._process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def _greet(self, address: str) -> dict[str, str]:
+        try:
+            return dict(self._send({"address": address}).result(CONNECT_S))
+        except TimeoutError as error:
+            raise BridgeFailure("TimeoutError", f"No cluster answered at {address} within {CONNECT_S:g} s.") from error
+
+    def _send(self, question: Mapping[str, Any]) -> Future[Any]:
+        assert self._process.stdin is not None
+        answer: Future[Any] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            self._waiting[number] = answer
+            line = json.dumps({"id": number, **question}, separators=(",", ":")) + "\n"
+            try:
+                self._process.stdin.write(line.encode())
+                self._process.stdin.flush()
+            except (OSError, ValueError):  # it died, or `end` was called: whoever waits is told by the listener
+                pass
+        if self._is_over:
+            self._tell_all()
+        return answer
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            answer = json.loads(line)
+            with self._lock:
+                waiting = self._waiting.pop(answer["id"], None)
+            if waiting is None:
+                continue
+            if "error" in answer:
+                waiting.set_exception(BridgeFailure(answer["error"], answer["text"]))
+            else:
+                waiting.set_result(answer["answer"])
+        self._threads[1].join(1.0)  # its last words say why
+        self._is_over = True
+        self._tell_all()
+
+    def _keep_words(self) -> None:
+        assert self._process.stderr is not None
+        for line in self._process.stderr:
+            words = os.fsdecode(line[:2000]).strip()
+            if words and not _FRAME.search(words):
+                self._said.append(words)
+
+    def _tell_all(self) -> None:
+        with self._lock:
+            left, self._waiting = self._waiting, {}
+        words = "\n".join(list(self._said)[-5:])
+        for waiting in left.values():
+            if not waiting.done():
+                waiting.set_exception(BridgeDied("", f"The bridge to Ray died. {words}".strip()))

@@ -1,0 +1,402 @@
+"""What the server does on a machine that it reaches over SSH. A program by itself: Python 3.8, standard library.
+
+`ssh_hosts.py` sends it with one request on standard input, and reads one line of JSON from standard output. Nothing of
+it stays on the machine: what is known there lies below the node home, in `starts/<run>/<attempt>-<rank>.json`, one
+record for each node of a run that was started here, and in the run folders with their locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+MARK = "runyard-answer "  # what login scripts print stands before it
+END_PATIENCE_S = 6.0  # an ended node's supervisor sends its last words and clears up
+KILL_PATIENCE_S = 10.0
+REACH_S = 8.0
+GAVE_UP = "runyard: "  # how node_start.py begins its last words
+OLD_RECORD_S = 14 * 86400.0
+
+Answer = Dict[str, Any]
+
+
+class Machine:
+    """This machine, as the account we logged in with sees it. `library` is supervisor/node/bootstrap.py."""
+
+    def __init__(self, request: Dict[str, Any]) -> None:
+        self.request = request
+        self.library: Dict[str, Any] = {"__name__": "node_start"}
+        exec(compile(request["node_start"], "node_start", "exec"), self.library)
+        self.home = self.library["private_home"](request["node_home"] or f"/var/tmp/runyard-{os.getuid()}")
+        self.boot_id = read_text("/proc/sys/kernel/random/boot_id").strip()
+
+    def answer(self) -> Answer:
+        acts = {
+            "start": self.start,
+            "look": self.look,
+            "wake": self.wake,
+            "adopt": self.adopt,
+            "end": self.end,
+            "probe": self.probe,
+        }
+        return acts[self.request["do"]]()
+
+    def start(self) -> Answer:
+        """Start the nodes whose records are not there yet; they outlive this connection."""
+        with self._locked_starts() as folder:
+            self._prune(folder)
+            return {"started": [self._start(node) for node in self.request["nodes"]]}
+
+    def look(self) -> Answer:
+        """Tell how each node of the jobs stands that was started here."""
+        return {
+            "jobs": [
+                [self._stand(record) for record in self._records(run_id, attempt)]
+                for run_id, attempt in self.request["jobs"]
+            ]
+        }
+
+    def wake(self) -> Answer:
+        for record in self._asked():
+            wake(self._folder(record))
+        return {}
+
+    def adopt(self) -> Answer:
+        """Start a supervisor for each node that has none; of two that are started one leaves at once."""
+        adopted = [record for record in self._asked() if self._stand(record)["state"] == "orphaned"]
+        for record in adopted:
+            self._adopt(self._folder(record))
+        return {"adopted": len(adopted)}
+
+    def end(self) -> Answer:
+        """Wait a moment for the nodes to leave, kill what does not, and remove what they left on disk."""
+        records = self._asked()
+        deadline = time.monotonic() + self.request.get("patience_s", END_PATIENCE_S)
+        while any(self._stand(record)["state"] in ("alive", "waiting") for record in records):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        killed = sum(self._kill(record) for record in records)
+        for record in records:
+            remove(self._folder(record))
+        with self._locked_starts():
+            for record in records:
+                forget(self._record_path(record))
+        return {"killed": killed}
+
+    def probe(self) -> Answer:
+        server = self.request.get("server")
+        return {
+            "python": sys.version.split()[0],
+            "name": socket.gethostname(),
+            "home": self.home,
+            "free_bytes": shutil.disk_usage(self.home).free,
+            "cpus": len(os.sched_getaffinity(0)),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+            "gpus": len(glob.glob("/dev/nvidia[0-9]*")),
+            "time": time.time(),
+            "server": self._reach(server) if server else "",
+        }
+
+    @contextmanager
+    def _locked_starts(self) -> Iterator[str]:
+        """The folder of records, for one process at a time: what one reads there another must not remove."""
+        folder = os.path.join(self.home, "starts")
+        os.makedirs(folder, 0o700, exist_ok=True)
+        with open(os.path.join(folder, ".lock"), "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield folder
+
+    def _start(self, node: Dict[str, Any]) -> bool:
+        path = self._record_path(node)
+        record = read_json(path)
+        if record.get("boot_id") == self.boot_id and (lives(record) or os.path.exists(self._folder(node))):
+            return False
+        os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+        pid = self._spawn(["-S", "-c", self.request["node_start"]], {"RUNYARD_TICKET": node["ticket"]}, path + ".log")
+        kept = {name: node[name] for name in ("run_id", "attempt", "rank", "count")}
+        identity = {"pid": pid, "start_ticks": start_ticks(pid), "boot_id": self.boot_id}
+        write_json(path, {**kept, **identity, "host": self.request["host"]})
+        return True
+
+    def _spawn(self, words: List[str], added: Dict[str, str], log: str) -> int:
+        variables = {name: value for name, value in os.environ.items() if not name.startswith("SSH_")}
+        fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=fd,
+                stderr=fd,
+                env={**variables, **added},
+                cwd="/",
+                start_new_session=True,
+            )
+        finally:
+            os.close(fd)
+        process.returncode = 0  # nobody waits for it here
+        return process.pid
+
+    def _stand(self, record: Dict[str, Any]) -> Answer:
+        state, why, cause = self._state(record)
+        return {"rank": record["rank"], "count": record["count"], "state": state, "why": why, "cause": cause}
+
+    def _state(self, record: Dict[str, Any]) -> Tuple[str, str, str]:
+        was_alive = record["boot_id"] == self.boot_id and lives(record)
+        folder = self._folder(record)
+        claim = os.path.join(folder, "claim")
+        if os.path.exists(claim):
+            if is_locked(claim) or is_locked(os.path.join(folder, "supervisor.lock")):
+                return "alive", "", ""
+            # Whoever held the locks removes the folder as its last act.
+            is_over = not os.path.exists(claim) or os.path.exists(os.path.join(folder, "done"))
+            # After a restart of the machine too: who adopts it saves what is on its disk and says what happened.
+            return ("gone", "", "ended") if is_over else ("orphaned", "", "")
+        said, has_failed = last_words(self._record_path(record) + ".log")
+        if was_alive:
+            return "waiting", said or "its node gets ready", ""
+        if record["boot_id"] != self.boot_id:
+            return "gone", "the machine was started again", "node lost"
+        return "gone", said, "node lost" if has_failed else "ended"
+
+    def _adopt(self, folder: str) -> None:
+        job = read_json(os.path.join(folder, "job.json"))
+        code = os.path.join(self.home, "cache", "injection", str(job.get("bundle", "")))
+        main = os.path.join(code, "runyard", "supervisor", "__main__.py")
+        self._spawn([main, "--adopt", folder], {"RUNYARD_HOME": self.home}, os.path.join(folder, "adopt.log"))
+
+    def _kill(self, record: Dict[str, Any]) -> int:
+        killed, deadline = 0, time.monotonic() + KILL_PATIENCE_S
+        while time.monotonic() < deadline:
+            found = self._processes(record)
+            if not found:
+                break
+            for pid in found:
+                killed += kill(pid)
+            time.sleep(0.02)
+        return killed
+
+    def _processes(self, record: Dict[str, Any]) -> List[int]:
+        """Return what lives of a node: its supervisor and reaper, what they started, and what carries its cookie."""
+        folder = self._folder(record)
+        roots = [
+            one for one in (record, read_json(os.path.join(folder, "claim"))) if one.get("boot_id") == self.boot_id
+        ]
+        heads = {int(one["pid"]) for one in roots if lives(one)}
+        cookie = read_json(os.path.join(folder, "job.json")).get("cookie")
+        mark = b"RUNYARD_COOKIE=%s" % str(cookie).encode() if cookie else None
+        parents = {}
+        for pid in pids():
+            parents[pid] = parent(pid)
+            words = read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
+            if os.fsencode(folder) in words or (mark and mark in read_bytes(f"/proc/{pid}/environ").split(b"\0")):
+                heads.add(pid)
+        grown = True
+        while grown:
+            below = {pid for pid, up in parents.items() if up in heads}
+            grown = not below <= heads
+            heads |= below
+        return [pid for pid in heads if pid != os.getpid() and not is_zombie(pid)]
+
+    def _reach(self, server: Dict[str, Any]) -> str:
+        """Return why this machine does not reach the server; "" when it does."""
+        try:
+            if server["kind"] != "unix":
+                socket.create_connection((server["host"].strip("[]"), int(server["port"])), timeout=REACH_S).close()
+            self.library["connect"](server).close()
+        except (OSError, ValueError) as error:
+            return str(error) or type(error).__name__
+        except SystemExit as error:  # another certificate
+            return str(error.code)
+        return ""
+
+    def _asked(self) -> List[Dict[str, Any]]:
+        return [record for run_id, attempt in self.request["jobs"] for record in self._records(run_id, attempt)]
+
+    def _records(self, run_id: str, attempt: int) -> List[Dict[str, Any]]:
+        """Return the records of this host's nodes; others are here where hosts share their disk."""
+        found = []
+        folder = os.path.join(self.home, "starts", run_id)
+        for name in sorted(list_names(folder)):
+            record = read_json(os.path.join(folder, name)) if name.endswith(".json") else {}
+            if record.get("attempt") == attempt and record.get("host") == self.request["host"]:
+                found.append(record)
+        return found
+
+    def _record_path(self, node: Dict[str, Any]) -> str:
+        return os.path.join(self.home, "starts", node["run_id"], f"{node['attempt']}-{node['rank']}.json")
+
+    def _folder(self, node: Dict[str, Any]) -> str:
+        """As supervisor/node/node.py names it."""
+        name = str(node["attempt"]) if node["rank"] == 0 else f"{node['attempt']}-{node['rank']}"
+        return os.path.join(self.home, "runs", node["run_id"], name)
+
+    def _prune(self, folder: str) -> None:
+        """Forget what nobody asked us to end: its server is gone for good."""
+        oldest = time.time() - OLD_RECORD_S
+        for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.json")):
+            try:
+                is_old = os.stat(path).st_mtime < oldest
+            except OSError:  # who cleans this folder by other means does not ask for the lock
+                continue
+            record = read_json(path) if is_old else {}
+            if record and self._state(record)[0] == "gone":
+                forget(path)
+
+
+def wake(folder: str) -> None:
+    try:
+        write_json(os.path.join(folder, "control.json"), {"desired": None, "at_ns": time.time_ns()})
+        fd = os.open(os.path.join(folder, "wake"), os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # not there yet, or gone: its first or last word to the server tells
+        return
+    try:
+        os.write(fd, b"\n")
+    except OSError:
+        pass
+    finally:
+        os.close(fd)
+
+
+def is_locked(path: str) -> bool:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def lives(record: Dict[str, Any]) -> bool:
+    """Whether the process of a record or claim lives; another may have got its number since."""
+    pid, ticks = int(record.get("pid", 0)), start_ticks(int(record.get("pid", 0)))
+    return ticks is not None and ticks == record.get("start_ticks") and not is_zombie(pid)
+
+
+def start_ticks(pid: int) -> Optional[int]:
+    fields = stat_of(pid)
+    return int(fields[19]) if len(fields) > 19 else None
+
+
+def parent(pid: int) -> int:
+    fields = stat_of(pid)
+    return int(fields[1]) if len(fields) > 1 else 0
+
+
+def is_zombie(pid: int) -> bool:
+    return stat_of(pid)[:1] in ([b"Z"], [b"X"])
+
+
+def stat_of(pid: int) -> List[bytes]:
+    """Return the fields from the state on: what stands before may hold anything."""
+    return read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+
+
+def pids() -> Iterator[int]:
+    return (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def kill(pid: int) -> int:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except OSError:
+        return 0
+    return 1
+
+
+def remove(folder: str) -> None:
+    """Remove a run folder, also where the program took its own rights away; links are not followed."""
+    for path, folders, _ in os.walk(folder):
+        for one in (os.path.join(path, name) for name in folders):
+            try:
+                if not os.path.islink(one):
+                    os.chmod(one, 0o700)
+            except OSError:  # its supervisor removes it at the same time
+                pass
+    shutil.rmtree(folder, ignore_errors=True)
+    drop(os.path.dirname(folder))
+
+
+def forget(path: str) -> None:
+    for one in (path, path + ".log"):
+        try:
+            os.unlink(one)
+        except OSError:
+            pass
+    drop(os.path.dirname(path))
+
+
+def drop(folder: str) -> None:
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass
+
+
+def list_names(folder: str) -> List[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def last_words(path: str) -> Tuple[str, bool]:
+    """Return what a node's process said before it began to work, and whether it gave up with that."""
+    text = read_bytes(path)[-4000:].decode("utf-8", "replace").strip()
+    _, mark, reason = ("\n" + text).rpartition("\n" + GAVE_UP)
+    if mark:
+        return " ".join(reason.split())[:500], True
+    return (text.splitlines() or [""])[-1][:500], "Traceback (most recent call last)" in text
+
+
+def read_text(path: str) -> str:
+    return read_bytes(path).decode("utf-8", "replace")
+
+
+def read_bytes(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def read_json(path: str) -> Dict[str, Any]:
+    try:
+        found = json.loads(read_bytes(path) or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def write_json(path: str, value: Any) -> None:
+    beside = f"{path}.{os.urandom(4).hex()}.new"
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with open(fd, "w") as file:
+        json.dump(value, file)
+    os.rename(beside, path)
+
+
+def main() -> None:
+    os.umask(0o077)
+    answer = Machine(json.load(sys.stdin)).answer()
+    sys.stdout.write(MARK + json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""Servers that `runyard login` was told to trust, in `<home>/login.json`: each with its certificate and your token."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Any, Dict, Optional
+
+from runyard.core.errors import UserError
+from runyard.core.lazy_dataclass import dataclass
+from runyard.core.machine.files import read_private, write_private
+
+
+@dataclass(frozen=True)
+class Login:
+    url: str  # https://HOST:PORT
+    token: str = field(repr=False)
+    fingerprint: str = ""  # "": the system's authorities vouch for it
+
+    @property
+    def pinned_url(self) -> str:
+        """The address with what is trusted, as RUNYARD_URL takes it."""
+        return f"{self.url}#sha256={self.fingerprint}" if self.fingerprint else self.url
+
+
+def login_file(home: Path) -> Path:
+    return home / "login.json"
+
+
+def find_login(home: Path, url: Optional[str] = None) -> Optional[Login]:
+    """Return the login at that server, without one the last.
+
+    Raises:
+        UserError: the file cannot be used.
+    """
+    plain = read_private(login_file(home))
+    wanted = plain_url(url) if url else plain.get("current")
+    found = _servers(home, plain).get(str(wanted)) if wanted else None
+    if found is None:
+        return None
+    return Login(str(wanted), str(found.get("token", "")), str(found.get("fingerprint", "")))
+
+
+def store_login(home: Path, login: Login) -> None:
+    """Keep it; calls go to this server from now on."""
+    plain = read_private(login_file(home))
+    known = {**_servers(home, plain), login.url: {"token": login.token, "fingerprint": login.fingerprint}}
+    write_private(login_file(home), {"current": login.url, "servers": known})
+
+
+def remove_login(home: Path, url: Optional[str] = None) -> Optional[Login]:
+    """Forget a server, without `url` the present one; return what was forgotten."""
+    found = find_login(home, url)
+    if found is None:
+        return None
+    plain = read_private(login_file(home))
+    known = {name: value for name, value in _servers(home, plain).items() if name != found.url}
+    current = plain.get("current")
+    write_private(login_file(home), {"current": None if current == found.url else current, "servers": known})
+    return found
+
+
+def plain_url(url: str) -> str:
+    """Return the address alone, as it is stored."""
+    return url.partition("#")[0].rstrip("/")
+
+
+def _servers(home: Path, plain: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    known = plain.get("servers", {})
+    if isinstance(known, dict) and all(isinstance(value, dict) for value in known.values()):
+        return known
+    raise UserError(
+        f"The file `{login_file(home)}` cannot be used.",
+        why="It does not hold logins.",
+        hint=f"Remove it (`rm {login_file(home)}`) and log in again.",
+    )

@@ -1,0 +1,94 @@
+"""Dataclasses to JSON-ready values and back. Unknown fields of a newer peer are dropped."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timezone
+from enum import Enum
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union, get_type_hints
+
+from runyard.core.lazy_dataclass import is_dataclass
+
+T = TypeVar("T")
+Convert = Callable[[Any], Any]
+_HINTS: Dict[type, Dict[str, Any]] = {}
+_FIELDS: Dict[type, List[Tuple[str, Optional[Convert]]]] = {}
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+
+
+def to_plain(value: Any) -> Any:
+    """Return `value` as dicts, lists, strings and numbers that `json.dumps` takes."""
+    if type(value) in _SCALARS:
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: to_plain(getattr(value, name)) for name in _hints(type(value))}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, datetime):
+        return value.astimezone(timezone.utc).isoformat()
+    if isinstance(value, dict):
+        return {str(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(item) for item in value]
+    return value
+
+
+def from_plain(cls: Type[T], plain: Dict[str, Any]) -> T:
+    """Return a `cls` made from what `to_plain` gave."""
+    found = {}
+    for name, convert in _fields(cls):
+        if name in plain:
+            value = plain[name]
+            found[name] = value if convert is None or value is None else convert(value)
+    return cls(**found)
+
+
+def _fields(cls: type) -> List[Tuple[str, Optional[Convert]]]:
+    """Return a class's fields with what makes each from a plain value; looked up once, lists of runs are long."""
+    found = _FIELDS.get(cls)
+    if found is None:
+        found = _FIELDS[cls] = [(name, _converter(hint)) for name, hint in _hints(cls).items()]
+    return found
+
+
+def _converter(hint: Any) -> Optional[Convert]:
+    """Return what makes a value of type `hint`; None when it is plain already."""
+    origin = getattr(hint, "__origin__", None)
+    if origin is Union:
+        inner = [arg for arg in hint.__args__ if arg is not type(None)]
+        return _converter(inner[0]) if len(inner) == 1 else None
+    if origin is list:
+        return _each_item(_converter(hint.__args__[0]))
+    if origin is dict:
+        return _each_value(_converter(hint.__args__[1]))
+    if not isinstance(hint, type):
+        return None
+    if is_dataclass(hint):
+        return lambda value: value if isinstance(value, hint) else from_plain(hint, value)
+    if issubclass(hint, Enum):
+        return hint
+    if hint is datetime:
+        return lambda value: datetime.fromisoformat(value) if isinstance(value, str) else value
+    return None
+
+
+def _each_item(convert: Optional[Convert]) -> Convert:
+    if convert is None:
+        return lambda items: [*items]
+    known = convert
+    return lambda items: [None if item is None else known(item) for item in items]
+
+
+def _each_value(convert: Optional[Convert]) -> Convert:
+    if convert is None:
+        return lambda items: dict(items.items())
+    known = convert
+    return lambda items: {key: None if item is None else known(item) for key, item in items.items()}
+
+
+def _hints(cls: type) -> Dict[str, Any]:
+    found = _HINTS.get(cls)
+    if found is None:
+        hints = get_type_hints(cls)
+        found = _HINTS[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+    return found

@@ -1,0 +1,205 @@
+"""Compute targets of a workspace: make, attach, change, delete, look at."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from runyard.core.compute import ASSET_KIND, LOCAL, ComputeSpec, ComputeTarget, check_compute, check_compute_name
+from runyard.core.engine_names import check_target_name
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
+from runyard.core.formats.plain import to_plain
+from runyard.core.records import Asset
+from runyard.engine.compute.attach import attach, check_no_pools, leave, look_at_engine, with_changes
+from runyard.engine.compute.compute_view import describe, describe_engine, describe_local
+from runyard.engine.compute.pool_engine import with_engine
+from runyard.engine.context import Yard
+from runyard.engine.runs.reachable import require_reachable
+from runyard.engine.state.targets import Target, spec_of, target_of
+
+logger = logging.getLogger(__name__)
+
+
+def create_target(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> tuple[ComputeTarget, bool]:
+    """Make or attach a target; the flag says whether it is new. The same one again is the one that is there.
+
+    Raises:
+        InvalidArgument: no target can be like this.
+        Conflict: there is another one of that name.
+        UserError, SystemFailure: the engine of an attached one cannot be used.
+    """
+    check_compute_name(name)
+    spec = check_compute(spec)
+    yard.store.get_workspace(workspace)
+    known = _find(yard, workspace, name)
+    if known is not None:
+        _check_same(yard, known, spec)
+        return describe(yard, known), False
+    if name in yard.targets.aliases.get():
+        return _meant(yard, workspace, name, spec), False
+    spec = with_engine(yard, workspace, spec)
+    kept = _on_engine(yard, Target(name, workspace, spec.backend, spec.options), spec) if spec.backend else spec
+    asset, is_new = yard.store.put_asset(workspace, ASSET_KIND, name, to_plain(kept))
+    yard.targets.put(target_of(asset))
+    logger.info("compute target %s of workspace %s: made, %s", name, workspace, spec.backend or "on this machine")
+    return describe(yard, asset), is_new
+
+
+def update_target(yard: Yard, workspace: str, name: str, changes: Mapping[str, Any]) -> ComputeTarget:
+    """Change what is named in `changes`, fields of ComputeSpec; who waits may start by it.
+
+    Options of an attached target are changed one by one; None takes one away.
+
+    Raises:
+        NotFound: there is no such target.
+        InvalidArgument: no target can be like this.
+        Conflict: runs live on the engine that it would leave.
+    """
+    asset = _get(yard, workspace, name)
+    before = spec_of(asset)
+    spec = with_changes(yard, asset, changes) if before.is_attached else _changed_pool(before, changes)
+    changed = yard.store.update_asset(workspace, ASSET_KIND, name, version=asset.version, document=to_plain(spec))
+    yard.targets.put(target_of(changed))
+    if spec.options != before.options:
+        leave(yard, asset, staying=spec.options)
+    yard.wake.set()
+    return describe(yard, changed)
+
+
+def delete_target(yard: Yard, workspace: str, name: str) -> None:
+    """Delete or detach a target; twice is fine.
+
+    Raises:
+        Conflict: runs wait for it or are on it, or pools are.
+    """
+    check_compute_name(name)
+    asset = _find(yard, workspace, name)
+    _check_unused(yard, workspace, name)
+    yard.store.delete_asset(workspace, ASSET_KIND, name)
+    yard.targets.remove(workspace, name)
+    yard.idle.forget((workspace, name))
+    if asset is not None and spec_of(asset).is_attached:
+        leave(yard, asset)
+
+
+def get_target(yard: Yard, workspace: str, name: str) -> ComputeTarget:
+    """Return a target with what is on it; `local` is there in every workspace, aliases and engines by their names."""
+    if name == LOCAL:
+        return describe_local(yard, workspace)
+    asset = _find(yard, workspace, name)
+    if asset is not None:
+        return describe(yard, asset)
+    meant = yard.targets.aliases.get().get(name)
+    if meant is not None:
+        return replace(get_target(yard, workspace, meant), name=name, alias_of=meant)
+    target = yard.targets.find(workspace, check_target_name(name))
+    if target is None or target.is_local:
+        return describe(yard, _get(yard, workspace, name))
+    return describe_engine(yard, workspace, target)
+
+
+def list_targets(yard: Yard, workspace: str) -> list[ComputeTarget]:
+    """Return those that were made in the workspace and those that the alias file names, by name."""
+    yard.store.get_workspace(workspace)
+    assets = yard.store.list_assets(workspace, ASSET_KIND)
+    for asset in assets:
+        _ask_engine(yard, target_of(asset))
+    made = {asset.name: describe(yard, asset) for asset in assets}
+    aliases = {name: _find_meant(yard, workspace, name) for name in yard.targets.aliases.get() if name not in made}
+    found = {**made, **{name: target for name, target in aliases.items() if target is not None}}
+    return [found[name] for name in sorted(found)]
+
+
+def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes that are named; raise InvalidArgument when there are none."""
+    named = {field.name: changes[field.name] for field in fields(ComputeSpec) if changes.get(field.name) is not None}
+    if not named:
+        raise InvalidArgument("Nothing is changed.", hint="Name what shall change, such as max_nodes.")
+    return named
+
+
+def _on_engine(yard: Yard, target: Target, spec: ComputeSpec) -> ComputeSpec:
+    """Return the spec as it is stored, when the engine can be used and its machines reach this server."""
+    require_reachable(yard, target.backend)
+    if spec.is_attached:
+        return attach(yard, target, spec)
+    look_at_engine(yard, target)
+    return spec
+
+
+def _changed_pool(before: ComputeSpec, changes: Mapping[str, Any]) -> ComputeSpec:
+    if "options" in changes:
+        raise InvalidArgument("A pool has no options.", hint="Name what an attached target has.")
+    return check_compute(replace(before, **changes))
+
+
+def _check_unused(yard: Yard, workspace: str, name: str) -> None:
+    used = yard.board.on_target((workspace, name))
+    if used:
+        runs = ", ".join(f"`{job.run_id}`" for job in used[:3])
+        raise Conflict(
+            f"Compute target `{name}` is in use.",
+            why=f"{len(used)} unfinished {'run names' if len(used) == 1 else 'runs name'} it: {runs}.",
+            hint=f"Wait for them, or cancel: `runyard runs cancel {used[0].run_id}`.",
+        )
+    check_no_pools(yard, workspace, name)
+
+
+def _ask_engine(yard: Yard, target: Target) -> None:
+    if not target.is_local:
+        yard.engine_nodes.ask(yard.backends.key_of(target))
+
+
+def _meant(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> ComputeTarget:
+    """Return what a name in old code stands for here: it finds its pool there, and makes none."""
+    if spec.is_attached:
+        raise Conflict(
+            f"`{name}` is an alias of this server, for `{yard.targets.aliases.get()[name]}`.",
+            hint="Attach it under another name, or take the line out of the alias file.",
+        )
+    return get_target(yard, workspace, name)
+
+
+def _find_meant(yard: Yard, workspace: str, name: str) -> ComputeTarget | None:
+    try:
+        return get_target(yard, workspace, name)
+    except NotFound:
+        return None  # a target of another workspace
+
+
+def _check_same(yard: Yard, known: Asset, spec: ComputeSpec) -> None:
+    there = spec_of(known)
+    if there.is_attached and there.type == spec.type:
+        is_same = yard.secrets.is_same(there.options, spec.options)
+    else:
+        # The engine was chosen when the pool was made; what is configured now concerns new ones.
+        engine = spec.engine or there.engine
+        is_same = replace(spec, backend=there.backend, options=there.options, engine=engine) == there
+    if is_same:
+        return
+    raise Conflict(
+        f"There is a compute target `{known.name}` already, with other settings.",
+        why=f"It is of type {there.type}{'' if there.is_attached else f' with at most {there.max_nodes} nodes'}.",
+        hint=f"Use it: ComputeTarget(ws, '{known.name}'); change it: `runyard compute update {known.name}`.",
+    )
+
+
+def _find(yard: Yard, workspace: str, name: str) -> Asset | None:
+    try:
+        return yard.store.get_asset(workspace, ASSET_KIND, name)
+    except NotFound:
+        return None
+
+
+def _get(yard: Yard, workspace: str, name: str) -> Asset:
+    found = _find(yard, workspace, name)
+    if found is None:
+        known = [asset.name for asset in yard.store.list_assets(workspace, ASSET_KIND)]
+        raise NotFound(
+            f"There is no compute target `{name}` in workspace `{workspace}`.",
+            why=f"Known here: {', '.join(known) or 'none yet'}.",
+            hint=f"Make it: `runyard compute create {name} --max-nodes 4`.",
+        )
+    return found

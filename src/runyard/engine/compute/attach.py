@@ -1,0 +1,134 @@
+"""Attached targets: their engine is looked at before anything is stored, and let go when nobody names it any more."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runyard.compute.base import Attachable, ReachesBack
+from runyard.core.compute import ASSET_KIND, ComputeSpec, check_compute
+from runyard.core.compute_options import SECRETS, check_options
+from runyard.core.errors import Conflict, InvalidArgument, SystemFailure
+from runyard.core.records import Asset
+from runyard.engine.context import Yard
+from runyard.engine.state.targets import Target, spec_of, target_of
+
+logger = logging.getLogger(__name__)
+
+_OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
+
+
+def attach(yard: Yard, target: Target, spec: ComputeSpec) -> ComputeSpec:
+    """Return the spec as it is stored: its engine was found, its secrets are in files.
+
+    Raises:
+        UserError, SystemFailure: the engine cannot be used; nothing is left behind.
+    """
+    kept = replace(spec, options=yard.secrets.keep(spec.options))
+    try:
+        _look(yard, replace(target, options=kept.options))
+    except Exception:
+        yard.secrets.forget(kept.options)
+        raise
+    return kept
+
+
+def look_at_engine(yard: Yard, target: Target) -> None:
+    """Raise UserError when a new pool's engine can never take its runs; one that does not answer now may do later."""
+    try:
+        _look(yard, target)
+    except SystemFailure as error:
+        logger.warning("pool %s of workspace %s: its engine does not answer: %s", target.name, target.workspace, error)
+
+
+def with_changes(yard: Yard, asset: Asset, changes: Mapping[str, Any]) -> ComputeSpec:
+    """Return the spec of an attached target with some fields changed, of its options those that are named.
+
+    Raises:
+        InvalidArgument: it cannot be like this.
+        Conflict: runs live on the engine that it would leave.
+        UserError, SystemFailure: the engine that it would come to cannot be used.
+    """
+    before = spec_of(asset)
+    _refuse_pools_own(asset.name, changes)
+    if "options" not in changes:
+        return replace(before, **changes)
+    _check_left(yard, asset)
+    given = changes["options"]
+    staying = {name: value for name, value in before.options.items() if name not in given}
+    new = check_options(before.backend, given)
+    shape = check_compute(replace(before, options={**_without_secrets(staying), **new}))
+    kept = yard.secrets.keep(new)
+    options = {**staying, **kept}
+    try:
+        _look(yard, replace(target_of(asset), options=options))
+    except Exception:
+        yard.secrets.forget(kept)
+        raise
+    return replace(before, **{**changes, "options": options, "max_nodes": shape.max_nodes})
+
+
+def leave(yard: Yard, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
+    """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
+    before = spec_of(asset).options
+    yard.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
+    _let_go(yard, target_of(asset))
+
+
+def _look(yard: Yard, target: Target) -> None:
+    try:
+        backend = yard.backends.of(target)
+        if isinstance(backend, Attachable):
+            said = backend.check()
+            logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
+        if isinstance(backend, ReachesBack) and yard.node_address is not None:
+            backend.check_reach(yard.node_address)
+    except Exception:
+        _let_go(yard, target)
+        raise
+
+
+def _let_go(yard: Yard, target: Target) -> None:
+    key = yard.backends.key_of(target)
+    if key not in {yard.backends.key_of(other) for other in yard.targets.list_all()}:
+        yard.engine_nodes.forget(key)
+        yard.backends.forget(key)
+
+
+def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
+    found = [field for field in _OF_POOLS if field in changes]
+    if found:
+        raise InvalidArgument(
+            f"Compute target `{name}` has no {found[0]}.",
+            why="It is attached: its engine decides how many nodes there are.",
+            hint=f"A pool on it has: `runyard compute create NAME --max-nodes 4 --engine {name}`.",
+        )
+
+
+def _check_left(yard: Yard, asset: Asset) -> None:
+    """Its engine is asked about its runs by these options."""
+    live = [job.run_id for job in yard.board.on_target((asset.workspace, asset.name)) if job.attempt]
+    if live:
+        raise Conflict(
+            f"Compute target `{asset.name}` has runs: `{live[0]}`{' and others' if len(live) > 1 else ''}.",
+            why="They could not be found any more with other options.",
+            hint="Wait for them, or attach another target.",
+        )
+    check_no_pools(yard, asset.workspace, asset.name)
+
+
+def check_no_pools(yard: Yard, workspace: str, name: str) -> None:
+    """Raise Conflict when pools are on the target: they have its options."""
+    pools = [asset.name for asset in yard.store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
+    if pools:
+        raise Conflict(
+            f"Compute target `{name}` is in use.",
+            why=f"These pools are on it: {', '.join(pools)}.",
+            hint=f"`runyard compute delete {pools[0]}` first.",
+        )
+
+
+def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name not in SECRETS}

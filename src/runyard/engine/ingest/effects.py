@@ -1,0 +1,106 @@
+"""Records that do more than add data: a child run is made, a run without a supervisor ends, a script calls `fail()`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from runyard.core.errors import RunyardError, StoreUnavailable
+from runyard.core.formats import journal
+from runyard.core.names import check_run_id
+from runyard.core.records import NewRun, Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.context import Yard
+from runyard.engine.runs.reports import end_unsupervised
+from runyard.engine.sweeps.sweep_children import check_free_id
+from runyard.engine.texts import storable
+from runyard.store.record_limits import not_yet_said
+
+if TYPE_CHECKING:
+    from runyard.engine.ingest.decode import Event
+
+logger = logging.getLogger(__name__)
+
+
+def act(yard: Yard, run_id: str, events: Sequence[Event]) -> None:
+    """Act on CHILD and FAIL records before their bytes are stored: a crash between repeats it, which changes nothing.
+
+    The cost grows with the number of records, never faster: the run is read once, and all failures are one change.
+    """
+    if not events:
+        return
+    run = yard.store.get_run(run_id)
+    for event in events:
+        if event.kind == journal.CHILD:
+            _try_to_make_child(yard, run, event)
+    failures = [_failure(event.payload) for event in events if event.kind == journal.FAIL]
+    new = not_yet_said(run.warnings, failures)
+    if new:
+        yard.store.update_run(run_id, warnings_add=new)
+
+
+def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
+    """Act on an END record: everything before it is stored. `may_end` says whether it can change anything."""
+    try:
+        status = RunStatus(event.payload.get("status"))
+    except ValueError:
+        logger.warning("run %s: END record at %d names no status", run_id, event.offset)
+        return
+    error = event.payload.get("error")
+    end_unsupervised(yard, run_id, status, error if isinstance(error, dict) else None)
+
+
+def may_end(run: Run) -> bool:
+    """Whether an END record of the run's journal can end it: supervised and ended runs pass over those records."""
+    return not run.attempt and not run.status.is_terminal
+
+
+def _try_to_make_child(yard: Yard, parent: Run, event: Event) -> None:
+    try:
+        _make_child(yard, parent, event.payload)
+    except StoreUnavailable:
+        raise
+    except (RunyardError, ValueError, TypeError) as error:
+        logger.warning("run %s: record at %d not applied: %s", parent.id, event.offset, error)
+
+
+def _make_child(yard: Yard, parent: Run, payload: dict[str, Any]) -> None:
+    child_id = check_run_id(payload.get("run_id", ""))
+    check_free_id(yard.store, child_id)
+    tags = payload.get("tags")
+    yard.store.create_run(
+        NewRun(
+            key=run_key(parent.id, f"child:{child_id}"),
+            id=child_id,
+            workspace=parent.workspace,
+            experiment=parent.experiment,
+            type=None,
+            status=RunStatus.RUNNING,
+            display_name=_chained(parent.display_name, storable(str(payload.get("name") or ""))),
+            parent_id=parent.id,
+            tags=_text_tags(tags) if isinstance(tags, dict) else {},
+            submitted_by=parent.submitted_by,
+            owner=parent.owner,
+        )
+    )
+
+
+def run_key(run_id: str, key: str) -> str:
+    """Return the key under which the code of a run asks for a run: no other code's key is the same."""
+    return f"run:{run_id}:{key}"
+
+
+def _chained(parent: str, name: str) -> str:
+    """Return a child's name after its parent's, as Azure does: `parent>child`."""
+    return (f"{parent}>{name}" if parent and name else name)[:255]
+
+
+def _failure(payload: dict[str, Any]) -> dict[str, Any]:
+    """Return what a script said with `run.fail()`; inside a submitted run it does not set the status, the exit does."""
+    message = storable(str(payload.get("error_details") or "The script called run.fail()."))[:10_000]
+    return {"source": "run.fail", "message": message, "code": storable(str(payload.get("error_code") or ""))[:200]}
+
+
+def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:
+    return {storable(key): None if value is None else storable(str(value)) for key, value in tags.items()}

@@ -1,0 +1,85 @@
+"""Nodes of a cluster take their part of an attempt: each once, for good."""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, replace
+
+from runyard.core.compute import LOCAL
+from runyard.core.errors import Conflict, InvalidArgument, SubmissionLost
+from runyard.core.records import Run
+from runyard.core.specs import JobSpec
+from runyard.engine.context import Yard, is_launched
+from runyard.engine.runs.control import fail
+from runyard.engine.runs.dispatch import job_of, spooled_of
+from runyard.engine.runs.events import JOINED, append_event, list_joins
+from runyard.engine.runs.liveness import hear
+
+logger = logging.getLogger(__name__)
+
+_INCARNATION = re.compile(r"[0-9a-f]{16,64}")
+_LONGEST_NAME = 255
+
+
+@dataclass(frozen=True)
+class Join:
+    """A node's process says who it is. `incarnation` is random: the same again is the same process."""
+
+    attempt: int
+    incarnation: str
+    host: str = ""
+    address: str = ""
+
+
+def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
+    """Give the node its job. Repeating it is fine; a second process for the same node gets nothing.
+
+    Raises:
+        Conflict: another process has this node's part, or the attempt is over.
+        InvalidArgument: the job has no such node.
+        SubmissionLost: what the run needs to start is gone; the run is ended with that error.
+    """
+    try:
+        return _join(yard, run_id, rank, said)
+    except SubmissionLost as error:
+        fail(yard, run_id, {"code": error.code, "message": str(error)})
+        raise
+
+
+def _join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
+    if not _INCARNATION.fullmatch(said.incarnation) or max(len(said.host), len(said.address)) > _LONGEST_NAME:
+        raise InvalidArgument("A node must say who it is: an incarnation of 16 to 64 hex digits, its host and address.")
+    with yard.locks(run_id):
+        run = yard.store.get_run(run_id)
+        _check(yard, run, rank, said)
+        known = list_joins(yard, run_id, said.attempt).get(rank)
+        if known is not None and known["incarnation"] != said.incarnation:
+            raise Conflict(
+                f"Node {rank} of run `{run_id}` is in the hands of another process, on {known.get('host') or '?'}.",
+                why="Each node's part of an attempt is started once.",
+            )
+        spooled = spooled_of(yard, run)
+        if known is None:
+            event = {"event": JOINED, "attempt": said.attempt, "rank": rank, "incarnation": said.incarnation}
+            append_event(yard, run_id, {**event, "host": said.host, "address": said.address})
+            logger.info("run %s: node %d of attempt %d is on %s", run_id, rank, said.attempt, said.host or "?")
+        hear(yard, run, said.attempt)
+        if run.spec.distribution.node_count > 1:  # a single one speaks for the run itself
+            now = yard.clock.monotonic()
+            yard.gangs.add(run_id, said.attempt, rank, now, host=said.host, incarnation=said.incarnation)
+        job = job_of(yard, run, "", spooled)
+    return replace(job, node_rank=rank, incarnation=said.incarnation, submitter={}, places=[], devices=[])
+
+
+def _check(yard: Yard, run: Run, rank: int, said: Join) -> None:
+    target = yard.targets.find(run.workspace, run.spec.target)
+    if not is_launched(run) or target is None or target.backend == LOCAL:
+        raise Conflict(f"Run `{run.id}` is not one that nodes of a cluster take part in.")
+    if run.status.is_terminal or run.is_fenced or run.attempt != said.attempt:
+        raise Conflict(
+            f"Run `{run.id}` is at attempt {run.attempt} ({run.status}); nothing of attempt {said.attempt} may start.",
+            why="It ended, or a later attempt has taken over.",
+        )
+    if not 0 <= rank < run.spec.distribution.node_count:
+        raise InvalidArgument(f"Run `{run.id}` has {run.spec.distribution.node_count} nodes; there is no node {rank}.")

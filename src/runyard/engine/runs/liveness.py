@@ -1,0 +1,171 @@
+"""Is every job still there? Silence is shown as silence; a run is lost only with proof.
+
+Leases are measured by this process's monotonic clock from the moment a word was received. They begin anew when the
+server starts, and when it finds that it was itself stopped for a while.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import Enum
+
+from runyard.compute.base import JobHandle, JobReport, JobState
+from runyard.core.errors import Conflict
+from runyard.core.leases import LEASE_S
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.context import BEFORE_START, Yard, handle_of
+from runyard.engine.runs.lost import lose
+from runyard.engine.runs.retries import go_on_when_all_told
+from runyard.engine.runs.wait_reasons import explain_run, note_wait
+from runyard.engine.state.backends import InstanceKey
+from runyard.engine.state.job import Job, Stage
+
+logger = logging.getLogger(__name__)
+
+SILENT_AFTER_S = LEASE_S
+POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
+ADOPT_AGAIN_S = 5.0
+NOT_KNOWN = JobReport(JobState.UNKNOWN)
+_NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
+NOT_HEARD = f"Nothing was heard of its supervisor for {SILENT_AFTER_S:.0f} s; its target has not called it gone."
+GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hearing it
+
+
+class Verdict(Enum):
+    FINE = "fine"
+    ADOPT = "adopt"
+    SILENT = "silent"
+    GONE = "gone"
+    LOST = "lost"
+
+
+def judge(job: Job, state: JobState, now: float) -> Verdict:
+    """Return what to do about a handed job that was not heard for a moment."""
+    if state is JobState.GONE:
+        return Verdict.LOST if job.gone + 1 >= GONE_POLLS else Verdict.GONE
+    if state is JobState.ORPHANED and now - job.adopted_at >= ADOPT_AGAIN_S:
+        return Verdict.ADOPT
+    if state is not JobState.WAITING and now - job.heard >= SILENT_AFTER_S and not job.silent:
+        return Verdict.SILENT
+    return Verdict.FINE
+
+
+def look(yard: Yard) -> None:
+    """Poll the targets about every job that was not heard for a moment, and act."""
+    now = yard.clock.monotonic()
+    quiet: dict[InstanceKey, list[Job]] = defaultdict(list)
+    for job in yard.board.jobs():
+        if _is_asked_for(yard, job, now):
+            quiet[yard.backends.key_of(yard.targets.find(job.workspace, job.target))].append(job)
+        if job.stage is Stage.HANDED and not job.silent and yard.gangs.silent_nodes(job.run_id, now):
+            _show_silence(yard, job)
+    for backend, jobs in quiet.items():
+        reports = _poll(yard, backend, jobs)
+        for job in jobs:
+            report = reports.get(handle_of(job), NOT_KNOWN)
+            verdict = judge(job, report.state, now)
+            try:
+                _note_wait(yard, job, report)
+                _act(yard, job, verdict, report, now)
+            except Exception:
+                # One job that cannot be looked after must not hide the others; it is looked at again in a second.
+                logger.exception("run %s: could not act on `%s`", job.run_id, verdict.value)
+
+
+def hear(yard: Yard, run: Run, attempt: int) -> Run:
+    """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
+    # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
+    yard.board.hear(run.id, attempt, yard.clock.monotonic(), proves_life=yard.is_local(run))
+    if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
+        return run
+    if yard.gangs.silent_nodes(run.id, yard.clock.monotonic()):
+        return run  # another node of it still is
+    try:
+        return yard.store.set_status(run.id, _before_silence(run), attempt=attempt, expected=[RunStatus.NOT_RESPONDING])
+    except Conflict:
+        return yard.store.get_run(run.id)
+
+
+def hear_of_engine(yard: Yard, run: Run) -> None:
+    """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
+    job = yard.board.find(run.id)
+    if job is not None and job.attempt == run.attempt and not job.engine_gone:
+        logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
+        yard.board.update(run.id, engine_gone=True)
+        yard.wake.set()
+
+
+def _is_asked_for(yard: Yard, job: Job, now: float) -> bool:
+    if job.stage is Stage.FENCED:
+        return True
+    heard = min(job.heard, yard.gangs.first_heard(job.run_id, now))  # one node that talks says nothing about the others
+    return job.stage is Stage.HANDED and (job.engine_gone or now - heard >= POLL_AFTER_S)
+
+
+def _poll(yard: Yard, backend: InstanceKey, jobs: list[Job]) -> Mapping[JobHandle, JobReport]:
+    try:
+        return yard.backends.get(backend).poll([handle_of(job) for job in jobs])
+    except Exception:
+        # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
+        logger.exception("backend %s could not be polled", backend[0])
+        return {}
+
+
+def _note_wait(yard: Yard, job: Job, report: JobReport) -> None:
+    """Keep what the engine says that a job in its queue waits for."""
+    why = report.why if report.state is JobState.WAITING else ""
+    if report.state is not JobState.UNKNOWN and why != job.why:
+        yard.board.update(job.run_id, why=why)
+        if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
+            note_wait(yard, job.run_id)
+        yard.on_change(job.run_id)
+
+
+def _before_silence(run: Run) -> RunStatus:
+    if run.desired == "cancel":
+        return RunStatus.CANCEL_REQUESTED
+    for phase in reversed(run.timeline):
+        if phase.status not in (RunStatus.NOT_RESPONDING, *BEFORE_START):
+            return phase.status
+    return RunStatus.PREPARING
+
+
+def _act(yard: Yard, job: Job, verdict: Verdict, report: JobReport, now: float) -> None:
+    if job.told_end and go_on_when_all_told(yard, job):
+        return
+    if verdict is Verdict.ADOPT:
+        logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
+        yard.board.update(job.run_id, adopted_at=now, gone=0)
+        yard.backend(job.workspace, job.target).adopt(handle_of(job))
+    elif verdict is Verdict.GONE:
+        yard.board.update(job.run_id, gone=job.gone + 1)
+    elif verdict is Verdict.LOST:
+        lose(yard, job, report, now)
+    elif verdict is Verdict.SILENT and job.stage is Stage.HANDED:
+        _show_silence(yard, job)
+    elif job.gone and report.state is not JobState.UNKNOWN:
+        yard.board.update(job.run_id, gone=0)
+
+
+def _show_silence(yard: Yard, job: Job) -> None:
+    run = yard.store.get_run(job.run_id)
+    if run.status.is_terminal:
+        yard.ended(run)
+        return
+    current = yard.board.find(job.run_id)
+    if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
+        return
+    try:
+        silent = RunStatus.NOT_RESPONDING
+        why = explain_run(yard, replace(run, status=silent, waits_for=NOT_HEARD))
+        yard.store.set_status(job.run_id, silent, attempt=job.attempt, expected=[run.status], waits_for=why)
+    except Conflict:
+        return
+    yard.board.update(job.run_id, silent=True)
+    logger.warning("run %s: silent for %.0f s", job.run_id, SILENT_AFTER_S)
+    yard.on_change(job.run_id)

@@ -1,0 +1,134 @@
+"""What supervisors report about their run: phases on the way, and the one end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runyard.core.attempts import is_writer
+from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent
+from runyard.core.formats.plain import to_plain
+from runyard.core.records import Mark, Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.context import Yard
+from runyard.engine.runs.liveness import hear
+from runyard.engine.runs.reported_losses import is_taken_as_loss, take_loss
+from runyard.engine.runs.streams import close_streams, stream_size
+from runyard.engine.runs.wait_reasons import explain_run
+from runyard.engine.texts import storable, storable_value
+
+logger = logging.getLogger(__name__)
+
+_REPORTED = frozenset(RunStatus) - {
+    RunStatus.NOT_STARTED,
+    RunStatus.NOT_RESPONDING,
+    RunStatus.CANCEL_REQUESTED,
+    RunStatus.UNAPPROVED,
+}
+
+
+@dataclass(frozen=True)
+class StateReport:
+    """One report of a supervisor. `marks` and `logs` say what must be stored before a final status is taken."""
+
+    attempt: int
+    status: RunStatus
+    error: dict[str, Any] | None = None
+    warnings: list[dict[str, Any]] = field(default_factory=list)
+    environment: dict[str, Any] | None = None
+    marks: list[Mark] = field(default_factory=list)
+    logs: dict[str, int] = field(default_factory=dict)
+    doing: str = ""  # what takes time in this phase
+
+
+def report(yard: Yard, run_id: str, said: StateReport) -> Run:
+    """Take a report in and return the run as it now is.
+
+    A phase that the run has already left changes nothing, nor does a second end: the answer's status tells.
+
+    Raises:
+        Conflict: the report is about an old attempt.
+        MissingContent: a final status came before everything was stored; `details` say how far it is.
+    """
+    if said.status not in _REPORTED:
+        raise InvalidArgument(f"A supervisor cannot report the status {said.status}.")
+    if is_writer(said.attempt):
+        return _report_of_writer(yard, run_id, said)
+    with yard.locks(run_id):
+        run = yard.store.get_run(run_id)
+        _check_attempt(run, said.attempt)
+        if run.status.is_terminal:
+            return run
+        _keep_facts(yard, run_id, said)
+        run = hear(yard, run, said.attempt)
+        if said.status.is_terminal:
+            _check_complete(yard, run, said)
+        if is_taken_as_loss(yard, run, said.status, said.error):
+            return take_loss(yard, run, said.status, said.error)
+        if said.status.is_terminal:
+            close_streams(yard, run)
+        run = _move(yard, run, said)
+    if run.status.is_terminal:
+        logger.info("run %s: %s", run_id, run.status)
+        yard.ended(run)
+    else:
+        yard.on_change(run_id)
+    return run
+
+
+def end_unsupervised(yard: Yard, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
+    """End a run without a supervisor of its own (a script's child run) by what its journal says."""
+    with yard.locks(run_id):
+        run = yard.store.get_run(run_id)
+        if run.attempt or run.status.is_terminal or not status.is_terminal:
+            return
+        close_streams(yard, run)
+        ended = yard.store.set_status(run_id, status, error=storable_value(dict(error)) if error else None)
+    yard.ended(ended)
+
+
+def _report_of_writer(yard: Yard, run_id: str, said: StateReport) -> Run:
+    """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
+    run = yard.store.get_run(run_id)
+    if said.status.is_terminal:
+        _check_complete(yard, run, said)
+    return replace(run, desired=None, desired_error=None)
+
+
+def _check_attempt(run: Run, attempt: int) -> None:
+    if run.attempt != attempt:
+        raise Conflict(
+            f"Run `{run.id}` is at attempt {run.attempt}; this report is about attempt {attempt}.",
+            why="Only the present attempt may change a run's status.",
+        )
+
+
+def _keep_facts(yard: Yard, run_id: str, said: StateReport) -> None:
+    if said.warnings or said.environment is not None:
+        yard.store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
+
+
+def _check_complete(yard: Yard, run: Run, said: StateReport) -> None:
+    stored = {(mark.writer, mark.segment): mark.offset for mark in yard.store.list_marks(run.id, said.attempt)}
+    short = [mark for mark in said.marks if stored.get((mark.writer, mark.segment), 0) < mark.offset]
+    logs = {name: stream_size(yard, run.id, said.attempt, name) for name in said.logs}
+    behind = {name: size for name, size in logs.items() if size < said.logs[name]}
+    if short or behind:
+        held: Sequence[Mark] = [Mark(m.writer, m.segment, stored.get((m.writer, m.segment), 0)) for m in short]
+        raise MissingContent(
+            f"Run `{run.id}` cannot end yet: {len(short)} journal segments and {len(behind)} logs are not whole.",
+            hint="Ship the rest, then report the end again.",
+            details={"marks": to_plain(held), "logs": behind},
+        )
+
+
+def _move(yard: Yard, run: Run, said: StateReport) -> Run:
+    error = storable_value(said.error) if said.error and said.status.is_terminal else None
+    doing = explain_run(yard, replace(run, status=said.status, waits_for=storable(said.doing))) if said.doing else ""
+    try:
+        return yard.store.set_status(run.id, said.status, attempt=said.attempt, error=error, waits_for=doing)
+    except InvalidTransition:
+        # A restarted supervisor repeats phases, and a cancel may have come between: the answer tells it.
+        return yard.store.get_run(run.id)

@@ -1,0 +1,96 @@
+"""A run once more: a new run of the same spec, code, tags and name, which says where it comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
+from runyard.core.machine.node_variables import node_variables
+from runyard.core.names import make_uuid
+from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
+from runyard.engine.context import Yard
+from runyard.engine.sanitize import holds_hidden
+
+ORIGIN = "runyard.resubmitted_from"
+_OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, whichever run it is
+
+
+@dataclass(frozen=True)
+class Again:
+    """What is new of it. `id` and `key` make a repeated request the same run; made here where they are left out."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    id: str = ""
+    key: str = ""
+    submitter: dict[str, str] = field(default_factory=dict)  # never stored
+
+
+def again(yard: Yard, run_id: str, wanted: Again) -> NewRun:
+    """Return the request for a run like this one.
+
+    Raises:
+        SubmitRejected: the server does not hold all that it was made of; says what is missing.
+    """
+    run = yard.store.get_run(run_id)
+    _check(yard, run)
+    return NewRun(
+        key=wanted.key or make_uuid(),
+        id=wanted.id or make_id_like(run),
+        workspace=run.workspace,
+        experiment=run.experiment,
+        spec=run.spec,
+        type=run.type,
+        display_name=run.display_name,
+        description=run.description,
+        snapshot_id=run.snapshot_id,
+        tags={key: value for key, value in run.tags.items() if run.id not in key},  # a sweep's name its children
+        properties={**_of_code(run), ORIGIN: run.id},
+        submitted_by=run.submitted_by,
+    )
+
+
+def own_variables() -> Mapping[str, str]:
+    """Return what a run on `local` finds in its environment when nobody's shell submits it: what the server has."""
+    return node_variables(os.environ)
+
+
+def _check(yard: Yard, run: Run) -> None:
+    if not (run.spec.script or run.spec.command):
+        raise SubmitRejected(
+            f"Run `{run.id}` cannot be submitted again.",
+            why="It was not launched by Runyard: it logged from a notebook or a program of yours.",
+            hint="Start that program again.",
+        )
+    if holds_hidden(run.spec):
+        raise SubmitRejected(
+            f"Run `{run.id}` cannot be submitted again from here.",
+            why="Its arguments or variables held a secret, which was given to its processes and not kept.",
+            hint="Submit it from where the secret is: `runyard submit`, or experiment.submit(…).",
+        )
+    if run.snapshot_id is None:
+        return
+    yard.hold_snapshot(run.snapshot_id)
+    root = yard.store.find_snapshot(run.snapshot_id)
+    if root is None:
+        raise _without_code(run, "Its code is no longer on the server.")
+    try:
+        yard.check_snapshot(root)
+    except (NotFound, DamagedContent) as error:
+        raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
+
+
+def _without_code(run: Run, why: str) -> SubmitRejected:
+    return SubmitRejected(
+        f"Run `{run.id}` cannot be submitted again.",
+        why=why,
+        hint="Submit it from its source folder: `runyard submit`.",
+    )
+
+
+def _of_code(run: Run) -> dict[str, str]:
+    kept = (SNAPSHOT_PROPERTY, LEFT_OUT_PROPERTY)
+    return {key: value for key, value in run.properties.items() if key.startswith(_OF_CODE) or key in kept}

@@ -1,0 +1,134 @@
+"""A run whose machine was lost is started again, where its user allowed it; never while the old attempt may live.
+One that was sent to a machine which was dead already, so that nothing of it began, is started again anyhow.
+
+The attempt is given up first, in the store: from then on every answer to its supervisors tells them to stop. The next
+one starts when they have reported their end, or when the engine says that it is gone and a lease and a margin have
+passed since their last word: by then they have ended their processes themselves (supervisor/shipping/lease.py).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from runyard.core.leases import LEASE_S
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.context import Yard, is_launched
+from runyard.engine.runs.events import list_joins
+from runyard.engine.runs.losses import NEVER_STARTED, RETRIED, counted, in_vain
+from runyard.engine.runs.requirements import waiting_job
+from runyard.engine.runs.streams import close_streams, stream_key
+from runyard.engine.state.job import Job, Stage
+
+logger = logging.getLogger(__name__)
+
+MARGIN_S = 10.0
+MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another trouble
+
+
+def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
+    """Whether another attempt may take the place of one that ended like this."""
+    is_left = counted(run) < run.spec.max_attempts if has_begun else in_vain(run) < MOST_IN_VAIN
+    return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
+
+
+def hosts_of(yard: Yard, run: Run) -> list[str]:
+    """Return the machines of the present attempt, by rank."""
+    if yard.is_local(run):
+        return []
+    joins = sorted(list_joins(yard, run.id, run.attempt).items())
+    return [str(join["host"]) for _, join in joins if join.get("host")]
+
+
+def give_up(yard: Yard, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
+    """Give the present attempt up; the caller holds the run's lock. What lives of it stops with its next word."""
+    why = " ".join(str(error.get("message") or "").split())
+    code = str(error.get("code") or "") if has_begun else NEVER_STARTED
+    fenced = yard.store.fence_attempt(run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(yard, run)))
+    logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
+    yard.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
+    yard.give_back(fenced)
+    yard.gangs.touch(run.id)
+    yard.on_change(run.id)
+    yard.wake.set()
+    return fenced
+
+
+def is_over(yard: Yard, job: Job, now: float) -> bool:
+    """Whether it is certain that nothing of a job lives that its engine has twice called gone."""
+    target = yard.targets.find(job.workspace, job.target)
+    if target is None or target.is_local:
+        return True  # somebody looked at the machine itself
+    return never_ran(yard, job) or now - max(job.heard, yard.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+
+
+def never_ran(yard: Yard, job: Job) -> bool:
+    """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
+    return not job.spoke and not list_joins(yard, job.run_id, job.attempt)
+
+
+def is_all_over(yard: Yard, run: Run) -> bool:
+    """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
+    if yard.is_local(run):
+        return True
+    others = set(list_joins(yard, run.id, run.attempt)) - {0}
+    told = {one["rank"] for one in yard.gangs.show(run.id, yard.clock.monotonic()) if "ended" in one["facts"]}
+    return others <= told
+
+
+def go_on(yard: Yard, run: Run) -> Run:
+    """Start the next attempt, or end the run as was wished meanwhile; nothing of the given up one lives any more.
+
+    The caller holds the run's lock.
+    """
+    if run.desired is not None:
+        return _end_as_wished(yard, run)
+    keep_logs(yard, run)
+    ready = yard.store.fence_attempt(run.id, run.attempt, is_over=True)
+    put_in_queue(yard, ready)
+    return ready
+
+
+def go_on_when_all_told(yard: Yard, job: Job) -> bool:
+    """Go on with a run of whose given up attempt node 0 has told its end, once the other nodes have."""
+    with yard.locks(job.run_id):
+        run = yard.store.get_run(job.run_id)
+        is_due = run.attempt == job.attempt and run.is_fenced and not run.status.is_terminal
+        if not is_due or not is_all_over(yard, run):
+            return False
+        go_on(yard, run)
+        return True
+
+
+def put_in_queue(yard: Yard, run: Run) -> None:
+    fresh = waiting_job(yard, run)
+    wants = {"gpus": fresh.gpus, "shares_gpus": fresh.shares_gpus, "devices": fresh.devices, "slots": ()}
+    states = {"silent": False, "gone": 0, "engine_gone": False, "spoke": False, "told_end": False, "doubted_at": 0.0}
+    yard.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
+    yard.on_change(run.id)
+    yard.wake.set()
+
+
+def keep_logs(yard: Yard, run: Run) -> None:
+    """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
+    logs = [
+        file for file in yard.store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete
+    ]
+    for file in logs:
+        key = stream_key(run.id, run.attempt + 1, file.name)
+        if not file.name.startswith("attempt_") and file.chunks != [key]:
+            yard.store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
+            yard.store.put_file(run.id, replace(file, chunks=[key], size=0))
+
+
+def _end_as_wished(yard: Yard, run: Run) -> Run:
+    status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
+    error = run.desired_error if status is RunStatus.FAILED else None
+    close_streams(yard, run)
+    ended = yard.store.set_status(run.id, status, attempt=run.attempt, error=error, waits_for="")
+    logger.info("run %s: %s between two attempts", run.id, ended.status)
+    yard.ended(ended)
+    return ended

@@ -1,0 +1,255 @@
+"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from runyard.core.config.paths import run_folder
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected
+from runyard.core.formats.plain import to_plain
+from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
+from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
+from runyard.core.statuses import RunStatus
+from runyard.engine.context import BEFORE_START, Yard, is_launched
+from runyard.engine.runs.dispatch import draft_job, hand_over, mint_token
+from runyard.engine.runs.parameters import parse_parameters
+from runyard.engine.runs.requirements import find_wish, waiting_job
+from runyard.engine.runs.run_target import with_target
+from runyard.engine.runs.schedule import launch_now
+from runyard.engine.sanitize import redact, redact_variables
+from runyard.engine.state.spool import Spooled
+
+MAX_KEY = 600  # with the namespace of who sent it
+MAX_ATTEMPTS = 100
+MOST_PROCESSES_PER_NODE = 1024
+MOST_PROCESSES = 65_536  # of a run, on all its nodes
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The process behind a run that we did not launch."""
+
+    pid: int
+    start_ticks: int
+    folders: Mapping[str, str] = field(default_factory=dict)  # shipped while they grow: name → absolute path
+    host: str = ""  # a word for another machine; "": the server's own
+
+
+@dataclass(frozen=True)
+class Submitted:
+    run: Run
+    is_new: bool
+    token: str | None = None
+    folder: str | None = None
+
+
+def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+    """Create a run and start it as soon as its target has a place. The same key again is the same run.
+
+    Raises:
+        SubmitRejected, InvalidArgument, NotFound: the request cannot become a run; nothing was stored.
+        Conflict: the key or the id belongs to another run.
+    """
+    prepared = check(yard, new)
+    if not (prepared.spec.script or prepared.spec.command):
+        raise SubmitRejected(
+            f"Run `{new.id}` names neither a script nor a command.",
+            why="There would be nothing to run.",
+            hint="ScriptRunConfig(source_directory='.', script='train.py')",
+        )
+    accepted, spooled = accept(yard, prepared, submitter or {})
+    wish = find_wish(yard, prepared.workspace, prepared.spec, submitter or {})
+    parameters = {**parse_parameters(accepted.spec.arguments), **redact_variables(new.parameters)}
+    run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
+    warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
+    if is_new and any(warnings.values()):
+        said = [{"source": source, "message": message} for source, message in warnings.items() if message]
+        yard.store.update_run(run.id, warnings_add=said)
+    launch_now(yard, run)
+    return Submitted(yard.store.get_run(run.id), is_new)
+
+
+def accept(yard: Yard, prepared: NewRun, submitter: Mapping[str, str]) -> tuple[NewRun, Spooled]:
+    """Return a checked request as it may be stored, and what no database may hold of it.
+
+    Raises:
+        SubmitRejected: its target would refuse it.
+    """
+    yard.backend(prepared.workspace, prepared.spec.target).plan(draft_job(yard, prepared, submitter))
+    shown = redact(prepared.spec)
+    whole = None if shown is prepared.spec else to_plain(prepared.spec)
+    is_here = yard.targets.get(prepared.workspace, prepared.spec.target).is_local
+    return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
+
+
+def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submitted:
+    """Create a run that we did not launch: it is Running at once, and `watched` gets a supervisor that ships for it."""
+    prepared = check(yard, new)
+    if prepared.spec.script or prepared.spec.command:
+        raise InvalidArgument(f"Run `{new.id}` names a script, so it cannot be one that somebody else launched.")
+    if watched is None:
+        return _unwatched(yard, prepared)
+    spooled = Spooled(
+        interactive_pid=watched.pid,
+        interactive_start_ticks=watched.start_ticks,
+        interactive_folders=_check_folders(watched.folders),
+    )
+    run, is_new = create(yard, prepared, spooled)
+    _check_not_launched(run)
+    token = None
+    if run.status in BEFORE_START:
+        token = hand_over(yard, run.id)
+    run = yard.store.get_run(run.id)
+    folder = str(run_folder(yard.settings.home, run.id, run.attempt))
+    return Submitted(run, is_new, token or mint_token(yard, run), folder)
+
+
+def check(yard: Yard, new: NewRun) -> NewRun:
+    """Return the request with its snapshot filled in; raise for what cannot become a run."""
+    check_run_id(new.id)
+    check_workspace_name(new.workspace)
+    check_experiment_name(new.experiment)
+    if not new.key or len(new.key) > MAX_KEY:
+        raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(new.key)}.")
+    if new.status is not RunStatus.NOT_STARTED:
+        raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
+    yard.store.get_workspace(new.workspace)
+    new = with_target(yard, new)
+    _check_nodes(yard, new)
+    _check_script(new)
+    _check_limits(new)
+    _check_parent(yard, new)
+    return _with_snapshot(yard, new)
+
+
+def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
+    for name, path in folders.items():
+        if clean_file_name(name) != name or "/" in name or not path.startswith("/"):
+            raise InvalidArgument(f"A watched folder must be a name and an absolute path, found {name!r}: {path!r}.")
+    return dict(folders)
+
+
+def _check_nodes(yard: Yard, new: NewRun) -> None:
+    target = yard.targets.get(new.workspace, new.spec.target)
+    nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
+    if nodes < 1 or processes < 1:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {nodes} nodes with {processes} processes each.",
+            why="There would be nothing to run.",
+            hint="Both numbers must be 1 or more.",
+        )
+    _check_processes(new)
+    if target.is_pool and target.places is not None and nodes > target.places:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {nodes} node{'s' if nodes > 1 else ''} of `{target.name}`.",
+            why=f"That compute target has {target.places} at most, so the run would wait for ever.",
+            hint=f"Set node_count to {target.places} or less, or `runyard compute update {target.name} "
+            f"--max-nodes {nodes}`.",
+        )
+
+
+def _check_processes(new: NewRun) -> None:
+    """Refuse what no machine has: a node would run out of memory before it started the first process."""
+    distribution = new.spec.distribution
+    nodes = distribution.node_count
+    asked = [(distribution.processes_per_node, nodes * distribution.processes_per_node)]
+    tasks = [distribution.options.get(name, 0) for name in ("worker_count", "parameter_server_count")]
+    if any(type(count) is not int or count < 0 for count in tasks):
+        raise SubmitRejected(f"Run `{new.id}` has worker_count and parameter_server_count that are no counts.")
+    asked.append((-(-sum(tasks) // nodes), sum(tasks)))
+    for per_node, total in asked:
+        if per_node > MOST_PROCESSES_PER_NODE or total > MOST_PROCESSES:
+            raise SubmitRejected(
+                f"Run `{new.id}` asks for {per_node:,} processes on a node, {total:,} in all.",
+                why=f"{MOST_PROCESSES_PER_NODE:,} on a node and {MOST_PROCESSES:,} in all are the most.",
+                hint="Set process_count_per_node to the number of GPUs or cores of a node.",
+            )
+
+
+def _check_script(new: NewRun) -> None:
+    if new.spec.script is None:
+        return
+    try:
+        clean_file_name(new.spec.script)
+        if "\\" in new.spec.script:
+            raise InvalidArgument("It is a path of Windows.", why="It holds a backslash.")
+    except InvalidArgument as error:
+        raise SubmitRejected(
+            f"The script {new.spec.script[:200]!r} cannot be run.",
+            why=error.why or error.what,
+            hint="Name the script relative to source_directory, such as `train.py` or `src/train.py`.",
+        ) from error
+
+
+def _check_limits(new: NewRun) -> None:
+    spec = new.spec
+    if spec.time_limit_s <= 0 or spec.grace_s < 0:
+        raise SubmitRejected(
+            f"Run `{new.id}` has a time limit of {spec.time_limit_s:g} s and a grace of {spec.grace_s:g} s.",
+            why="It would be stopped before it starts.",
+            hint="Leave max_run_duration_seconds out for no limit, or give more than 0.",
+        )
+    if not 1 <= spec.max_attempts <= MAX_ATTEMPTS:
+        raise SubmitRejected(
+            f"Run `{new.id}` asks for {spec.max_attempts} attempts.",
+            why="A run is started once at least, and further times only when its machine is lost or it is preempted.",
+            hint=f"Set max_attempts to a number from 1 to {MAX_ATTEMPTS}.",
+        )
+
+
+def _check_parent(yard: Yard, new: NewRun) -> None:
+    if new.parent_id is None:
+        return
+    parent = yard.store.find_run(check_run_id(new.parent_id))
+    if parent is None or parent.workspace != new.workspace:
+        raise NotFound(f"There is no run `{new.parent_id}` in workspace `{new.workspace}` to be the parent.")
+
+
+def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
+    if new.snapshot_id is None:
+        return replace(new, snapshot_root=None)
+    yard.hold_snapshot(new.snapshot_id)
+    root = yard.store.find_snapshot(new.snapshot_id)
+    if root is None:
+        raise NotFound(
+            f"There is no snapshot `{new.snapshot_id[:64]}`.",
+            why="The source must be stored before a run can name it.",
+            hint="Submit again: the SDK stores the source folder first.",
+        )
+    return replace(new, snapshot_root=root)
+
+
+def create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
+    """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
+    with yard.locks(new.id):
+        known = yard.store.find_run(new.id)
+        if known is None:
+            yard.spool.write(new.id, spooled)
+        try:
+            run, is_new = yard.store.create_run(new)
+        except Exception:
+            if known is None:
+                yard.spool.remove(new.id)
+            raise
+        if run.id != new.id:
+            yard.spool.remove(new.id)
+        if run.status in BEFORE_START:
+            yard.board.add(waiting_job(yard, run))
+        return run, is_new
+
+
+def _check_not_launched(run: Run) -> None:
+    """The token of a run that we launch is for its own processes."""
+    if is_launched(run) or run.spec.sweep is not None:
+        raise Conflict(
+            f"Run `{run.id}` was submitted as a program, so no other process can be that run.",
+            why="The key of that submit was used again.",
+            hint="Make a new key for a new run.",
+        )
+
+
+def _unwatched(yard: Yard, new: NewRun) -> Submitted:
+    run, is_new = yard.store.create_run(replace(new, status=RunStatus.RUNNING))
+    _check_not_launched(run)
+    return Submitted(run, is_new, mint_token(yard, run), str(run_folder(yard.settings.home, run.id, run.attempt)))

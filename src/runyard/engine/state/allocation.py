@@ -1,0 +1,142 @@
+"""Who has which place and which GPUs, and who could start with what is left. Pure bookkeeping over jobs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from runyard.engine.state.job import Job, Stage
+from runyard.engine.state.targets import Key, Target, Targets
+
+
+class Lack(Enum):
+    """What a job that cannot start has too little of."""
+
+    NOTHING = "nothing"
+    TARGET = "target"  # it is gone, stopped, or smaller than the job
+    PLACES = "places"
+    GPUS = "gpus"
+    TURN = "turn"  # there is room, and others are in front of it
+
+
+@dataclass(frozen=True)
+class Room:
+    """What there is to give."""
+
+    targets: Targets
+    devices: Callable[[], Sequence[str]]  # the machine's GPUs that runs may have
+    closed: Callable[[Target], AbstractSet[int]] = lambda target: frozenset()  # places whose machine does not answer
+
+
+class Books:
+    """Starts from the jobs that hold something; `place` jobs in the order of the queue.
+
+    First come, first served at every target; among those that want GPUs also across targets. A job that finds no room
+    keeps those behind it from passing, unless its target can never hold it. A run that submits a child mostly waits for
+    it, so it lends its places and GPUs to one child at a time: otherwise both could wait for ever.
+    """
+
+    def __init__(self, room: Room, holders: Iterable[Job]) -> None:
+        self._room = room
+        self._taken: dict[Key, set[int]] = defaultdict(set)
+        self._owned: set[str] = set()  # GPUs that one run has for itself
+        self._shared: Counter[str] = Counter()
+        self._closed: set[Key] = set()
+        self._gpus_are_due = False  # to a job in front
+        self._holders: dict[str, Job] = {}
+        self._lent: set[str] = set()  # runs whose child has what they have
+        for job in holders:
+            self._note(job)
+
+    def place(self, job: Job) -> Job | None:
+        """Return the job as it would start, with its nodes and GPUs; None when it must wait."""
+        target = self._target(job)
+        if target is not None and target.key in self._closed and job.launched and not job.parent:
+            return None  # a queue may be long
+        lack, placed = self.look(job)
+        if placed is not None:
+            self._note(placed)
+        elif lack is not Lack.TARGET:
+            self._keep_turn(job, lack)
+        return placed
+
+    def look(self, job: Job) -> tuple[Lack, Job | None]:
+        """Return what the job lacks, or how it would start. Changes nothing."""
+        if not job.launched:
+            return Lack.NOTHING, replace(job, stage=Stage.HANDING)
+        target = self._target(job)
+        if target is None or target.is_stopped or target.places_of(job.nodes) > _room_of(target):
+            return Lack.TARGET, None
+        lender = self._find_lender(job)
+        wanted, taken = target.places_of(job.nodes), self._taken[target.key] - set(lender.slots if lender else ())
+        taken = taken | self._room.closed(target)
+        if len(taken) + wanted > _room_of(target):
+            return Lack.PLACES, None
+        devices = self._find_devices(job, lender)
+        if devices is None:
+            return Lack.GPUS, None
+        if target.key in self._closed and lender is None:
+            return Lack.TURN, None
+        return Lack.NOTHING, replace(job, stage=Stage.HANDING, slots=lowest_free(taken, wanted), devices=devices)
+
+    def _keep_turn(self, job: Job, lack: Lack) -> None:
+        target = self._target(job)
+        assert target is not None
+        if lack is not Lack.GPUS:
+            self._closed.add(target.key)
+            return
+        taken = self._taken[target.key]
+        taken |= set(lowest_free(taken, target.places_of(job.nodes)))
+        self._gpus_are_due = True
+
+    def _note(self, job: Job) -> None:
+        if not job.launched:
+            return
+        self._holders[job.run_id] = job
+        self._lent.add(job.parent)
+        target = self._target(job)
+        if target is not None:
+            self._taken[target.key] |= set(job.slots)
+        self._owned.update(job.owned_gpus)
+        self._shared.update(set(job.devices) - set(job.owned_gpus))
+
+    def _find_lender(self, job: Job) -> Job | None:
+        """Return the run that submitted this one, when it holds places here and no other child has them."""
+        parent = self._holders.get(job.parent)
+        if parent is None or parent.run_id in self._lent or self._target(parent) != self._target(job):
+            return None
+        return parent
+
+    def _find_devices(self, job: Job, lender: Job | None) -> tuple[str, ...] | None:
+        """Return GPUs for the job, those first that nobody shares; one that wants others' company never waits."""
+        if not job.gpus:
+            return job.devices
+        if lender is not None and len(lender.owned_gpus) >= job.gpus:
+            return lender.owned_gpus[: job.gpus]
+        if self._gpus_are_due and not job.shares_gpus:
+            return None
+        use = {device: self._shared[device] + (device in self._owned) for device in self._room.devices()}
+        free = [device for device in use if job.shares_gpus or device not in self._owned]
+        chosen = sorted(sorted(free, key=lambda device: use[device])[: job.gpus], key=list(use).index)
+        return tuple(chosen) if len(chosen) == job.gpus else None
+
+    def _target(self, job: Job) -> Target | None:
+        return self._room.targets.find(job.workspace, job.target)
+
+
+def lowest_free(taken: Iterable[int], count: int) -> tuple[int, ...]:
+    """Return the `count` smallest numbers that nobody has."""
+    held, number = set(taken), 0
+    found: list[int] = []
+    while len(found) < count:
+        if number not in held:
+            found.append(number)
+        number += 1
+    return tuple(found)
+
+
+def _room_of(target: Target) -> float:
+    return float("inf") if target.places is None else target.places

@@ -1,0 +1,105 @@
+"""A sweep as people ask for it: its children with their values, results and ends, and why each was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from runyard.core.formats.plain import to_plain
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+from runyard.core.sweeps import MAX_TOTAL_RUNS, MAXIMIZE
+from runyard.engine.context import Yard
+from runyard.engine.sweeps.journal import Child, SweepState, plain_values
+from runyard.engine.sweeps.sweeps import read_sweep
+from runyard.store.base import MetricSummary, RunQuery
+from runyard.tuning.goals import best_of
+
+
+def show_sweep(yard: Yard, run_id: str) -> dict[str, Any]:
+    """Return what `GET /runs/{id}/sweep` answers.
+
+    Raises:
+        InvalidArgument: the run is no sweep.
+    """
+    state = read_sweep(yard, run_id)
+    goal = state.spec.goal
+    inherited = [
+        {"run_id": trial.id, "parameters": trial.parameters, "best": _plain(best_of(trial.values, goal))}
+        for trial in state.inherited
+    ]
+    bests = zip(state.bests, state.bests_at)
+    return {
+        "run_id": run_id,
+        "spec": to_plain(state.spec),
+        "children": _children(yard, run_id, state),
+        "inherited": inherited,
+        "best": None if state.best is None else {"run_id": state.best[0], "value": _plain(state.best[1])},
+        "bests": [{"run_id": child, "value": _plain(value), "at": at} for (child, value), at in bests],
+        "closed": state.closed,
+        "finished": state.finished,
+    }
+
+
+def _children(yard: Yard, run_id: str, state: SweepState) -> list[dict[str, Any]]:
+    sweep, metric = yard.store.get_run(run_id), state.spec.primary_metric
+    # The journal hears of values by the policy or at the end: what those that still run reached is read here.
+    live = yard.store.summarize_metrics([child.run_id for child in state.live], names=[metric])
+    asked = RunQuery(sweep.workspace, parent_id=run_id, view="all", limit=2 * MAX_TOTAL_RUNS)
+    runs = {run.id: run for run in yard.store.list_runs(asked).runs}
+    found = []
+    for child in state.children.values():
+        shown = _child(child, runs.get(child.run_id), sweep, state)
+        if child.best is None:
+            for summary in live.get(child.run_id, {}).values():
+                shown["best"] = _plain(_best(summary, state.spec.goal))
+        found.append(shown)
+    return found
+
+
+def _best(summary: MetricSummary, goal: str) -> float | None:
+    return summary.maximum if goal == MAXIMIZE else summary.minimum
+
+
+def _child(child: Child, run: Run | None, sweep: Run, state: SweepState) -> dict[str, Any]:
+    status = child.status or (run.status if run is not None else None)
+    stopped = None if child.stopped is None else {key: child.stopped[key] for key in ("interval", "reason")}
+    return {
+        "run_id": child.run_id,
+        "index": child.index,
+        "parameters": child.parameters,
+        "status": "NotStarted" if status is None else status.value,
+        "best": _plain(child.best),
+        "best_at": child.best_at,
+        "stopped": stopped,
+        "cut_short": _cut_short(child, run, sweep, state),
+        "started_at": None if run is None or run.started_at is None else run.started_at.isoformat(),
+        "ended_at": None if run is None or run.ended_at is None else run.ended_at.isoformat(),
+    }
+
+
+def _cut_short(child: Child, run: Run | None, sweep: Run, state: SweepState) -> dict[str, str] | None:
+    """Return why the child did not run to its end: the policy, the sweep's time, a crash, or somebody."""
+    status = child.status or (run.status if run is not None else None)
+    if status is RunStatus.FAILED:
+        return {"kind": "crash", "reason": _error(run.error if run is not None else None) or state.closed or ""}
+    if child.stopped is not None and status is not RunStatus.COMPLETED:
+        return {"kind": "policy", "reason": str(child.stopped["reason"])}
+    if status is not RunStatus.CANCELED:
+        return None
+    if child.ended_by_cap or (child.is_live and state.stops):
+        return {"kind": "cap", "reason": state.closed or ""}
+    who = "The sweep was cancelled." if sweep.desired == "cancel" else "It was cancelled."
+    return {"kind": "cancel", "reason": who}
+
+
+def _error(error: Mapping[str, Any] | None) -> str:
+    """Return the error's code and the first line of its message."""
+    if not error:
+        return ""
+    lines = str(error.get("message", "")).strip().splitlines()
+    return ": ".join(text for text in (str(error.get("code", "")), lines[0] if lines else "") if text)
+
+
+def _plain(value: float | None) -> float | str | None:
+    return None if value is None else plain_values([value])[0]

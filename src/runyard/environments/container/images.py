@@ -1,0 +1,187 @@
+"""Images: found on the machine, fetched from a registry, or built from a Dockerfile; each once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+
+from runyard.core.config.urls import HIDDEN
+from runyard.core.errors import SubmitRejected
+from runyard.core.specs import ContainerSpec
+from runyard.environments.base import Check, Say
+from runyard.environments.building import wait_for_lock
+from runyard.environments.cache import get_place
+from runyard.environments.container.engines import APPTAINER, DOCKER, PODMAN, Engine
+from runyard.environments.process import run_program
+
+
+class Image(NamedTuple):
+    """An image that is on the machine: what `run` takes, and the id of its content."""
+
+    reference: str
+    id: str
+    name: str  # as the user knows it
+
+
+class Images:
+    """The engine's images. `folder` keeps locks, and the files of an engine that has no store of its own."""
+
+    def __init__(self, engine: Engine, folder: Path, *, client: Mapping[str, str], say: Say, check: Check) -> None:
+        self._engine = engine
+        self._folder = folder
+        self._client = dict(client)
+        self._say = say
+        self._check = check
+
+    def get(self, spec: ContainerSpec) -> Image:
+        """Return the image of `spec`, fetched or built when it is not here.
+
+        Raises:
+            SubmitRejected: it cannot be had; the engine's own words are in the error.
+        """
+        if self._engine.kind == APPTAINER:
+            return self._get_file(spec)
+        name = built_name(spec) if spec.dockerfile else full_name(spec)
+        image = self._find(name)
+        if image is not None:
+            return image
+        place = get_place(self._folder, hashlib.sha256(name.encode()).hexdigest()[:32])
+        with place.signed(wait_for_lock(place, say=self._say, check=self._check), "Another run"):
+            image = self._find(name)
+            if image is None:
+                self._build(spec, name) if spec.dockerfile else self._fetch(spec, name)
+                image = self._find(name)
+        if image is None:
+            raise _failed(f"The image `{name}` is not there after it was fetched.", [])
+        return image
+
+    def _find(self, name: str) -> Optional[Image]:
+        lines: List[str] = []
+        code = self._run(["image", "inspect", "--format", "{{.Id}}", name], lines.append)
+        found = lines[-1].strip() if lines else ""
+        return Image(found, found, name) if code == 0 and found else None
+
+    def _fetch(self, spec: ContainerSpec, name: str) -> None:
+        self._say(f"Fetching the image {name}.")
+        lines: List[str] = []
+        with self._logged_in(spec) as (before, behind):
+            code = self._run([*before, "pull", *behind, name], self._hear(lines))
+        if code != 0:
+            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._engine, name))
+
+    def _build(self, spec: ContainerSpec, name: str) -> None:
+        self._say("Building the image of the environment's Dockerfile.")
+        lines: List[str] = []
+        with self._logged_in(spec) as (before, behind), tempfile.TemporaryDirectory(prefix="runyard-") as empty:
+            source = ["--file", "-", *behind, empty] if self._engine.kind == PODMAN else ["-"]
+            code = self._run([*before, "build", "--tag", name, *source], self._hear(lines), feed=spec.dockerfile)
+        if code != 0:
+            hint = "The lines above are the engine's. The Dockerfile has no other files beside it, so COPY finds none."
+            raise _failed("The image of the environment's Dockerfile could not be built.", lines, hint=hint)
+
+    @contextmanager
+    def _logged_in(self, spec: ContainerSpec) -> Iterator[Tuple[List[str], List[str]]]:
+        """Yield words before and behind the command that make the engine use the registry's password.
+
+        It lies in a folder of ours for that long; the user's own logins count where the specification has none.
+        """
+        if not (spec.username and spec.password):
+            yield [], []
+            return
+        with tempfile.TemporaryDirectory(prefix="runyard-") as folder:
+            if self._engine.kind == DOCKER:
+                _copy_context(self._client, folder)
+                before, behind = ["--config", folder], []
+            else:
+                before, behind = [], ["--authfile", os.path.join(folder, "auth.json")]
+            lines: List[str] = []
+            words = [*before, "login", *behind, "--username", spec.username, "--password-stdin"]
+            if self._run([*words, *([spec.registry] if spec.registry else [])], lines.append, feed=spec.password) != 0:
+                what = f"The registry `{spec.registry}` refuses the user `{spec.username}`."
+                hint = "Look at env.docker.base_image_registry: address, username, password."
+                raise _failed(what, [line.replace(spec.password, HIDDEN) for line in lines], hint=hint)
+            yield before, behind
+
+    def _get_file(self, spec: ContainerSpec) -> Image:
+        """For apptainer, whose images are files: one that is named, or one that we fetch from a registry."""
+        if spec.dockerfile:
+            raise SubmitRejected(
+                "The environment's image is made by a Dockerfile, and apptainer cannot build those.",
+                why="No other engine works here.",
+                hint="Build the image elsewhere and name it in env.docker.base_image, or install podman.",
+            )
+        name = full_name(spec)
+        if os.path.exists(os.path.expanduser(name)):
+            path = os.path.abspath(os.path.expanduser(name))
+            return Image(path, f"{path}:{os.stat(path).st_mtime_ns}", name)
+        place = get_place(self._folder, hashlib.sha256(name.encode()).hexdigest()[:32])
+        file = place.folder / "image.sif"
+        with place.signed(wait_for_lock(place, say=self._say, check=self._check), "Another run"):
+            if not file.exists():
+                self._pull_file(spec, name, str(file))
+        return Image(str(file), f"{name}:{file.stat().st_mtime_ns}", name)
+
+    def _pull_file(self, spec: ContainerSpec, name: str, file: str) -> None:
+        self._say(f"Fetching the image {name}.")
+        lines: List[str] = []
+        login = {"APPTAINER_DOCKER_USERNAME": spec.username, "APPTAINER_DOCKER_PASSWORD": spec.password}
+        beside = f"{file}.new"
+        source = name if "://" in name else f"docker://{name}"
+        environ = login if spec.username else {}
+        if self._run(["pull", "--force", beside, source], self._hear(lines), environ=environ) != 0:
+            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._engine, source))
+        os.rename(beside, file)
+
+    def _run(self, words: List[str], say: Say, *, feed: str = "", environ: Optional[Dict[str, str]] = None) -> int:
+        argv = self._engine.command(*words)
+        return run_program(argv, environ={**self._client, **(environ or {})}, say=say, check=self._check, feed=feed)
+
+    def _hear(self, lines: List[str]) -> Say:
+        def hear(line: str) -> None:
+            lines.append(line)
+            self._say(line)
+
+        return hear
+
+
+def full_name(spec: ContainerSpec) -> str:
+    """Return the image's name with its registry."""
+    if not spec.registry or spec.image.startswith(f"{spec.registry}/"):
+        return spec.image
+    return f"{spec.registry.partition('://')[2] or spec.registry}/{spec.image}"
+
+
+def built_name(spec: ContainerSpec) -> str:
+    """Return the name of a Dockerfile's image: the same text is the same image."""
+    return f"localhost/runyard:{hashlib.sha256(spec.dockerfile.encode()).hexdigest()[:32]}"
+
+
+def _copy_context(client: Mapping[str, str], folder: str) -> None:
+    """Let docker find its daemon with another folder of settings: which one it talks to is in the user's."""
+    own = client.get("DOCKER_CONFIG") or os.path.join(client.get("HOME") or os.path.expanduser("~"), ".docker")
+    try:
+        with open(os.path.join(own, "config.json"), encoding="utf-8") as file:
+            current = json.load(file).get("currentContext")
+        shutil.copytree(os.path.join(own, "contexts"), os.path.join(folder, "contexts"))
+    except (OSError, ValueError, AttributeError):
+        return
+    with open(os.path.join(folder, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({"currentContext": current} if current else {}, file)
+
+
+def _fetch_hint(engine: Engine, name: str) -> str:
+    return (
+        f"Look at env.docker.base_image; `{os.path.basename(engine.program)} pull {name}` tries it by hand. A private "
+        "registry needs env.docker.base_image_registry: address, username, password."
+    )
+
+
+def _failed(what: str, lines: List[str], *, hint: str = "") -> SubmitRejected:
+    said = [line for line in lines if line.strip()][-20:]
+    return SubmitRejected(what, why="\n".join(said) or "The engine says nothing.", hint=hint or "Submit again.")

@@ -1,0 +1,195 @@
+"""Machines that somebody else runs: a Ray cluster, a Slurm cluster, hosts over SSH."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
+
+from runyard.core.compute_options import AUTO, SSH_PORT
+from runyard.sdk.compute.attach_configuration import (
+    RayAttachConfiguration,
+    RemoteComputeAttachConfiguration,
+    SlurmAttachConfiguration,
+)
+from runyard.sdk.compute.compute_status import node_dicts
+from runyard.sdk.compute.target import ComputeTarget
+from runyard.sdk.errors import translates_errors
+
+if TYPE_CHECKING:
+    from runyard.sdk.workspaces.workspace import Workspace
+
+Tags = Optional[Mapping[str, Any]]
+
+
+class AttachedCompute(ComputeTarget):
+    """A target whose engine places and queues runs itself; here is what it says about its machines."""
+
+    def list_nodes(self) -> List[Dict[str, Any]]:
+        """Return the machines as their engine knows them, each with its state."""
+        self.refresh_state()
+        return node_dicts(self._record)
+
+    def _serialized_properties(self) -> Dict[str, Any]:
+        return {
+            "options": dict(self._record.spec.options),
+            "nodes": node_dicts(self._record),
+            "note": self._record.note,
+        }
+
+    def _closing_sentence(self, is_deleted: bool) -> str:
+        count = len(self._record.nodes)
+        nodes = f"{count} node{'' if count == 1 else 's'}"
+        return "it is detached." if is_deleted else self._record.note or f"it can be used, with {nodes}."
+
+
+@translates_errors
+class RayCompute(AttachedCompute):
+    """A Ray cluster. Runs are actors there; their Python needs no Ray."""
+
+    @staticmethod
+    def attach_configuration(
+        address: str = AUTO,
+        *,
+        python: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        cpus: Optional[float] = None,
+        node_python: Optional[str] = None,
+        node_home: Optional[str] = None,
+        shared_folder: Optional[str] = None,
+        description: Optional[str] = None,
+        tags: Tags = None,
+    ) -> RayAttachConfiguration:
+        """Return what `ComputeTarget.attach` takes.
+
+        Args:
+            address: `auto` (the cluster of the server's machine), `host:6379` or `ray://host:10001`.
+            python: an interpreter of the server's machine that has that cluster's version of Ray.
+            env: variables for it, such as RAY_AUTH_TOKEN or those of TLS. Kept by the server, shown to nobody.
+            cpus: what each node of a run takes, unless the run says it.
+            node_python: the nodes' Python that starts our code; without it, the one that Ray runs there.
+            node_home: the nodes' folder for work folders and environments.
+            shared_folder: a folder that all nodes see; runs over several nodes work there.
+
+        Raises:
+            ComputeTargetException: no target can be like this.
+        """
+        return RayAttachConfiguration(**locals())
+
+
+@translates_errors
+class SlurmCompute(AttachedCompute):
+    """A Slurm cluster, by the commands of the server's machine. No daemon of ours is on its nodes."""
+
+    @staticmethod
+    def attach_configuration(
+        partition: Optional[str] = None,
+        account: Optional[str] = None,
+        extra: Optional[Sequence[str]] = None,
+        *,
+        qos: Optional[str] = None,
+        constraint: Optional[str] = None,
+        python: Optional[str] = None,
+        mpi: Optional[str] = None,
+        node_home: Optional[str] = None,
+        shared_folder: Optional[str] = None,
+        description: Optional[str] = None,
+        tags: Tags = None,
+    ) -> SlurmAttachConfiguration:
+        """Return what `ComputeTarget.attach` takes. `run_config.resources` says the same of one run, and wins.
+
+        Args:
+            extra: more options for sbatch, each as one text: `['--qos=high', '--exclusive']`.
+            python: the nodes' Python that starts our code, a path or a name.
+            mpi: how MPI runs are started: `mpirun`; by srun comes later.
+            node_home: the nodes' folder for work folders and environments.
+            shared_folder: a folder that all nodes see; runs over several nodes work there.
+
+        Raises:
+            ComputeTargetException: no target can be like this.
+        """
+        return SlurmAttachConfiguration(**locals())
+
+
+@translates_errors
+class RemoteCompute(AttachedCompute):
+    """Hosts over SSH, without root and without Docker: one pool with as many places as they have slots."""
+
+    @staticmethod
+    def attach_configuration(
+        username: str = "",
+        subscription_id: Optional[str] = None,
+        resource_group: Optional[str] = None,
+        vm_name: Optional[str] = None,
+        resource_id: Optional[str] = None,
+        address: Union[str, Sequence[Any], None] = None,
+        ssh_port: int = SSH_PORT,
+        password: str = "",
+        private_key_file: str = "",
+        private_key_passphrase: str = "",
+        *,
+        slots: int = 1,
+        known_hosts_file: str = "",
+        python: Optional[str] = None,
+        node_home: Optional[str] = None,
+        shared_folder: Optional[str] = None,
+        description: Optional[str] = None,
+        tags: Tags = None,
+    ) -> RemoteComputeAttachConfiguration:
+        """Return what `ComputeTarget.attach` takes.
+
+        Args:
+            address: a host, several with commas between or in a list; each may end with `:port`.
+            private_key_file: a key of this machine; the server keeps it. Without one, the agent of the server's user.
+            slots: how many nodes of runs a host takes at once.
+            known_hosts_file: the hosts' keys; without it they are recorded when the target is attached.
+
+        Raises:
+            ComputeTargetException: no target can be like this, or a password is given.
+        """
+        return RemoteComputeAttachConfiguration(**locals())
+
+    @staticmethod
+    def attach(  # scripts of 2018 give other parameters
+        workspace: Workspace,
+        name: str,
+        attach_configuration: Any = None,
+        address: Any = None,
+        ssh_port: int = SSH_PORT,
+        password: str = "",
+        private_key_file: str = "",
+        private_key_passphrase: str = "",
+        *,
+        username: str = "",
+    ) -> ComputeTarget:
+        """Attach hosts. Scripts of 2018 give the user's name and the address here, without a configuration."""
+        configuration = attach_configuration
+        if configuration is None or isinstance(configuration, str):
+            configuration = RemoteCompute.attach_configuration(
+                username=configuration or username,
+                address=address,
+                ssh_port=ssh_port,
+                password=password,
+                private_key_file=private_key_file,
+                private_key_passphrase=private_key_passphrase,
+            )
+        return ComputeTarget.attach(workspace, name, configuration)
+
+    @property
+    def address(self) -> str:
+        """The first host; `list_nodes()` has all."""
+        return str(self._hosts[0]["address"]) if self._hosts else ""
+
+    @property
+    def ssh_port(self) -> int:
+        return int(self._hosts[0]["port"]) if self._hosts else SSH_PORT
+
+    @property
+    def username(self) -> str:
+        return str(self._record.spec.options.get("username", ""))
+
+    @property
+    def _hosts(self) -> List[Dict[str, Any]]:
+        return list(self._record.spec.options.get("hosts", []))
+
+    def _serialized_properties(self) -> Dict[str, Any]:
+        own = {"address": self.address, "sshPort": self.ssh_port, "username": self.username}
+        return {**own, **super()._serialized_properties()}

@@ -1,0 +1,305 @@
+"""`Datastore`: where a workspace's data lies. Every workspace has `workspaceblobstore`, a folder of the server."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Dict, NoReturn, Optional, Sequence
+
+from runyard.data.datastores import (
+    BUILT_IN,
+    KIND,
+    Document,
+    default_name,
+    folder_document,
+    get_document,
+    open_storage,
+)
+from runyard.data.paths import clean_data_path
+from runyard.sdk.data.data_reference import DataReference, reference_name
+from runyard.sdk.data.datastore_files import common_folder, files_below, progress, targets_of
+from runyard.sdk.data.datastore_list import list_datastores
+from runyard.sdk.errors import translates_errors
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.not_yet import refuse
+
+if TYPE_CHECKING:
+    from runyard.client.calls.datastores import DatastoreFiles
+    from runyard.data.base import Storage
+    from runyard.sdk.workspaces.workspace import Workspace
+
+
+@translates_errors
+class Datastore:
+    """A datastore of `workspace`, by default its default one.
+
+    Raises:
+        UserErrorException: there is none of that name.
+    """
+
+    def __init__(self, workspace: Workspace, name: Optional[str] = None, **_kwargs: Any) -> None:
+        documents = list_datastores(workspace)
+        self._workspace = workspace
+        self._name = name or default_name(documents)
+        self._document = get_document(documents, self._name)
+
+    @classmethod
+    def _known(cls, workspace: Workspace, name: str, document: Document) -> Datastore:
+        made = cls.__new__(cls)
+        made._workspace, made._name, made._document = workspace, name, document
+        return made
+
+    @staticmethod
+    def get(workspace: Workspace, datastore_name: str) -> Datastore:
+        """Raises UserErrorException: there is none of that name."""
+        return Datastore(workspace, datastore_name)
+
+    @staticmethod
+    def get_default(workspace: Workspace) -> Datastore:
+        return Datastore(workspace)
+
+    @staticmethod
+    def register_folder(
+        workspace: Workspace,
+        datastore_name: str,
+        path: str,
+        overwrite: bool = False,
+        create_if_not_exists: bool = False,
+    ) -> Datastore:
+        """Make a folder of your own a datastore: of this machine, or of a file system that all machines share.
+
+        Raises:
+            UserErrorException: the folder is not there, or the name is taken and `overwrite` is not set.
+        """
+        known = check_new(workspace, datastore_name, overwrite=overwrite)
+        folder = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        if create_if_not_exists:
+            os.makedirs(folder, exist_ok=True)
+        if not os.path.isdir(folder):
+            raise UserErrorException(
+                f"The folder {folder!r} does not exist. Make it first, or pass create_if_not_exists=True."
+            )
+        document = {**known, **folder_document(folder)}
+        workspace._client.assets.put(workspace.name, KIND, datastore_name, document)
+        return Datastore(workspace, datastore_name)
+
+    @staticmethod
+    def register_azure_blob_container(
+        workspace: Workspace,
+        datastore_name: str,
+        container_name: str,
+        account_name: str,
+        sas_token: Optional[str] = None,
+        account_key: Optional[str] = None,
+        protocol: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        overwrite: bool = False,
+        create_if_not_exists: bool = False,
+        skip_validation: bool = False,
+        **_kwargs: Any,
+    ) -> Datastore:
+        """Register a container of Azure Blob storage. Keys are kept as a secret of the workspace.
+
+        Args:
+            endpoint: `core.windows.net` or another suffix, or a whole address (`http://127.0.0.1:10000/account`).
+
+        Raises:
+            UserErrorException: it cannot be reached, or the name is taken and `overwrite` is not set.
+        """
+        from runyard.sdk.data.object_datastores import azure_documents, register_objects
+
+        documents = azure_documents(container_name, account_name, sas_token, account_key, protocol, endpoint)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
+
+    @staticmethod
+    def register_s3_bucket(
+        workspace: Workspace,
+        datastore_name: str,
+        bucket: str,
+        prefix: str = "",
+        region: str = "us-east-1",
+        endpoint: Optional[str] = None,
+        access_key_id: Optional[str] = None,
+        secret_access_key: Optional[str] = None,
+        overwrite: bool = False,
+        skip_validation: bool = False,
+    ) -> Datastore:
+        """Register a bucket of S3, or of anything that speaks its protocol at `endpoint`.
+
+        Without keys those of the process that reads it are used (its variables, or the machine's role).
+        """
+        from runyard.sdk.data.object_datastores import register_objects, s3_documents
+
+        documents = s3_documents(bucket, prefix, region, endpoint, access_key_id, secret_access_key)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
+
+    @staticmethod
+    def register_gcs_bucket(
+        workspace: Workspace,
+        datastore_name: str,
+        bucket: str,
+        prefix: str = "",
+        service_account_key: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        overwrite: bool = False,
+        skip_validation: bool = False,
+    ) -> Datastore:
+        """Register a bucket of Google Cloud Storage; `service_account_key` is the JSON text of a key."""
+        from runyard.sdk.data.object_datastores import gcs_documents, register_objects
+
+        documents = gcs_documents(bucket, prefix, service_account_key, endpoint)
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
+
+    @staticmethod
+    def register_azure_file_share(*_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse("`Datastore.register_azure_file_share`", hint=_FOLDER_HINT)
+
+    @staticmethod
+    def register_azure_data_lake_gen2(*_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse("`Datastore.register_azure_data_lake_gen2`", hint=_FOLDER_HINT)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def workspace(self) -> Workspace:
+        return self._workspace
+
+    @property
+    def datastore_type(self) -> str:
+        kind = str(self._document["type"])
+        return "AzureBlob" if kind == "azure" else kind.capitalize()
+
+    @property
+    def account_name(self) -> str:
+        """The storage account; of a folder, the machine."""
+        return str((self._document.get("options") or {}).get("account_name", "local"))
+
+    @property
+    def container_name(self) -> str:
+        """The container or bucket; of a folder, its path."""
+        return str(self._document.get("bucket") or self._document.get("path", ""))
+
+    def upload(
+        self, src_dir: str, target_path: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
+    ) -> DataReference:
+        """Store all files below `src_dir` under `target_path`; files that are there already stay, unless `overwrite`.
+
+        Raises:
+            UserErrorException: there is no such folder.
+        """
+        return self._upload(files_below(src_dir), target_path, overwrite, show_progress)
+
+    def upload_files(
+        self,
+        files: Sequence[str],
+        relative_root: Optional[str] = None,
+        target_path: Optional[str] = None,
+        overwrite: bool = False,
+        show_progress: bool = True,
+    ) -> DataReference:
+        """Store files under `target_path`, each under its path below `relative_root` (default: their common folder).
+
+        Raises:
+            UserErrorException: a file is missing or not below `relative_root`, or two would have the same name.
+        """
+        root = common_folder(files) if relative_root is None else relative_root
+        return self._upload(targets_of(files, root), target_path, overwrite, show_progress)
+
+    def download(
+        self, target_path: str, prefix: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
+    ) -> int:
+        """Write the files at or below `prefix` into the folder `target_path`, their paths kept; return how many.
+
+        Files that are there already stay, unless `overwrite`.
+        """
+        from runyard.data.transfer import download
+
+        storage = self._storage()
+        files = list(storage.iter_files(clean_data_path(prefix)))
+        say = progress(show_progress)
+        done = download(storage, files, lambda name: os.path.join(target_path, name), overwrite=overwrite, say=say)
+        say(f"Downloaded {done.count} files, {done.size_bytes} bytes, to {os.path.abspath(target_path)}.")
+        return done.count
+
+    def path(self, path: Optional[str] = None, data_reference_name: Optional[str] = None) -> DataReference:
+        """Return a reference to a file or folder; as_mount(), as_download() and as_upload() of it say how."""
+        return DataReference(self, data_reference_name, path)
+
+    def as_mount(self) -> DataReference:
+        return self.path().as_mount()
+
+    def as_download(self, path_on_compute: Optional[str] = None) -> DataReference:
+        return self.path().as_download(path_on_compute)
+
+    def as_upload(self, path_on_compute: Optional[str] = None) -> DataReference:
+        return self.path().as_upload(path_on_compute)
+
+    def set_as_default(self) -> None:
+        """Make it what ws.get_default_datastore() returns."""
+        from datetime import datetime, timezone
+
+        own = {} if self._name in BUILT_IN else self._document
+        chosen = {**own, "default_at": datetime.now(timezone.utc).isoformat()}
+        self._workspace._client.assets.put(self._workspace.name, KIND, self._name, chosen)
+
+    def unregister(self) -> None:
+        """Forget the datastore; its data stays where it is.
+
+        Raises:
+            UserErrorException: it is one that every workspace has.
+        """
+        if self._name in BUILT_IN:
+            raise UserErrorException(f"The datastore {self._name!r} belongs to every workspace and stays.")
+        self._workspace._client.assets.delete(self._workspace.name, KIND, self._name)
+
+    def __repr__(self) -> str:
+        return (
+            f"Datastore(name={self._name!r}, type={self.datastore_type!r}, path={self.container_name!r}, "
+            f"workspace={self._workspace.name!r})"
+        )
+
+    def _upload(
+        self, files: Dict[str, str], target_path: Optional[str], overwrite: bool, show_progress: bool
+    ) -> DataReference:
+        from runyard.data.transfer import upload
+
+        target = clean_data_path(target_path)
+        prefix = f"{target}/" if target else ""
+        say = progress(show_progress)
+        pairs = [(path, prefix + name) for path, name in files.items()]
+        done = upload(self._storage(), pairs, overwrite=overwrite, say=say)
+        say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
+        return self.path(target)
+
+    def _storage(self) -> Storage:
+        return open_storage(self._document, self._remote, self._secret)
+
+    def _secret(self, name: str) -> str:
+        from runyard.client.calls.secrets import SecretCalls  # folders have none
+
+        return SecretCalls(self._workspace._client.transport).get(self._workspace.name, name)
+
+    def _remote(self) -> DatastoreFiles:
+        from runyard.client.calls.datastores import DatastoreFiles  # a private server's are on this machine
+
+        return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
+
+
+_FOLDER_HINT = (
+    "ws.get_default_datastore() is a folder of the server; Datastore.register_folder(ws, name, path) makes one of "
+    "yours a datastore, such as a mounted share."
+)
+
+
+def check_new(workspace: Workspace, name: str, *, overwrite: bool) -> Document:
+    """Return the document that a new one takes the place of."""
+    reference_name(name)
+    if name in BUILT_IN:
+        raise UserErrorException(f"The name {name!r} belongs to a datastore that every workspace has. Choose another.")
+    known = list_datastores(workspace)
+    if not overwrite and name in known:
+        raise UserErrorException(
+            f"The workspace {workspace.name!r} has a datastore {name!r}. Choose another name, or pass overwrite=True."
+        )
+    return known.get(name, {})

@@ -1,0 +1,226 @@
+"""`Environment`: which Python, packages, variables and image a run gets."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Optional, Union
+
+from runyard.sdk.config.objects import Guarded
+from runyard.sdk.environments.environment_sections import (
+    DEFAULT_CPU_IMAGE,
+    DEFAULT_GPU_IMAGE,
+    MPI_CPU_IMAGE,
+    MPI_GPU_IMAGE,
+    ContainerRegistry,
+    DatabricksSection,
+    DockerSection,
+    Platform,
+    PythonSection,
+    SparkSection,
+)
+from runyard.sdk.errors import translates_errors
+
+if TYPE_CHECKING:
+    from runyard.sdk.submit.environment_build import EnvironmentBuild, ImageDetails
+    from runyard.sdk.workspaces.workspace import Workspace
+
+DEFAULT_NAME = "default-environment"
+__all__ = [
+    "DEFAULT_CPU_IMAGE",
+    "DEFAULT_GPU_IMAGE",
+    "DEFAULT_NAME",
+    "MPI_CPU_IMAGE",
+    "MPI_GPU_IMAGE",
+    "ContainerRegistry",
+    "DatabricksSection",
+    "DockerSection",
+    "Environment",
+    "Platform",
+    "PythonSection",
+    "SparkSection",
+]
+
+
+# The methods load what they are about when they are called: most processes that import this only pass one on.
+@translates_errors
+class Environment(Guarded):
+    """A named environment: `python`, `docker` and `environment_variables` say what a run starts in.
+
+    Raises:
+        TypeError: the name is no text.
+        AttributeError: on setting an attribute that does not exist.
+    """
+
+    def __init__(self, name: str, **_kwargs: Any) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"An environment's name must be text, found {type(name).__name__}.")
+        self.name = name
+        self.version: Optional[str] = None
+        self.environment_variables: Dict[str, str] = {"EXAMPLE_ENV_VAR": "EXAMPLE_VALUE"}
+        self.python = PythonSection()
+        self.docker = DockerSection()
+        self.spark = SparkSection()
+        self.databricks = DatabricksSection()
+        self.r: Any = None
+        self.inferencing_stack_version: Optional[str] = None
+        self.asset_id: Optional[str] = None
+        self._seal()
+
+    def __str__(self) -> str:
+        return f"Environment(Name: {self.name},\nVersion: {self.version})"
+
+    def clone(self, new_name: str) -> Environment:
+        """Return a deep copy under another name."""
+        copy = deepcopy(self)
+        copy.name, copy.version = new_name, None
+        return copy
+
+    @staticmethod
+    def from_pip_requirements(name: str, file_path: str, pip_version: Optional[str] = None) -> Environment:
+        """Return an environment with the packages of a requirements file, read as pip reads it (`-r`, `-c`, `-e` too).
+
+        Raises:
+            UserErrorException: the file, or one that it names, is missing or holds what no environment can have.
+        """
+        from runyard.sdk.environments.sources import from_pip
+
+        return from_pip(name, file_path, pip_version)
+
+    @staticmethod
+    def from_conda_specification(name: str, file_path: str) -> Environment:
+        """Return an environment with the packages of a conda environment file; one without Python gets this one's.
+
+        Raises:
+            UserErrorException: the file is missing, or is no conda environment file.
+        """
+        from runyard.sdk.environments.sources import from_conda
+
+        return from_conda(name, file_path)
+
+    @staticmethod
+    def from_existing_conda_environment(name: str, conda_environment_name: str) -> Optional[Environment]:
+        """Return an environment with the packages of a conda environment of this machine; None where conda is absent.
+
+        Raises:
+            UserErrorException: conda knows no such environment.
+        """
+        from runyard.sdk.environments.sources import from_conda_environment
+
+        return from_conda_environment(name, conda_environment_name)
+
+    @staticmethod
+    def from_docker_image(
+        name: str,
+        image: str,
+        container_registry: Optional[ContainerRegistry] = None,
+        conda_specification: Optional[str] = None,
+        pip_requirements: Optional[str] = None,
+    ) -> Environment:
+        """Return an environment on an image; without packages of its own, the image's Python is used as it is.
+
+        Raises:
+            UserErrorException: both conda and pip packages are given, or their file is missing.
+        """
+        from runyard.sdk.environments.sources import from_image
+
+        return from_image(name, image, container_registry, conda_specification, pip_requirements)
+
+    @staticmethod
+    def from_dockerfile(
+        name: str,
+        dockerfile: str,
+        conda_specification: Optional[str] = None,
+        pip_requirements: Optional[str] = None,
+    ) -> Environment:
+        """Return an environment on the image that a Dockerfile (its path or its text) makes.
+
+        Raises:
+            UserErrorException: there is no such file; both conda and pip packages are given.
+        """
+        from runyard.sdk.environments.sources import from_dockerfile
+
+        return from_dockerfile(name, dockerfile, conda_specification, pip_requirements)
+
+    @staticmethod
+    def get(
+        workspace: Workspace, name: str, version: Union[str, int, None] = None, label: Optional[str] = None
+    ) -> Environment:
+        """Return a registered or curated environment; upper and lower case are the same. The latest version by default.
+
+        Raises:
+            UserErrorException: there is none (the near names are listed), or both version and label are given.
+        """
+        from runyard.sdk.environments.registry import get
+
+        return get(workspace, name, version, label)
+
+    @staticmethod
+    def list(workspace: Workspace) -> Dict[str, Environment]:
+        """Return the latest version of every registered environment, and the curated ones, by name."""
+        from runyard.sdk.environments.registry import list_all
+
+        return list_all(workspace)
+
+    @staticmethod
+    def label(workspace: Workspace, name: str, version: Union[str, int], labels: Iterable[str]) -> None:
+        """Give a version labels for `get(label=…)`; a label that another version has moves here."""
+        from runyard.sdk.environments.registry import set_labels
+
+        set_labels(workspace, name, version, labels)
+
+    @staticmethod
+    def load_from_directory(path: str) -> Environment:
+        """Return the environment that `save_to_directory` wrote, here or in Azure's SDK.
+
+        Raises:
+            FileNotFoundError: the folder holds no environment.
+        """
+        from runyard.sdk.environments.files import read_folder
+
+        return read_folder(path)
+
+    def register(self, workspace: Workspace) -> Environment:
+        """Store it and return it with its version: '1', '2', …; the same content again is the same version.
+
+        Raises:
+            UserErrorException: the name is none, or one that only curated environments have (`AzureML-…`).
+        """
+        from runyard.sdk.environments.registry import register
+
+        return register(self, workspace)
+
+    def build(
+        self, workspace: Workspace, image_build_compute: Optional[str] = None, **_kwargs: Any
+    ) -> EnvironmentBuild:
+        """Build it now, so that no run has to wait; return at once: `.status`, `.get_log()`, `.wait_for_completion()`.
+
+        Raises:
+            UserErrorException: it cannot be built, for a reason that is seen before the work.
+        """
+        from runyard.sdk.submit.environment_build import start_build
+
+        return start_build(self, workspace, target=image_build_compute)
+
+    def build_local(self, workspace: Workspace, platform: Any = None, **_kwargs: Any) -> EnvironmentBuild:
+        """Build it on this machine, print the log, and return when it is done."""
+        from runyard.sdk.submit.environment_build import start_build
+
+        build = start_build(self, workspace)
+        build.wait_for_completion(show_output=True)
+        return build
+
+    def get_image_details(self, workspace: Workspace) -> ImageDetails:
+        """Return what its latest build made; `["imageExistsInRegistry"]` is False when there was none."""
+        from runyard.sdk.submit.environment_build import image_details
+
+        return image_details(self, workspace)
+
+    def save_to_directory(self, path: str, overwrite: bool = False) -> None:
+        """Write the environment into the folder: its definition, the packages and the base Dockerfile.
+
+        Raises:
+            FileExistsError: the folder exists and `overwrite` is not set.
+        """
+        from runyard.sdk.environments.files import write_folder
+
+        write_folder(self, path, overwrite=overwrite)

@@ -1,0 +1,247 @@
+"""An `Environment` → the frozen EnvironmentSpec that a node builds. What can be seen to be wrong is found here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
+
+from runyard.core.errors import SubmitRejected
+from runyard.core.provided_packages import split_provided
+from runyard.core.specs import EnvironmentSpec
+from runyard.sdk.config.notices import warn_once
+from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
+from runyard.sdk.environments.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, Environment
+from runyard.sdk.environments.requirements_file import expand_lines
+from runyard.sdk.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from runyard.sdk.run_config.run_configuration import DockerConfiguration
+
+OLDEST = (3, 8)
+_VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
+_MANAGED_BY = ("pip", "python")  # what a conda list names beside packages
+
+
+class _Wanted(NamedTuple):
+    """What the environment asks for beyond a Python."""
+
+    pip: List[str]
+    options: List[str]
+    constraints: List[str]
+    conda: List[str]
+    channels: List[str]
+    python: Optional[str]
+
+    @property
+    def to_install(self) -> List[str]:
+        """The packages that Runyard does not provide."""
+        pip = [line for line in split_provided(self.pip)[0] if requirement_name(line) not in _MANAGED_BY]
+        return [*pip, *(line for line in self.options if line.startswith("--editable")), *self.conda]
+
+
+def plan_environment(environment: Any, *, docker: Optional[DockerConfiguration] = None) -> EnvironmentSpec:
+    """Return what the node needs to know.
+
+    Raises:
+        SubmitRejected: the interpreter does not exist, or the environment contradicts itself.
+        UserErrorException: a value that cannot be one.
+    """
+    if not isinstance(environment, Environment):
+        raise UserErrorException(f"environment must be an Environment, found {type(environment).__name__}.")
+    _refuse_spark(environment)
+    wanted = _wanted(environment)
+    if _wants_container(environment, docker):
+        from runyard.sdk.environments.container_plan import plan_container  # most runs have none
+
+        return plan_container(environment, docker, _spec(environment, wanted, "container", python=wanted.python))
+    if environment.python.user_managed_dependencies:
+        _note_unused_packages(environment, wanted)
+        interpreter = find_interpreter(environment.python.interpreter_path)
+        return _spec(environment, wanted, "system", interpreter=interpreter, python=wanted.python)
+    if not wanted.to_install and _is_own_python(wanted.python):
+        return _spec(environment, wanted, "system", interpreter=find_interpreter(None), python=wanted.python)
+    kind, python = "conda" if wanted.conda else "uv", wanted.python or own_python()
+    return _spec(environment, wanted, kind, interpreter=find_interpreter(None), python=python)
+
+
+def find_interpreter(path: Optional[str]) -> str:
+    """Return the interpreter's absolute path; `python` means the one that submits.
+
+    Raises:
+        SubmitRejected: there is none.
+    """
+    if path in (None, "", "python"):
+        if not sys.executable:
+            raise SubmitRejected(
+                "This Python does not know its own path.", hint="Set env.python.interpreter_path = '/path/to/python'."
+            )
+        return sys.executable
+    given = os.path.expanduser(str(path))
+    found = shutil.which(given) if os.sep not in given else (os.path.abspath(given) if _is_program(given) else None)
+    if found is None:
+        raise SubmitRejected(
+            f"The interpreter `{path}` does not exist.",
+            why="It is not a program that can be run here (python.interpreter_path).",
+            hint=f"`which python3` shows one; this script runs on {sys.executable}.",
+        )
+    return os.path.abspath(found)
+
+
+def dependencies_of(environment: Environment) -> Optional[CondaDependencies]:
+    """Return the packages that are meant: those set, else those of `conda_dependencies_file`.
+
+    Raises:
+        UserErrorException: they are of another type, or that file is missing.
+    """
+    found: Any = environment.python.conda_dependencies
+    if found is not None and not isinstance(found, CondaDependencies):
+        raise UserErrorException(
+            f"env.python.conda_dependencies must be a CondaDependencies, found {type(found).__name__}.\n"
+            "Make one: CondaDependencies.create(pip_packages=['numpy'])."
+        )
+    file = environment.python.conda_dependencies_file
+    if file and (found is None or found._is_default):
+        return CondaDependencies(file)
+    return found
+
+
+def names_image(environment: Environment) -> bool:
+    """Whether it says in which image a container would run; Azure's default images say nothing."""
+    docker = environment.docker
+    named = docker.base_image not in (None, "", DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE)
+    return named or bool(docker.base_dockerfile) or docker.build_context is not None
+
+
+def variable_texts(variables: Optional[Mapping[str, Any]], what: str) -> Dict[str, str]:
+    """Return environment variables as texts.
+
+    Raises:
+        UserErrorException: a name or value that no process can have.
+    """
+    found: Dict[str, str] = {}
+    for name, value in (variables or {}).items():
+        text = value if isinstance(value, str) else str(value)
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name + text:
+            raise UserErrorException(f"{what} holds the variable {name!r}={text!r:.50}, which no process can have.")
+        found[name] = text
+    return found
+
+
+def _spec(
+    environment: Environment,
+    wanted: _Wanted,
+    kind: str,
+    *,
+    interpreter: Optional[str] = None,
+    python: Optional[str] = None,
+) -> EnvironmentSpec:
+    pip = split_provided(wanted.pip)[0] if kind == "system" else wanted.pip
+    return EnvironmentSpec(
+        name=environment.name,
+        version=environment.version,
+        kind=kind,
+        interpreter=interpreter,
+        pip_packages=pip,
+        pip_options=wanted.options,
+        pip_constraints=wanted.constraints,
+        conda_packages=wanted.conda,
+        conda_channels=wanted.channels,
+        python_version=python,
+        variables=variable_texts(environment.environment_variables, "Environment.environment_variables"),
+        definition=_definition(environment),
+    )
+
+
+def _wanted(environment: Environment) -> _Wanted:
+    dependencies = dependencies_of(environment)
+    if dependencies is None:
+        return _Wanted([], [], [], [], [], None)
+    lines = [*dependencies.pip_packages, *dependencies.pip_options]
+    lines = expand_lines(lines, os.getcwd(), f"The pip packages of environment `{environment.name}`")
+    limits = [line for line in lines if line.startswith("--constraint ")]
+    return _Wanted(
+        pip=[line for line in lines if not line.startswith("-")],
+        options=[line for line in lines if line.startswith("-") and line not in limits],
+        constraints=[line.partition(" ")[2] for line in limits],
+        conda=[line for line in dependencies.conda_packages if conda_name(line) not in _MANAGED_BY],
+        channels=list(dependencies.conda_channels),
+        python=_checked_python(environment.name, dependencies._wanted_python),
+    )
+
+
+def _definition(environment: Environment) -> Dict[str, Any]:
+    """Return Azure's form, with the packages that are really meant."""
+    found = environment.to_plain()
+    dependencies = dependencies_of(environment)
+    found["python"]["condaDependencies"] = dependencies.as_dict() if dependencies is not None else None
+    return found
+
+
+def _checked_python(name: str, version: Optional[str]) -> Optional[str]:
+    if version is None:
+        return None
+    if not _VERSION.fullmatch(version):
+        raise SubmitRejected(
+            f"Environment `{name}` asks for Python {version!r}.",
+            why="That is no version of Python.",
+            hint=f"Write two or three numbers: set_python_version({own_python()!r}).",
+        )
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise SubmitRejected(
+            f"Environment `{name}` asks for Python {version}.",
+            why=f"Runs need Python {'.'.join(map(str, OLDEST))} or newer.",
+            hint=f"Ask for a newer one, set_python_version({own_python()!r}), or leave `python=` out.",
+        )
+    return version
+
+
+def own_python() -> str:
+    return "{}.{}".format(*sys.version_info[:2])
+
+
+def _is_own_python(version: Optional[str]) -> bool:
+    own = "{}.{}.{}".format(*sys.version_info[:3])
+    return version is None or own == version or own.startswith(version + ".")
+
+
+def _refuse_spark(environment: Environment) -> None:
+    if environment.spark.packages or environment.spark.repositories:
+        raise SubmitRejected(
+            f"Environment `{environment.name}` asks for Spark packages (env.spark).",
+            why="Runyard starts no Spark: it runs Python scripts and shell commands.",
+            hint="Leave env.spark empty; for Spark in one process add the pip package `pyspark`.",
+        )
+
+
+def _wants_container(environment: Environment, docker: Optional[DockerConfiguration]) -> bool:
+    """Whether a container is asked for, and an image named that it could have; one without the other is said."""
+    is_asked = bool(environment.docker.enabled or (docker is not None and docker.use_docker))
+    if is_asked and not names_image(environment):
+        warn_once(
+            f"Environment `{environment.name}` names no image of yours (env.docker.base_image), so the run needs no "
+            "container: its packages are installed on the machine itself."
+        )
+    elif not is_asked and names_image(environment):
+        image = environment.docker.base_image
+        what = f"image {image}" if image else "Dockerfile"
+        warn_once(
+            f"The {what} of environment `{environment.name}` is not used: nobody asked for a container. Pass "
+            "docker_runtime_config=DockerConfiguration(use_docker=True) to ScriptRunConfig to run in one."
+        )
+    return is_asked and names_image(environment)
+
+
+def _note_unused_packages(environment: Environment, wanted: _Wanted) -> None:
+    if wanted.to_install:
+        shown = ", ".join(wanted.to_install[:5]) + (" …" if len(wanted.to_install) > 5 else "")
+        warn_once(
+            f"Environment `{environment.name}` names packages ({shown}) that are not installed: with "
+            "user_managed_dependencies = True its Python is yours. Set it to False to have them installed."
+        )
+
+
+def _is_program(path: str) -> bool:
+    return os.path.isfile(path) and os.access(path, os.X_OK)

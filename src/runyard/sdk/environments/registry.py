@@ -1,0 +1,202 @@
+"""Registered environments: kept by the server in versions; the same content is the same version."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Set, Union
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import check_asset_name
+from runyard.sdk.config.files import Place
+from runyard.sdk.config.notices import warn
+from runyard.sdk.environments.curated import find_curated, is_reserved, list_curated
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.files import read_environment
+from runyard.sdk.environments.plan import dependencies_of, variable_texts
+from runyard.sdk.environments.requirements_file import expand_lines
+from runyard.sdk.environments.sources import dockerfile_text
+from runyard.sdk.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from runyard.core.records import Asset
+    from runyard.sdk.workspaces.workspace import Workspace
+
+KIND = "environment"
+LATEST = "latest"
+_NOT_CONTENT = ("name", "version", "assetId")
+
+
+def register(environment: Environment, workspace: Workspace) -> Environment:
+    name = check_asset_name(environment.name)
+    if is_reserved(name):
+        raise InvalidArgument(
+            f"An environment of yours cannot be named {name!r}.",
+            why="Names that begin with AzureML- or Microsoft- are those of curated environments.",
+            hint="Register a copy: env.clone('my-environment').register(ws).",
+        )
+    if environment.docker.base_image_registry.password is not None:
+        warn("The password of docker.base_image_registry is not kept with the environment; set it again after get().")
+    definition = _definition(environment)
+    asset = workspace._client.assets.put(
+        workspace.name, KIND, name, {"definition": definition, "labels": []}, key=_digest(definition)
+    )
+    made = deepcopy(environment)
+    made.version = str(asset.version)
+    return made
+
+
+def get(
+    workspace: Workspace, name: str, version: Union[str, int, None] = None, label: Optional[str] = None
+) -> Environment:
+    if version is not None and label is not None:
+        raise UserErrorException("Both version and label are given. Environment.get() takes one of them.")
+    if not isinstance(name, str):
+        raise UserErrorException(f"An environment's name must be text, found {type(name).__name__}.")
+    known = _registered_name(workspace, name)
+    if known is not None:
+        return _from_asset(_find_version(workspace, known, version, label))
+    curated = find_curated(name, None if version is None else str(version))
+    if curated is None:
+        raise _unknown(workspace, name)
+    if label is not None and label.lower() != LATEST:
+        raise _without_labels(curated.name)
+    return curated
+
+
+def list_all(workspace: Workspace) -> Dict[str, Environment]:
+    assets = workspace._client.assets.list(workspace.name, KIND)
+    return {**{asset.name: _from_asset(asset) for asset in assets}, **list_curated()}
+
+
+def registered(workspace: Workspace) -> Set[str]:
+    """Return the names that are registered."""
+    return {asset.name for asset in workspace._client.assets.list(workspace.name, KIND)}
+
+
+def content_key(environment: Environment) -> str:
+    """Return a digest of all that makes two environments the same, whatever their names and versions."""
+    return _digest(_definition(environment))
+
+
+def list_versions(workspace: Workspace, name: str) -> List[Asset]:
+    """Return all versions of a registered environment, oldest first."""
+    return workspace._client.assets.list(workspace.name, KIND, name=name)
+
+
+def labels_of(asset: Asset) -> List[str]:
+    return [str(label) for label in asset.document.get("labels") or []]
+
+
+def set_labels(workspace: Workspace, name: str, version: Union[str, int], labels: Iterable[str]) -> None:
+    wanted = _checked_labels(labels)
+    known = _registered_name(workspace, name)
+    if known is None:
+        raise _without_labels(name) if find_curated(name) is not None else _unknown(workspace, name)
+    target = _find_version(workspace, known, version, None)
+    for asset in list_versions(workspace, known):
+        had = labels_of(asset)
+        has = [label for label in had if label not in wanted]
+        has = sorted({*has, *wanted}) if asset.version == target.version else has
+        if has != had:
+            document = {**asset.document, "labels": has}
+            workspace._client.assets.update(workspace.name, KIND, known, version=asset.version, document=document)
+
+
+def _checked_labels(labels: Iterable[str]) -> List[str]:
+    wanted = [labels] if isinstance(labels, str) else list(labels)
+    for label in wanted:
+        if not isinstance(label, str) or not label.strip():
+            raise UserErrorException(f"A label must be text, found {label!r}.")
+        if label.lower() == LATEST:
+            raise UserErrorException("The label 'latest' always is the newest version; choose another one.")
+    return wanted
+
+
+def _registered_name(workspace: Workspace, name: str) -> Optional[str]:
+    """Return the name as it was registered; one that is spelt so comes before those in other case."""
+    known = [asset.name for asset in workspace._client.assets.list(workspace.name, KIND)]
+    if name in known:
+        return name
+    return next((found for found in known if found.lower() == name.lower()), None)
+
+
+def _find_version(workspace: Workspace, name: str, version: Union[str, int, None], label: Optional[str]) -> Asset:
+    versions = list_versions(workspace, name)
+    if version is None and (label is None or label.lower() == LATEST):
+        return versions[-1]
+    for asset in versions:
+        if str(asset.version) == str(version) or (label is not None and label in labels_of(asset)):
+            return asset
+    there = ", ".join(str(asset.version) for asset in versions)
+    labelled = sorted(found for asset in versions for found in labels_of(asset))
+    raise NotFound(
+        f"The environment {name!r} has no {f'version {version!r}' if label is None else f'label {label!r}'}.",
+        why=f"Its versions: {there}; its labels: {', '.join([*labelled, LATEST])}.",
+        hint=f"Environment.get(ws, {name!r}) is the newest.",
+    )
+
+
+def _without_labels(name: str) -> NotFound:
+    return NotFound(
+        f"The curated environment {name!r} has no labels.",
+        why="It is not registered here: its versions are all the same.",
+        hint="Register a copy and label that: env.clone('my-environment').register(ws).",
+    )
+
+
+def _unknown(workspace: Workspace, name: str) -> NotFound:
+    from difflib import get_close_matches  # only for the message
+
+    known = list(list_all(workspace))
+    spelt = {found.lower(): found for found in known}
+    near = [spelt[found] for found in get_close_matches(name.lower(), list(spelt), n=5, cutoff=0.5)]
+    hint = f"Did you mean {' or '.join(repr(found) for found in near)}?" if near else ""
+    return NotFound(
+        f"There is no environment {name!r} in workspace `{workspace.name}`.",
+        why=f"{len(known)} are registered or curated.",
+        hint=hint or "`runyard environments list` shows them; env.register(ws) adds one.",
+    )
+
+
+def _from_asset(asset: Asset) -> Environment:
+    made = Environment(asset.name)
+    kept = asset.document.get("definition")
+    definition = kept if isinstance(kept, dict) else {}  # another program may have put it there
+    read_environment(made, {**definition, "name": asset.name, "version": str(asset.version)}, Place("", ""))
+    return made
+
+
+def _definition(environment: Environment) -> Dict[str, Any]:
+    """Return all that it takes to build it elsewhere: files it names are read, a registry's password is not kept."""
+    copy = deepcopy(environment)
+    copy.environment_variables = variable_texts(copy.environment_variables, "Environment.environment_variables")
+    if copy.docker.base_dockerfile:
+        copy.docker.base_dockerfile = dockerfile_text(copy.docker.base_dockerfile)
+    copy.docker.base_image_registry.password = None
+    definition = copy.to_plain()
+    dependencies = dependencies_of(environment)
+    packages = dependencies.as_dict() if dependencies is not None else None
+    definition["python"].update(condaDependencies=packages and _with_files_read(packages), condaDependenciesFile=None)
+    definition.update(version=None, assetId=None)
+    try:
+        json.dumps(definition, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise UserErrorException(f"The environment `{environment.name}` cannot be registered: {error}.") from error
+    return definition
+
+
+def _with_files_read(packages: Dict[str, Any]) -> Dict[str, Any]:
+    place = "The environment's pip packages"
+    dependencies = [
+        {"pip": expand_lines(item["pip"], os.getcwd(), place)} if isinstance(item, dict) else item
+        for item in packages["dependencies"]
+    ]
+    return {**packages, "dependencies": dependencies}
+
+
+def _digest(definition: Dict[str, Any]) -> str:
+    content = {key: value for key, value in definition.items() if key not in _NOT_CONTENT}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()

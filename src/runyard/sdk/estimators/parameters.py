@@ -1,0 +1,125 @@
+"""The rules of estimators: what cannot go together is found when one is made."""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from runyard.core.errors import InvalidArgument
+from runyard.sdk.environments.environment import Environment
+from runyard.sdk.errors import azure_error
+from runyard.sdk.estimators.estimator_parameters import given_names
+from runyard.sdk.run_config.distributed_training import Gloo, Mpi, Nccl, ParameterServer
+from runyard.sdk.run_config.run_configuration import MpiConfiguration, TensorflowConfiguration
+from runyard.sdk.training_errors import training_error
+
+_PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
+_IMAGES = ("custom_docker_image", "image_registry_details")
+_COUNTS = ("node_count", "process_count_per_node", "worker_count", "parameter_server_count")
+_TRAININGS = {
+    "mpi": (Mpi, MpiConfiguration),
+    "ps": (ParameterServer, TensorflowConfiguration),
+    "gloo": (Gloo,),
+    "nccl": (Nccl,),
+}
+
+
+def check_parameters(owner: str, values: Mapping[str, Any], backends: Sequence[str]) -> None:
+    """Raises TrainingException, or UserErrorException for packages beside a Python of the user's own."""
+    _check_target(values)
+    _check_environment(values)
+    for name in _COUNTS:
+        if name in values:
+            _check_count(name, values[name])
+    _check_script(values)
+    _check_distribution(owner, values, backends)
+
+
+def _check_target(values: Mapping[str, Any]) -> None:
+    if values["compute_target"] is None and not values["vm_size"]:
+        raise training_error(
+            "Neither compute_target nor vm_size is given.",
+            why="An estimator must know where it runs.",
+            hint="compute_target='local' is this machine.",
+        )
+
+
+def _check_environment(values: Mapping[str, Any]) -> None:
+    definition = values["environment_definition"]
+    if definition is not None:
+        if not isinstance(definition, Environment):
+            raise training_error(f"environment_definition must be an Environment, found {type(definition).__name__}.")
+        beside = given_names(values, (*_PACKAGES, *_IMAGES, "use_gpu", "user_managed", "shm_size"))
+        if beside:
+            raise _beside("environment_definition", beside, "The environment says all of that itself.")
+    if values["conda_dependencies_file"]:
+        beside = given_names(values, ("pip_packages", "conda_packages", "pip_requirements_file"))
+        if beside:
+            raise _beside("conda_dependencies_file", beside, "The file names the packages.")
+    if values["user_managed"]:
+        beside = given_names(values, _PACKAGES)
+        if beside:
+            raise azure_error(_contradiction("user_managed=True", beside, "You manage that Python's packages."))
+    if not values["use_docker"]:
+        beside = given_names(values, _IMAGES)
+        if beside:
+            raise _beside("use_docker=False", beside, "An image is used in a container only.")
+
+
+def _check_count(name: str, value: Any) -> None:
+    least = 0 if name == "parameter_server_count" else 1
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise training_error(
+            f"{name} is {value!r}.", why=f"It must be a whole number, {least} or more.", hint=f"{name}={max(1, least)}"
+        )
+
+
+def _check_script(values: Mapping[str, Any]) -> None:
+    script = values["entry_script"]
+    if isinstance(script, str) and script.endswith(".ipynb"):
+        raise training_error(
+            f"The entry_script {script!r} is a notebook.",
+            why="Runs start Python scripts.",
+            hint=f"`jupyter nbconvert --to script {script}` makes one.",
+        )
+
+
+def _check_distribution(owner: str, values: Mapping[str, Any], backends: Sequence[str]) -> None:
+    backend, training = values.get("distributed_backend"), values.get("distributed_training")
+    if backend is not None and training is not None:
+        raise _beside("distributed_training", ["distributed_backend"], "Both say how the processes work together.")
+    if backend is not None and backend not in backends:
+        raise training_error(
+            f"{owner} does not know the distributed_backend {backend!r}.", why=f"Supported: {_words(backends)}."
+        )
+    fitting = tuple(cls for name in backends for cls in _TRAININGS[name])
+    if training is not None and not isinstance(training, fitting):
+        raise training_error(
+            f"{owner} does not take a {type(training).__name__} as distributed_training.",
+            why=f"Supported: {', '.join(cls.__name__ for cls in fitting)}.",
+        )
+    if backend is None and training is None:
+        _check_single(values, backends)
+
+
+def _check_single(values: Mapping[str, Any], backends: Sequence[str]) -> None:
+    many = [f"{name}={values[name]}" for name in _COUNTS if isinstance(values.get(name), int) and values[name] > 1]
+    if many:
+        raise training_error(
+            f"{', '.join(many)} without a distributed_backend.",
+            why="One process on one node runs unless it is said how several work together.",
+            hint=f"distributed_backend={backends[0]!r}. Supported: {_words(backends)}.",
+        )
+
+
+def _beside(name: str, others: Sequence[str], why: str) -> Exception:
+    error = _contradiction(name, others, why)
+    return training_error(error.what, why=error.why, hint=error.hint)
+
+
+def _contradiction(name: str, others: Sequence[str], why: str) -> InvalidArgument:
+    listed = ", ".join(others)
+    return InvalidArgument(f"{name} and {listed} cannot go together.", why=why, hint=f"Leave out {listed}.")
+
+
+def _words(backends: Sequence[str]) -> str:
+    return ", ".join(repr(name) for name in backends)

@@ -1,0 +1,88 @@
+"""The files of a model: from this machine to the server, and back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Set, Tuple
+
+from runyard.core.models import ModelSpec, ModelVersion
+from runyard.core.names import clean_file_name, stored_file_name, true_file_name
+from runyard.sdk.exceptions import WebserviceException
+
+if TYPE_CHECKING:
+    from runyard.client.calls.models import ModelCalls
+    from runyard.client.client import Client
+
+DEPLOYED = "AZUREML_MODEL_DIR"  # where a service finds its models
+
+
+def upload(client: Client, path: str, spec: ModelSpec, *, child_paths: Optional[Sequence[str]] = None) -> ModelSpec:
+    """Send what the server lacks of a file or folder and return the spec with its files.
+
+    Raises:
+        WebserviceException: there is nothing at the path.
+    """
+    source = os.path.abspath(os.path.expanduser(os.fspath(path)))
+    if not os.path.exists(source):
+        raise WebserviceException(
+            f"The model's path `{path}` does not exist (looked in {os.getcwd()}): a file or a folder is needed."
+        )
+    base, is_folder = os.path.basename(source), os.path.isdir(source)
+    found = list(_walk(source, base)) if is_folder else [(base, source)]
+    wanted = {clean_file_name(f"{base}/{child}") for child in child_paths or ()} if is_folder else set()
+    chosen = [(name, where) for name, where in found if not wanted or _is_wanted(name, wanted)]
+    if not chosen:
+        raise WebserviceException(f"There is no file in the model's folder `{path}`.")
+    files = [client.content.upload_file(where, name=stored_file_name(name)) for name, where in chosen]
+    return replace(spec, path=stored_file_name(base), is_folder=is_folder, files=files)
+
+
+def download(calls: ModelCalls, model: ModelVersion, folder: str, *, exist_ok: bool) -> str:
+    """Write the model below `folder` and return the path of its file or folder."""
+    target = os.path.join(folder, true_file_name(model.spec.path))
+    if os.path.lexists(target) and not exist_ok:
+        raise WebserviceException(
+            f"Illegal state: `{target}` is there already, so model `{model.name}:{model.version}` was not downloaded. "
+            "Pass exist_ok=True to replace it, or another target_dir."
+        )
+    for file in model.spec.files:
+        calls.download(model, file, os.path.join(folder, true_file_name(file.name)))
+    return target
+
+
+def model_folder(name: str, version: Optional[int]) -> Optional[str]:
+    """Return the path of a model that was put beside this program (a service's), None where there is none.
+
+    Raises:
+        WebserviceException: its folder does not hold exactly one file or folder.
+    """
+    root = os.environ.get(DEPLOYED) or "azureml-models"
+    versions = _versions(os.path.join(root, name))
+    if not versions or (version is not None and version not in versions):
+        return None
+    folder = os.path.join(root, name, str(version if version is not None else max(versions)))
+    entries = os.listdir(folder)
+    if len(entries) != 1:
+        raise WebserviceException(f"`{folder}` must hold one file or folder, the model; it holds {len(entries)}.")
+    return os.path.join(folder, entries[0])
+
+
+def _versions(folder: str) -> Sequence[int]:
+    try:
+        return [int(entry) for entry in os.listdir(folder) if entry.isdigit()]
+    except OSError:
+        return []
+
+
+def _walk(source: str, base: str) -> Iterator[Tuple[str, str]]:
+    for folder, folders, names in os.walk(source):
+        folders.sort()
+        for name in sorted(names):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                yield f"{base}/{os.path.relpath(path, source)}".replace(os.sep, "/"), path
+
+
+def _is_wanted(name: str, wanted: Set[str]) -> bool:
+    return any(name == one or name.startswith(f"{one}/") for one in wanted)

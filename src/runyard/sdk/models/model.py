@@ -1,0 +1,356 @@
+"""`Model`: files that a workspace keeps by name, in versions, with where they came from."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from runyard.client.calls.models import ModelCalls
+from runyard.core.errors import NotFound
+from runyard.core.models import ModelSpec, ModelVersion
+from runyard.sdk.config.who import user_name
+from runyard.sdk.errors import translates, translates_errors
+from runyard.sdk.exceptions import WebserviceException
+from runyard.sdk.models.files import download, model_folder, upload
+from runyard.sdk.models.model_search import matches
+from runyard.sdk.not_yet import refuse
+
+if TYPE_CHECKING:
+    from runyard.sdk.runs.run import Run
+    from runyard.sdk.workspaces.workspace import Workspace
+
+Datasets = Sequence[Tuple[str, Any]]
+Search = Optional[Sequence[Union[str, Sequence[str]]]]
+
+
+@translates_errors
+class Model:
+    """One version of a model: the latest of its name, unless `version` or `id` says another.
+
+    Raises:
+        WebserviceException: there is none (`ModelNotFound`).
+    """
+
+    class Framework:
+        CUSTOM: ClassVar[str] = "Custom"
+        TENSORFLOW: ClassVar[str] = "TensorFlow"
+        SCIKITLEARN: ClassVar[str] = "ScikitLearn"
+        ONNX: ClassVar[str] = "Onnx"
+        TFKERAS: ClassVar[str] = "TFKeras"
+        PYTORCH: ClassVar[str] = "PyTorch"
+        MULTI: ClassVar[str] = "Multi"
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        name: Optional[str] = None,
+        id: Optional[str] = None,
+        tags: Search = None,
+        properties: Search = None,
+        version: Optional[int] = None,
+        run_id: Optional[str] = None,
+        model_framework: Optional[str] = None,
+        expand: bool = True,
+        **_kwargs: Any,
+    ) -> None:
+        if id is not None:
+            name, _, number = id.rpartition(":")
+            version = int(number) if number.isdigit() else None
+        if not name:
+            raise WebserviceException("A model is found by its name or its id, such as Model(ws, name='mnist').")
+        found = _find(workspace, name, version, tags, properties, run_id, model_framework)
+        self._set(workspace, found)
+
+    @classmethod
+    def _of(cls, workspace: Workspace, found: ModelVersion) -> Model:
+        model = cls.__new__(cls)
+        model._set(workspace, found)
+        return model
+
+    def _set(self, workspace: Workspace, found: ModelVersion) -> None:
+        self.workspace = workspace
+        self._model = found
+        spec = found.spec
+        self.name = found.name
+        self.version = found.version
+        self.id = f"{found.name}:{found.version}"
+        self.url = f"aml://asset/{self.id}"
+        self.description = spec.description or None
+        self.tags: Dict[str, str] = dict(spec.tags)
+        self.properties: Dict[str, str] = dict(spec.properties)
+        self.created_time = found.created_at
+        self.created_by = spec.created_by
+        self.model_framework = spec.framework
+        self.model_framework_version = spec.framework_version or None
+        self.run_id = spec.run_id
+        self.experiment_name = spec.experiment or None
+        self.mime_type = "application/x-python"
+        self.resource_configuration = spec.resources or None
+
+    def __repr__(self) -> str:
+        about = f"name={self.name}, id={self.id}, version={self.version}, tags={self.tags}"
+        return f"Model(workspace={self.workspace!r}, {about}, properties={self.properties})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Model) and (other.id, other.workspace.name) == (self.id, self.workspace.name)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.workspace.name))
+
+    @property
+    def run(self) -> Optional[Run]:
+        """The run that it was registered from; None when it was none, or is deleted."""
+        if self.run_id is None:
+            return None
+        try:
+            return self.workspace.get_run(self.run_id)
+        except NotFound:
+            return None
+
+    @property
+    def datasets(self) -> Dict[str, List[Any]]:
+        """The datasets that were named at its registration, by what they were for; of one that is not registered, or
+        not any more, the id.
+        """
+        found: Dict[str, List[Any]] = {}
+        for purpose, dataset in self._model.spec.datasets:
+            found.setdefault(purpose, []).append(_dataset(self.workspace, dataset))
+        return found
+
+    @staticmethod
+    def register(
+        workspace: Workspace,
+        model_path: str,
+        model_name: str,
+        tags: Optional[Mapping[str, Any]] = None,
+        properties: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        datasets: Optional[Datasets] = None,
+        model_framework: Optional[str] = None,
+        model_framework_version: Optional[str] = None,
+        child_paths: Optional[Sequence[str]] = None,
+        sample_input_dataset: Any = None,
+        sample_output_dataset: Any = None,
+        resource_configuration: Any = None,
+        **_kwargs: Any,
+    ) -> Model:
+        """Keep a file or folder of this machine as the next version of `model_name`.
+
+        Raises:
+            WebserviceException: there is nothing at `model_path`, or an argument cannot be.
+        """
+        spec = describe_model(
+            tags=tags,
+            properties=properties,
+            description=description,
+            datasets=datasets,
+            framework=model_framework,
+            framework_version=model_framework_version,
+            resource_configuration=resource_configuration,
+        )
+        print(f"Registering model {model_name}")
+        whole = upload(workspace._client, model_path, spec, child_paths=child_paths)
+        return Model._of(workspace, _calls(workspace).register(workspace.name, model_name, whole))
+
+    @staticmethod
+    @translates
+    def list(
+        workspace: Workspace,
+        name: Optional[str] = None,
+        tags: Search = None,
+        properties: Search = None,
+        run_id: Optional[str] = None,
+        latest: bool = False,
+        dataset_id: Optional[str] = None,
+        expand: bool = True,
+        page_count: int = 255,
+        model_framework: Optional[str] = None,
+    ) -> List[Model]:
+        """Return the models that match, the newest first.
+
+        Args:
+            tags: `['key', ['key', 'value']]`: those that have all of them; `properties` alike.
+            latest: only the latest version of each name.
+        """
+        versions = _calls(workspace).list(workspace.name, name=name)
+        if latest:
+            versions = list({one.name: one for one in versions}.values())
+        found = [
+            one
+            for one in versions
+            if matches(one.spec, tags, properties, run_id=run_id, dataset_id=dataset_id, framework=model_framework)
+        ]
+        found.sort(key=lambda one: (one.created_at, one.version), reverse=True)
+        return [Model._of(workspace, one) for one in found]
+
+    @staticmethod
+    @translates
+    def get_model_path(model_name: str, version: Optional[int] = None, _workspace: Optional[Workspace] = None) -> str:
+        """Return the path of the model's file or folder on this machine; it is downloaded when it is not there yet.
+
+        Raises:
+            WebserviceException: there is no such model.
+        """
+        deployed = model_folder(model_name, version)
+        if deployed is not None:
+            return deployed
+        workspace = _workspace or _present_workspace()
+        model = Model(workspace, model_name, version=version)
+        folder = os.path.join("azureml-models", model.name, str(model.version))
+        return model.download(folder, exist_ok=True)
+
+    def download(self, target_dir: str = ".", exist_ok: bool = False, exists_ok: Optional[bool] = None) -> str:
+        """Write the model's file or folder below `target_dir` and return its path.
+
+        Raises:
+            WebserviceException: it is there already, and `exist_ok` is false.
+        """
+        return download(_calls(self.workspace), self._model, target_dir, exist_ok=exist_ok or bool(exists_ok))
+
+    def update(
+        self,
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        sample_input_dataset: Any = None,
+        sample_output_dataset: Any = None,
+        resource_configuration: Any = None,
+    ) -> None:
+        """Replace the tags, or the description, of this version."""
+        gone = [key for key in self.tags if tags is not None and key not in tags]
+        self._change(description=description, tags_set=_texts("tags", tags), tags_remove=gone)
+
+    def add_tags(self, tags: Mapping[str, Any]) -> None:
+        self._change(tags_set=_texts("tags", tags))
+
+    def remove_tags(self, tags: Sequence[str]) -> None:
+        self._change(tags_remove=list(tags))
+
+    def add_properties(self, properties: Mapping[str, Any]) -> None:
+        """Raises WebserviceException: one of them is there; properties cannot be changed."""
+        self._change(properties_add=_texts("properties", properties))
+
+    def update_tags_properties(
+        self,
+        add_tags: Optional[Mapping[str, Any]] = None,
+        remove_tags: Optional[Sequence[str]] = None,
+        add_properties: Optional[Mapping[str, Any]] = None,
+    ) -> None:
+        self._change(
+            tags_set=_texts("tags", add_tags),
+            tags_remove=list(remove_tags or ()),
+            properties_add=_texts("properties", add_properties),
+        )
+
+    def delete(self) -> None:
+        """Delete this version; its bytes are freed unless something else has them too."""
+        _calls(self.workspace).delete(self.workspace.name, self.name, self.version)
+
+    def serialize(self) -> Dict[str, Any]:
+        spec = self._model.spec
+        return {
+            "createdTime": self.created_time.isoformat(),
+            "createdBy": spec.created_by,
+            "description": spec.description,
+            "experimentName": self.experiment_name,
+            "framework": spec.framework,
+            "frameworkVersion": spec.framework_version,
+            "id": self.id,
+            "name": self.name,
+            "properties": dict(spec.properties),
+            "runId": spec.run_id,
+            "tags": dict(spec.tags),
+            "url": self.url,
+            "version": self.version,
+            "workspaceName": self.workspace.name,
+        }
+
+    def get_sas_urls(self) -> Dict[str, str]:
+        refuse("Addresses of a model's files that need no sign-in", hint="model.download(target_dir) fetches them.")
+
+    def _change(self, **changes: Any) -> None:
+        changed = _calls(self.workspace).change(self.workspace.name, self.name, self.version, **changes)
+        self._set(self.workspace, changed)
+
+
+def describe_model(
+    *,
+    tags: Optional[Mapping[str, Any]],
+    properties: Optional[Mapping[str, Any]],
+    description: Optional[str],
+    datasets: Optional[Datasets],
+    framework: Optional[str],
+    framework_version: Optional[str],
+    resource_configuration: Any = None,
+    run_id: Optional[str] = None,
+) -> ModelSpec:
+    """Return what is said about a new version.
+
+    Raises:
+        WebserviceException: an argument cannot be.
+    """
+    if framework_version and not framework:
+        raise WebserviceException("model_framework_version is given without model_framework.")
+    return ModelSpec(
+        description=description or "",
+        tags=_texts("tags", tags),
+        properties=_texts("properties", properties),
+        framework=framework or Model.Framework.CUSTOM,
+        framework_version=str(framework_version or ""),
+        datasets=[[str(purpose), str(getattr(dataset, "id", dataset))] for purpose, dataset in datasets or ()],
+        resources={key: value for key, value in vars(resource_configuration).items() if not key.startswith("_")}
+        if resource_configuration is not None
+        else {},
+        run_id=run_id,
+        created_by=user_name(),
+    )
+
+
+def _texts(what: str, values: Optional[Mapping[str, Any]]) -> Dict[str, str]:
+    if values is not None and not isinstance(values, Mapping):
+        raise WebserviceException(f"{what} must be a dictionary, not a {type(values).__name__}.")
+    return {str(key): str(value) for key, value in (values or {}).items()}
+
+
+def _find(
+    workspace: Workspace,
+    name: str,
+    version: Optional[int],
+    tags: Search,
+    properties: Search,
+    run_id: Optional[str],
+    framework: Optional[str],
+) -> ModelVersion:
+    calls = _calls(workspace)
+    try:
+        if version is not None or not (tags or properties or run_id or framework):
+            return calls.get(workspace.name, name, version=None if version is None else int(version))
+    except NotFound as error:
+        raise WebserviceException(str(error)) from error
+    versions = calls.list(workspace.name, name=name)
+    found = [one for one in versions if matches(one.spec, tags, properties, run_id=run_id, framework=framework)]
+    if not found:
+        raise WebserviceException(f"ModelNotFound: no version of `{name}` in `{workspace.name}` is like that.")
+    return found[-1]
+
+
+def _calls(workspace: Workspace) -> ModelCalls:
+    return ModelCalls(workspace._client.transport)
+
+
+def _dataset(workspace: Workspace, dataset_id: str) -> Any:
+    from runyard.sdk.data.dataset import Dataset  # few models are asked for theirs
+
+    try:
+        return Dataset.get_by_id(workspace, dataset_id)
+    except NotFound:
+        return dataset_id
+
+
+def _present_workspace() -> Workspace:
+    """Return the workspace of the run that this script is; outside of one, the one that `config.json` names."""
+    from runyard.sdk.runs.run import Run  # which knows this class too
+    from runyard.sdk.workspaces.workspace import Workspace
+
+    run = Run.get_context()
+    experiment = getattr(run, "experiment", None)
+    return experiment.workspace if experiment is not None else Workspace.from_config()

@@ -1,0 +1,272 @@
+"""`RunConfiguration` and its sections: everything about how a script is run, with Azure's names and defaults."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, List, Optional, Union
+
+from runyard.sdk.config.objects import Guarded
+from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.environment import DEFAULT_NAME, Environment
+from runyard.sdk.errors import translates_errors
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.run_config.resources import Resources, as_resources
+
+
+class MpiConfiguration(Guarded):
+    """`node_count` nodes with `process_count_per_node` processes each, started by MPI."""
+
+    def __init__(self, process_count_per_node: int = 1, node_count: int = 1) -> None:
+        self.process_count_per_node = process_count_per_node
+        self.node_count = node_count
+        self._seal()
+
+
+class TensorflowConfiguration(Guarded):
+    """Workers and parameter servers that find each other through `TF_CONFIG`."""
+
+    def __init__(self, worker_count: int = 1, parameter_server_count: int = 1) -> None:
+        self.worker_count = worker_count
+        self.parameter_server_count = parameter_server_count
+        self._seal()
+
+
+class PyTorchConfiguration(Guarded):
+    """`process_count` processes over `node_count` nodes; None: one per node."""
+
+    def __init__(
+        self, communication_backend: str = "Nccl", process_count: Optional[int] = None, node_count: int = 1
+    ) -> None:
+        self.communication_backend = str(communication_backend).lower()
+        self.process_count = process_count
+        self.node_count = node_count
+        self._seal()
+
+
+class DockerConfiguration(Guarded):
+    def __init__(
+        self,
+        use_docker: bool = False,
+        shared_volumes: bool = True,
+        arguments: Optional[List[str]] = None,
+        shm_size: Optional[str] = "2g",
+    ) -> None:
+        self.use_docker = use_docker
+        self.shared_volumes = shared_volumes
+        self.arguments: List[str] = arguments if arguments is not None else []
+        self.shm_size = shm_size
+        self._seal()
+
+
+class DataReferenceConfiguration(Guarded):
+    def __init__(
+        self,
+        datastore_name: Optional[str] = None,
+        mode: str = "mount",
+        path_on_datastore: Optional[str] = None,
+        path_on_compute: Optional[str] = None,
+        overwrite: bool = False,
+    ) -> None:
+        self.data_store_name = datastore_name
+        self.path_on_data_store = path_on_datastore
+        self.mode = mode
+        self.overwrite = overwrite
+        self.path_on_compute = path_on_compute
+        self._seal()
+
+
+class HistoryConfiguration(Guarded):
+    """`directories_to_watch` ship while the run goes on, beside `outputs`."""
+
+    def __init__(self) -> None:
+        self.output_collection = True
+        self.snapshot_project = True
+        self.directories_to_watch: Optional[List[str]] = ["logs"]
+        self._seal()
+
+
+class SparkConfiguration(Guarded):
+    def __init__(self) -> None:
+        self.configuration: Dict[str, Any] = {"spark.app.name": "Azure ML Experiment", "spark.yarn.maxAppAttempts": 1}
+        self._seal()
+
+
+class HdiConfiguration(Guarded):
+    def __init__(self) -> None:
+        self.yarn_deploy_mode = "cluster"
+        self._seal()
+
+
+class ParallelTaskConfiguration(Guarded):
+    def __init__(self) -> None:
+        self.max_retries_per_worker = 0
+        self.worker_count_per_node = 1
+        self.terminal_exit_codes: Optional[List[int]] = None
+        self._seal()
+
+
+class AmlComputeConfiguration(Guarded):
+    def __init__(self) -> None:
+        self.vm_size: Optional[str] = None
+        self.vm_priority: Optional[str] = None
+        self.retain_cluster = False
+        self.name: Optional[str] = None
+        self.cluster_max_node_count: Optional[int] = None
+        self._seal()
+
+
+class KubernetesComputeConfiguration(Guarded):
+    def __init__(self) -> None:
+        self.instance_type: Optional[str] = None
+        self._seal()
+
+
+class ContainerInstanceConfiguration(Guarded):
+    """Of 2018, with `target = "containerinstance"`: scripts set it, nothing acts on it."""
+
+    def __init__(self) -> None:
+        self.region: Optional[str] = None
+        self.cpu_cores = 2
+        self.memory_gb = 3.5
+        self._seal()
+
+
+@translates_errors
+class RunConfiguration(Guarded):
+    """How a script or command is run: target, environment, distribution, limits, variables.
+
+    Raises:
+        AttributeError: on setting an attribute that does not exist.
+    """
+
+    _unused = frozenset({"auto_prepare_environment", "prepare_environment", "container_instance"})
+
+    def __init__(
+        self,
+        script: Optional[str] = None,
+        arguments: Optional[List[Any]] = None,
+        framework: Optional[str] = None,
+        communicator: Optional[str] = None,
+        conda_dependencies: Optional[CondaDependencies] = None,
+        _history_enabled: Optional[bool] = None,
+        _path: Optional[str] = None,
+        _name: Optional[str] = None,
+        command: Union[str, List[str], None] = None,
+    ) -> None:
+        self._path = _path
+        self._name = _name
+        self._gpus: Optional[int] = None  # per node, as an estimator's use_gpu says it
+        self._resources = Resources()
+        self._max_attempts = 1
+        self.script = script
+        self.arguments: List[Any] = arguments if arguments is not None else []
+        self._target = "local"
+        self.framework = framework or "Python"
+        self.communicator = communicator or "None"
+        self.max_run_duration_seconds: Optional[float] = None
+        self.node_count = 1
+        self.priority: Optional[int] = None
+        self.environment = Environment(DEFAULT_NAME)
+        self.history = HistoryConfiguration()
+        self.spark = SparkConfiguration()
+        self.docker = DockerConfiguration()
+        self.hdi = HdiConfiguration()
+        self.tensorflow = TensorflowConfiguration()
+        self.mpi = MpiConfiguration()
+        self.pytorch = PyTorchConfiguration()
+        self.paralleltask = ParallelTaskConfiguration()
+        self.data_references: Dict[str, Any] = {}
+        self.data: Dict[str, Any] = {}
+        self.datacaches: List[Any] = []
+        self.output_data: Dict[str, Any] = {}
+        self.source_directory_data_store: Optional[str] = None
+        self.amlcompute = AmlComputeConfiguration()
+        self.auto_cluster_compute_specification: Any = None
+        self.kubernetescompute = KubernetesComputeConfiguration()
+        self.credential_passthrough = False
+        self.command: Union[str, List[str], None] = command if command is not None else ""
+        self.environment_variables: Dict[str, str] = {}
+        self.application_endpoints: Dict[str, Any] = {}
+        self.container_instance = ContainerInstanceConfiguration()
+        if conda_dependencies is not None:
+            self.environment.python.conda_dependencies = conda_dependencies
+        self._seal()
+
+    @property
+    def target(self) -> str:
+        return self._target
+
+    @target.setter
+    def target(self, value: Any) -> None:
+        """Set the compute target by its name; an object that has a `name` is stored by it, None is this machine."""
+        if value is None:
+            value = "local"
+        self._target = value if isinstance(value, str) else str(getattr(value, "name", value))
+
+    @property
+    def resources(self) -> Resources:
+        """What each node of the run shall have; not of Azure. A dict of its parameters can be set as well."""
+        return self._resources
+
+    @resources.setter
+    def resources(self, value: Any) -> None:
+        self._resources = as_resources(value)
+
+    @property
+    def max_attempts(self) -> int:
+        """How often the run is started at most, when its node is lost or it is preempted; not of Azure."""
+        return self._max_attempts
+
+    @max_attempts.setter
+    def max_attempts(self, value: int) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UserErrorException(f"max_attempts is {value!r}; it must be a whole number, 1 or more.")
+        self._max_attempts = value
+
+    def to_plain(self) -> Dict[str, Any]:
+        found = super().to_plain()
+        if self._resources.to_plain() == Resources().to_plain():
+            del found["resources"]
+        if self._max_attempts == 1:
+            del found["maxAttempts"]
+        return found
+
+    def save(
+        self, path: Optional[str] = None, name: Optional[str] = None, separate_environment_yaml: bool = False
+    ) -> None:
+        """Write `<path>/.azureml/<name>` and `conda_dependencies.yml` beside it; without a name, `path` is the file.
+
+        Raises:
+            UserErrorException: there is no such folder, or a value that no file can hold.
+        """
+        from runyard.sdk.config.files import new_settings
+        from runyard.sdk.run_config.run_configuration_file import write_run_configuration
+
+        place = new_settings(path or self._path, name or (None if path and os.path.isfile(path) else self._name))
+        write_run_configuration(self, place, separate_environment=separate_environment_yaml)
+
+    @staticmethod
+    def load(path: str, name: Optional[str] = None) -> RunConfiguration:
+        """Return the configuration in `<path>/.azureml/<name>` (or `aml_config`); without a name, `path` is the file.
+
+        Raises:
+            UserErrorException: there is none, it is no YAML, or a key is misspelt.
+        """
+        from runyard.sdk.config.files import find_settings
+        from runyard.sdk.run_config.run_configuration_file import read_run_configuration
+
+        place = find_settings(path, name)
+        config = RunConfiguration(_path=path if name else None, _name=name)
+        read_run_configuration(config, place)
+        return config
+
+    @staticmethod
+    def delete(path: str, name: str) -> None:
+        """Remove the file of a saved configuration; the packages' file, which others share, stays.
+
+        Raises:
+            UserErrorException: there is none.
+        """
+        from runyard.sdk.config.files import find_settings
+
+        os.unlink(find_settings(path, name).file)

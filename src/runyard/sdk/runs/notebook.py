@@ -1,0 +1,141 @@
+"""What a person wants to see of a run at a glance: as HTML for a notebook, as text elsewhere. Everything is escaped."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from html import escape
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+
+from runyard.core.statuses import RunStatus
+
+if TYPE_CHECKING:
+    from runyard.core.records import MetricInfo
+    from runyard.core.records import Run as RunRecord
+    from runyard.sdk.runs.run import Run
+
+MOST_METRICS = 12
+MOST_CHILDREN = 1000
+_WIDTH, _HEIGHT = 160, 28
+# Readable on white and on black: a notebook does not say which it is.
+_COLOURS = {RunStatus.COMPLETED: "#238a46", RunStatus.FAILED: "#e0443c", RunStatus.CANCELED: "#a97700"}
+_LIVE = "#3b7fe0"
+_CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric: its last value, and how it went."""
+
+    name: str
+    last: str
+    curve: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class Card:
+    run_id: str
+    experiment: str
+    status: RunStatus
+    seconds: Optional[float]
+    note: str  # what it waits for, or why it failed
+    link: str
+    children: str = ""
+    lines: List[Line] = field(default_factory=list)
+
+
+def first_card(run: Run) -> Card:
+    """Return the card to show in a cell: with all that this process wrote about the run before."""
+    run._flush_family()
+    return make_card(run, link=run.get_portal_url())
+
+
+def make_card(run: Run, *, link: str) -> Card:
+    """Ask the server how the run stands now; `link` is the address of its page."""
+    record = run._client.runs.get(run.id)
+    metrics = [one for one in run._client.runs.metrics(run.id) if one.kind == "scalar"][:MOST_METRICS]
+    return Card(
+        run_id=run.id,
+        experiment=record.experiment,
+        status=record.status,
+        seconds=_seconds(record),
+        note=_note(record),
+        link=link,
+        children=_children(run, record.workspace),
+        lines=[Line(one.name, _shown(one.last), _curve(run, one)) for one in metrics],
+    )
+
+
+def card_html(card: Card) -> str:
+    colour = _COLOURS.get(card.status, _LIVE)
+    head = (
+        f'<b style="color:{colour}">● {escape(card.status.value)}</b> {escape(_duration(card.seconds))} · '
+        f"{escape(card.experiment)} · <code>{escape(card.run_id)}</code> · "
+        f'<a href="{escape(card.link)}" target="_blank" rel="noopener">open in the studio</a>'
+    )
+    below = [f"<div>{escape(text)}</div>" for text in (card.children, card.note) if text]
+    rows = "".join(
+        f"<tr><td {_CELL}>{escape(line.name)}</td><td {_CELL}>{escape(line.last)}</td><td>{_svg(line.curve)}</td></tr>"
+        for line in card.lines
+    )
+    return f'<div style="font-family:sans-serif">{head}{"".join(below)}<table>{rows}</table></div>'
+
+
+def card_text(card: Card) -> str:
+    lines = [f"{card.status.value} {_duration(card.seconds)} · {card.experiment} · {card.run_id}"]
+    lines += [text for text in (card.children, card.note) if text]
+    lines += [f"  {line.name} = {line.last}" for line in card.lines]
+    return "\n".join([*lines, card.link])
+
+
+def _children(run: Run, workspace: str) -> str:
+    page = run._client.runs.list(workspace, parent=run.id, limit=MOST_CHILDREN)
+    counts: Dict[str, int] = {}
+    for child in page.runs:
+        counts[child.status.value] = counts.get(child.status.value, 0) + 1
+    shown = ", ".join(f"{count} {status}" for status, count in counts.items())
+    return f"children: {shown}{' and more' if page.next else ''}" if counts else ""
+
+
+def _note(record: RunRecord) -> str:
+    if record.error:
+        return str(record.error.get("message", "")).strip().partition("\n")[0]
+    return record.waits_for if not record.status.is_terminal else ""
+
+
+def _seconds(record: RunRecord) -> Optional[float]:
+    if record.started_at is None:
+        return None
+    return ((record.ended_at or datetime.now(timezone.utc)) - record.started_at).total_seconds()
+
+
+def _duration(seconds: Optional[float]) -> str:
+    if seconds is None:
+        return "not started"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)[:80]
+
+
+def _curve(run: Run, metric: MetricInfo) -> Sequence[float]:
+    if metric.count < 2 or not isinstance(metric.last, (int, float)):
+        return ()
+    chart = run._client.runs.chart(run.id, metric.name, width=_WIDTH // 2)
+    values = chart.get("last") or chart.get("maximum") or []
+    return [float(value) for value in values if isinstance(value, (int, float)) and math.isfinite(value)]
+
+
+def _svg(curve: Sequence[float]) -> str:
+    if len(curve) < 2:
+        return ""
+    low, span = min(curve), (max(curve) - min(curve)) or 1.0
+    points = " ".join(
+        f"{index * _WIDTH / (len(curve) - 1):.1f},{(_HEIGHT - 2) * (1 - (value - low) / span) + 1:.1f}"
+        for index, value in enumerate(curve)
+    )
+    return f'<svg width="{_WIDTH}" height="{_HEIGHT}"><polyline fill="none" stroke="{_LIVE}" points="{points}"/></svg>'

@@ -1,0 +1,125 @@
+"""Find mistakes about the source folder and the script before anything is copied."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Optional
+
+from runyard.core.errors import SubmitRejected
+from runyard.snapshots.rules import KEEP, read_rules
+
+_LOOK_AT = 2000  # files to look at for a near name
+
+
+def check_source(source_directory: Optional[str]) -> str:
+    """Return the source folder's absolute path; none given means the current folder.
+
+    Raises:
+        SubmitRejected: it does not exist, is no folder or cannot be read.
+    """
+    given = os.fspath(source_directory) if source_directory is not None else "."
+    path = os.path.abspath(os.path.expanduser(given))
+    if not os.path.exists(path):
+        raise SubmitRejected(
+            f"The source directory `{given}` does not exist.",
+            why=f"Looked for {path}.",
+            hint="Give source_directory the folder that holds the script, such as source_directory='.'.",
+        )
+    if not os.path.isdir(path):
+        raise SubmitRejected(
+            f"The source directory `{given}` is not a folder.",
+            hint=f"Use source_directory={os.path.dirname(given) or '.'!r}, script={os.path.basename(given)!r}.",
+        )
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise SubmitRejected(
+            f"The source directory `{given}` cannot be read.",
+            why="Its permissions do not allow you to list it.",
+            hint=f"chmod u+rx {given}",
+        )
+    return path
+
+
+def check_script(source: str, script: str) -> str:
+    """Return the script's path relative to the source folder, with `/`.
+
+    Raises:
+        SubmitRejected: it lies outside, does not exist or is no readable file.
+    """
+    if not isinstance(script, (str, os.PathLike)) or not os.fspath(script):
+        raise SubmitRejected(f"script must be the path of a file, found {script!r}.", hint="script='train.py'")
+    given = os.fspath(script)
+    path = os.path.normpath(os.path.join(source, given))
+    relative = os.path.relpath(path, source)
+    if relative == os.pardir or relative.startswith(os.pardir + os.sep):
+        raise SubmitRejected(
+            f"The script `{given}` is outside the source directory.",
+            why=f"Only files below {source} travel with the run.",
+            hint="Move the script there, or give a source_directory that holds it.",
+        )
+    if not os.path.isfile(path):
+        raise _missing_script(source, given, path)
+    if not os.access(path, os.R_OK):
+        raise SubmitRejected(f"The script `{given}` cannot be read.", hint=f"chmod u+r {path}")
+    _check_not_ignored(source, relative)
+    return relative.replace(os.sep, "/")
+
+
+def check_output_folder(name: str) -> str:
+    """Return a folder of the run's work folder that is collected.
+
+    Raises:
+        SubmitRejected: it leaves the work folder.
+    """
+    clean = os.path.normpath(str(name)).replace(os.sep, "/")
+    if not clean or clean == "." or os.path.isabs(clean) or clean.split("/")[0] == os.pardir:
+        raise SubmitRejected(
+            f"The folder `{name}` in history.directories_to_watch cannot be collected.",
+            why="Only folders below the run's working folder are.",
+            hint="directories_to_watch = ['logs']",
+        )
+    return clean
+
+
+def _check_not_ignored(source: str, relative: str) -> None:
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        rules, _ = read_rules(root_fd)
+    finally:
+        os.close(root_fd)
+    parts = relative.split(os.sep)
+    for count, name in enumerate(parts, start=1):
+        path = "/".join(parts[:count])
+        if rules.verdict(path, name, is_folder=count < len(parts)) != KEEP:
+            raise SubmitRejected(
+                f"The script `{relative}` would not travel with the run.",
+                why=f"`{path}` is left out of snapshots" + (f" by `{rules.file}`." if rules.file else "."),
+                hint=f"Add the line `!{path}` to `{rules.file or '.amlignore'}`, or move the script.",
+            )
+
+
+def _missing_script(source: str, given: str, path: str) -> SubmitRejected:
+    what = "is a folder" if os.path.isdir(path) else "does not exist"
+    near = _near_names(source, given)
+    return SubmitRejected(
+        f"The script `{given}` {what} in the source directory.",
+        why=f"Looked for {path}.",
+        hint=f"Did you mean {' or '.join(f'`{name}`' for name in near)}?"
+        if near
+        else f"The path of script is relative to source_directory; `ls {source}` shows what is there.",
+    )
+
+
+def _near_names(source: str, given: str) -> List[str]:
+    from difflib import get_close_matches  # only for the message
+
+    files: List[str] = []
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        files += [os.path.relpath(os.path.join(folder, name), source) for name in sorted(names)]
+        if len(files) >= _LOOK_AT:
+            break
+    wanted = os.path.basename(given)
+    same = [name for name in files if os.path.basename(name).lower() == wanted.lower()]
+    near = same + get_close_matches(given, files, n=3, cutoff=0.6)
+    scripts = [name for name in files if name.endswith((".py", ".sh"))] if not near else []
+    return list(dict.fromkeys(near + scripts[:3]))[:3]

@@ -1,0 +1,107 @@
+"""`HyperDriveRun`: a handle on a sweep and its children."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
+
+from runyard.core.statuses import RunStatus
+from runyard.core.sweeps import MAXIMIZE, SWEEP_TYPE
+from runyard.sdk.errors import translates_errors
+from runyard.sdk.exceptions import HyperDriveNotImplementedException
+from runyard.sdk.runs.run import Run
+from runyard.sdk.sweeps.config import HyperDriveConfig
+from runyard.sdk.sweeps.hyperdrive_rebuild import rebuild_config
+
+if TYPE_CHECKING:
+    from runyard.sdk.workspaces.experiment import Experiment
+
+
+@translates_errors
+class HyperDriveRun(Run):
+    """A sweep. Its children are runs like any other; `get_best_run_by_primary_metric` finds the winner."""
+
+    RUN_TYPE = SWEEP_TYPE
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        run_id: str,
+        hyperdrive_config: Optional[HyperDriveConfig] = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(experiment, run_id, **kwargs)
+        self._config = hyperdrive_config
+
+    @property
+    def hyperdrive_config(self) -> HyperDriveConfig:
+        """What was submitted; for a sweep of another process, what its record says."""
+        config: Optional[HyperDriveConfig] = self.__dict__.get("_config")
+        if config is None:
+            config = self._config = rebuild_config(self._sweep()["spec"])
+        return config
+
+    @property
+    def _page(self) -> str:
+        return f"/sweeps/{self._run_id}"
+
+    def get_best_run_by_primary_metric(
+        self, include_failed: bool = True, include_canceled: bool = True, include_resume_from_runs: bool = True
+    ) -> Optional[Run]:
+        """Return the child with the best value ever logged; None when no child logged the metric."""
+        left_out = [RunStatus.FAILED.value] if not include_failed else []
+        left_out += [RunStatus.CANCELED.value] if not include_canceled else []
+        sweep = self._sweep()
+        children = [child for child in sweep["children"] if child["status"] not in left_out]
+        trials = [*children, *(sweep["inherited"] if include_resume_from_runs else [])]
+        found = [trial for trial in best_first(trials, sweep["spec"]["goal"]) if _value(trial) is not None]
+        return Run.get(self.experiment.workspace, found[0]["run_id"]) if found else None
+
+    def get_children_sorted_by_primary_metric(
+        self, top: int = 0, reverse: bool = False, discard_no_metric: bool = False
+    ) -> List[Dict[str, Any]]:
+        """Return {'run_id', 'hyperparameters', 'best_primary_metric', 'status'} of the children, best first."""
+        sweep = self._sweep()
+        children = best_first(sweep["children"], sweep["spec"]["goal"])
+        known = [child for child in children if _value(child) is not None]
+        unknown = [] if discard_no_metric else [child for child in children if _value(child) is None]
+        ordered = [*(reversed(known) if reverse else known), *unknown]
+        shown = ordered[:top] if top > 0 else ordered
+        return [
+            {
+                "run_id": child["run_id"],
+                "hyperparameters": json.dumps(child["parameters"]),
+                "best_primary_metric": _value(child),
+                "status": child["status"],
+            }
+            for child in shown
+        ]
+
+    def get_hyperparameters(self) -> Dict[str, str]:
+        """Return {child's run id: its values as JSON}."""
+        return {child["run_id"]: json.dumps(child["parameters"]) for child in self._sweep()["children"]}
+
+    def get_metrics(self, *_args: Any, **_kwargs: Any) -> Dict[str, Any]:
+        """Return {child's run id: {metric: value}} of all children."""
+        return {child.id: child.get_metrics() for child in self.get_children()}
+
+    def fail(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise HyperDriveNotImplementedException("A sweep cannot be marked as failed. Use cancel() to stop it.")
+
+    def get_diagnostics(self) -> NoReturn:
+        raise HyperDriveNotImplementedException(
+            "A sweep has no diagnostics. `runyard sweeps show` says what became of each child, and why."
+        )
+
+    def _sweep(self) -> Dict[str, Any]:
+        return self._client.runs.sweep(self.id)
+
+
+def best_first(trials: List[Dict[str, Any]], goal: str) -> List[Dict[str, Any]]:
+    """Return trials best first, in the order they were made where they tie; those without a value last."""
+    sign = -1.0 if goal == MAXIMIZE else 1.0
+    return sorted(trials, key=lambda trial: (_value(trial) is None, sign * (_value(trial) or 0.0)))
+
+
+def _value(trial: Dict[str, Any]) -> Optional[float]:
+    return None if trial["best"] is None else float(trial["best"])

@@ -1,0 +1,96 @@
+"""Find, read and write the `config.json` that names a workspace."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, NamedTuple, Optional
+
+from runyard.sdk.exceptions import UserErrorException
+
+_FOLDERS = (".azureml", "aml_config", "")
+_NAMES = ("config.json", "project.json")
+
+
+class WorkspaceConfig(NamedTuple):
+    workspace_name: str
+    subscription_id: str = ""
+    resource_group: str = ""
+    runyard_url: str = ""  # the team's server; "": whichever is used otherwise
+
+
+def find_config(start: str, file_name: Optional[str] = None) -> Optional[str]:
+    """Return the nearest configuration file at or above the folder `start`."""
+    folder = os.path.abspath(start)
+    while True:
+        for sub in _FOLDERS:
+            for name in (file_name,) if file_name else _NAMES:
+                path = os.path.join(folder, sub, name)
+                if os.path.isfile(path):
+                    return path
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return None
+        folder = parent
+
+
+def read_config(path: str) -> WorkspaceConfig:
+    """Return what the file says; the older form holds it in `Scope`.
+
+    Raises:
+        UserErrorException: it cannot be read, is not JSON or names no workspace.
+    """
+    found = _read_json(path)
+    name = found.get("workspace_name")
+    url = str(found.get("runyard_url") or "")
+    if name:
+        return WorkspaceConfig(
+            str(name), str(found.get("subscription_id") or ""), str(found.get("resource_group") or ""), url
+        )
+    parts = str(found.get("Scope") or "").strip("/").split("/")
+    scope = dict(zip((part.lower() for part in parts[::2]), parts[1::2]))
+    if "workspaces" in scope:
+        subscription, group = scope.get("subscriptions", ""), scope.get("resourcegroups", "")
+        return WorkspaceConfig(scope["workspaces"], subscription, group, url)
+    raise UserErrorException(
+        f"The file {path} names no workspace. Found the keys: {', '.join(sorted(found)) or 'none'}.\n"
+        'It should look like {"workspace_name": "…", "subscription_id": "…", "resource_group": "…"}.'
+    )
+
+
+def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
+    """Write `<folder>/.azureml/<file name>` (or into `aml_config` where that exists); return its path."""
+    import json  # not needed to import the SDK
+
+    from runyard.core.machine.whole_files import written_beside
+
+    old = os.path.join(folder, "aml_config")
+    target = old if os.path.isdir(old) else os.path.join(folder, ".azureml")
+    os.makedirs(target, exist_ok=True)
+    path = os.path.join(target, file_name)
+    text = {
+        "subscription_id": config.subscription_id,
+        "resource_group": config.resource_group,
+        "workspace_name": config.workspace_name,
+        **({"runyard_url": config.runyard_url} if config.runyard_url else {}),
+    }
+    with written_beside(path) as beside, open(beside, "w", encoding="utf-8") as file:
+        json.dump(text, file, indent=4)
+    return path
+
+
+def _read_json(path: str) -> Dict[str, Any]:
+    import json  # not needed to import the SDK
+
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            found = json.load(file)
+    except (OSError, ValueError) as error:
+        raise UserErrorException(
+            f"The workspace configuration {path} cannot be read: {error}.\n"
+            "Write a new one with ws.write_config(), or remove the file to use the default workspace."
+        ) from error
+    if not isinstance(found, dict):
+        raise UserErrorException(
+            f"The workspace configuration {path} should be a JSON object, found {type(found).__name__}."
+        )
+    return found

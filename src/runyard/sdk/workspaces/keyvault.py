@@ -1,0 +1,89 @@
+"""`Keyvault`: secrets of a workspace, kept sealed by its server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+
+from runyard.client.calls.secrets import SecretCalls
+from runyard.core.errors import NotFound
+from runyard.sdk.errors import translates
+from runyard.sdk.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+    from runyard.sdk.workspaces.workspace import Workspace
+
+
+class Keyvault:
+    """The secrets of a workspace: `ws.get_default_keyvault()`."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+
+    def __repr__(self) -> str:
+        return f"Keyvault(workspace={self.workspace.name!r})"
+
+    @translates
+    def set_secret(self, name: str, value: str) -> None:
+        """Keep a secret under `name`; an earlier value is gone.
+
+        Raises:
+            UserErrorException: no secret can have this name, or the value is no text.
+        """
+        if not isinstance(value, str):
+            raise UserErrorException(f"The secret {name!r} must be a text, not a {type(value).__name__}.")
+        self._calls.put(self.workspace.name, name, value)
+
+    @translates
+    def share_secret(self, name: str, readers: Sequence[str]) -> None:
+        """Say which users of a team's server read the secret besides its owner and admins; `["*"]`: all of them.
+
+        Their runs read it, too. Azure has no such call: there, whoever may use the workspace reads its key vault.
+        """
+        self._calls.put(self.workspace.name, name, readers=readers)
+
+    def set_secrets(self, secrets_batch: Mapping[str, str]) -> None:
+        for name, value in secrets_batch.items():
+            self.set_secret(name, value)
+
+    @translates
+    def get_secret(self, name: str) -> str:
+        """Return the secret's value.
+
+        Raises:
+            UserErrorException: there is none of that name.
+        """
+        return self._calls.get(self.workspace.name, name)
+
+    @translates
+    def get_secrets(self, secrets: Sequence[str]) -> Dict[str, Optional[str]]:
+        """Return the values by name; None for a name that is not there."""
+        return read_secrets(self.workspace._client, self.workspace.name, secrets)
+
+    @translates
+    def list_secrets(self) -> List[Dict[str, Any]]:
+        """Return `[{"name": …}]`; values are never listed."""
+        return [{"name": name} for name in self._calls.list(self.workspace.name)]
+
+    @translates
+    def delete_secret(self, name: str) -> None:
+        self._calls.delete(self.workspace.name, name)
+
+    def delete_secrets(self, secrets: Sequence[str]) -> None:
+        for name in secrets:
+            self.delete_secret(name)
+
+    @property
+    def _calls(self) -> SecretCalls:
+        return SecretCalls(self.workspace._client.transport)
+
+
+def read_secrets(client: Client, workspace: str, names: Sequence[str]) -> Dict[str, Optional[str]]:
+    calls = SecretCalls(client.transport)
+    found: Dict[str, Optional[str]] = {}
+    for name in names:
+        try:
+            found[name] = calls.get(workspace, name)
+        except NotFound:
+            found[name] = None
+    return found

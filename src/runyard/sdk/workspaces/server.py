@@ -1,0 +1,66 @@
+"""The server that calls go to: found, or started. For tools beside the SDK's classes, such as the command line."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import NoReturn, Optional
+
+from runyard.client import login, private_server, processes
+from runyard.client.address import Address
+from runyard.client.choice import Choice, choose
+from runyard.client.client import Client
+from runyard.client.decoding import Deletion, ServerInfo
+from runyard.core.config.settings import read_settings
+from runyard.sdk.compat import refuse_foreign_core
+from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.workspaces.connection import find_config, read_config
+
+__all__ = [
+    "Address",
+    "Choice",
+    "Client",
+    "Deletion",
+    "ServerInfo",
+    "become_server",
+    "choice",
+    "connect",
+    "find",
+    "find_own",
+    "login",
+]
+
+
+def connect() -> Client:
+    """Return a client of the chosen server; the private one is started when it is not running."""
+    refuse_foreign_core()
+    return private_server.connect(choice().settings)
+
+
+def find() -> Optional[Client]:
+    """Return a client of the chosen server if one answers. Starts nothing."""
+    return private_server.find(choice().settings)
+
+
+def find_own() -> Optional[Client]:
+    """Return a client of this home's own server if it runs, wherever other calls go. Starts nothing."""
+    return private_server.find(replace(read_settings(), url=None, token=None))
+
+
+def become_server() -> NoReturn:
+    """Turn this process into the home's server, in the foreground, with the environment that it gets otherwise."""
+    settings = read_settings()
+    processes.check_installed()
+    command = [sys.executable, "-m", "runyard.server", "--home", str(settings.home)]
+    os.execve(sys.executable, command, processes.server_variables(settings, os.environ))
+
+
+def choice() -> Choice:
+    """Return which server calls from this folder go to, and why."""
+    path = find_config(os.getcwd())
+    try:
+        url = read_config(path).runyard_url if path else ""
+    except UserErrorException:
+        url = ""  # who asks for the workspace hears of it
+    return choose(read_settings(), config_url=url, config_path=path or "")

@@ -1,0 +1,184 @@
+"""Who a request is from: the owner, a user of the team's server, or the code of a run.
+
+Only hashes of tokens are kept. What the store says is believed for a moment, so that a busy run costs no look-up per
+request and a revoked token is soon dead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import time
+from collections.abc import Callable, MutableMapping
+from typing import Any
+from urllib.parse import parse_qs
+
+from runyard.core.errors import RunyardError
+from runyard.core.users import TOKEN_PREFIX, Access
+from runyard.server.access.hosts import is_unix, values_of
+from runyard.server.access.permissions import Owner, Principal, RunPrincipal, UserPrincipal
+from runyard.server.access.sessions import begin_session, is_live
+from runyard.server.access.signin import PAGE_KEY_HEADER, Pass, Session, Signin
+from runyard.server.access.wrong_tries import WrongTries
+from runyard.store.base import RunStore
+
+logger = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+CACHED_S = 2.5
+_MOST_CACHED = 4096
+_SEEN_EVERY_S = 60.0
+_API = "/api/"
+_HAD_TICKET = "runyard.had_ticket"  # a download that lasts longer than its ticket goes on
+_USER_PREFIX = TOKEN_PREFIX.encode()
+
+
+class Credentials:
+    """Tells who a request is from. Used on the event loop; the store is asked in threads."""
+
+    def __init__(
+        self, *, token: str, store: RunStore, signin: Signin, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.signin = signin
+        self.wrong_tries = WrongTries(clock)
+        self._owner_hash = _hash(token.encode())
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, tuple[Principal, float]] = {}
+        self._seen: dict[int, float] = {}  # token id → when its use was written down last
+
+    async def find_principal(self, scope: Scope) -> tuple[Principal, bool] | None:
+        """Return who it is, and whether a cookie said so."""
+        authorization = values_of(scope["headers"], b"authorization")
+        if len(authorization) > 1:
+            return None
+        if authorization:
+            principal = await self._by_bearer(authorization[0])
+            return None if principal is None else (principal, False)
+        if is_unix(scope) or not self._is_from_our_page(scope):
+            return None
+        principal = await self._by_cookie(scope)
+        return None if principal is None else (principal, True)
+
+    async def has_session(self, scope: Scope) -> bool:
+        return await self._by_cookie(scope) is not None
+
+    async def begin_session(self, session: Session) -> None:
+        """Make a session good; where the store cannot take it, until the server stops."""
+        try:
+            await asyncio.to_thread(begin_session, self._store, session, now=self.signin.now())
+        except RunyardError as error:
+            logger.warning("A browser's session could not be stored and ends with this server: %s", error)
+            self.signin.hold(session)
+
+    async def find_name(self, granted: Pass) -> str | None:
+        """Return whose session a sign-in code begins; None: the owner's, who alone can have made it."""
+        if granted.token_id is None:
+            return None
+        access = await asyncio.to_thread(self._store.find_access_by_id, granted.token_id)
+        return "" if access is None else access.name
+
+    async def is_still(self, scope: Scope, principal: Principal) -> bool:
+        """Whether the request would be let in as the same principal now.
+
+        What a run delivers is not cut off in the middle when its user goes: the next request may deliver it, too.
+        """
+        found = await self.find_principal(scope)
+        if found is None:
+            return False
+        now = found[0]
+        if isinstance(now, RunPrincipal) and isinstance(principal, RunPrincipal) and scope.get("method") != "GET":
+            return (now.run_id, now.attempt) == (principal.run_id, principal.attempt)
+        return now == principal
+
+    def find_session(self, scope: Scope) -> Session | None:
+        """Return the session that the request's cookie names, when we made it and its time is not over."""
+        prefix = self.signin.cookie_name.encode() + b"="
+        pairs = [pair.strip() for value in values_of(scope["headers"], b"cookie") for pair in value.split(b";")]
+        found = [pair[len(prefix) :] for pair in pairs if pair.startswith(prefix)]
+        return self.signin.find_session(found[0].decode("latin-1")) if len(found) == 1 else None
+
+    def is_owner(self, token: bytes) -> bool:
+        # Hashes are compared, in constant time: how long it takes says nothing about the token.
+        return hmac.compare_digest(_hash(token), self._owner_hash)
+
+    async def _by_bearer(self, value: bytes) -> Principal | None:
+        scheme, _, token = value.partition(b" ")
+        if scheme.lower() != b"bearer" or not token or len(token) > 256:
+            return None
+        if self.is_owner(token):
+            return Owner()
+        digest = _hash(token)
+        find = self._find_user if token.startswith(_USER_PREFIX) else self._find_run
+        return await self._look_up(digest, lambda: find(digest))
+
+    async def _by_cookie(self, scope: Scope) -> Principal | None:
+        session = self.find_session(scope)
+        if session is None:
+            return None
+        return await self._look_up(session.nonce, lambda: self._find_browser(session))
+
+    def _is_from_our_page(self, scope: Scope) -> bool:
+        """Whether the page's half came too: every port of a host gets the cookie. The page without data needs none."""
+        if not scope["path"].startswith(_API) or scope.get(_HAD_TICKET):
+            return True
+        session = self.find_session(scope)
+        if session is None:
+            return False
+        keys = values_of(scope["headers"], PAGE_KEY_HEADER)
+        if keys:
+            return len(keys) == 1 and self.signin.is_page_key(session, keys[0])
+        scope[_HAD_TICKET] = self._has_ticket(scope, session)
+        return bool(scope[_HAD_TICKET])
+
+    def _has_ticket(self, scope: Scope, session: Session) -> bool:
+        tickets = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("ticket", [])
+        is_get = scope["type"] == "http" and scope["method"] == "GET"
+        return is_get and len(tickets) == 1 and self.signin.is_ticket(session, scope["raw_path"], tickets[0])
+
+    async def _look_up(self, key: str, find: Callable[[], Principal | None]) -> Principal | None:
+        known, until = self._known.get(key, (None, 0.0))
+        if known is not None and self._clock() < until:
+            return known
+        found = await asyncio.to_thread(find)
+        if found is None:
+            self._known.pop(key, None)
+            return None
+        if len(self._known) >= _MOST_CACHED:
+            self._known.clear()
+        self._known[key] = (found, self._clock() + CACHED_S)
+        return found
+
+    def _find_run(self, digest: str) -> Principal | None:
+        found = self._store.find_token(digest)
+        if found is None:
+            return None
+        return RunPrincipal(found.run_id, found.attempt, found.workspace, found.user, found.role)
+
+    def _find_user(self, digest: str) -> Principal | None:
+        return self._seen_user(self._store.find_access(digest))
+
+    def _find_browser(self, session: Session) -> Principal | None:
+        if not (is_live(self._store, session) or self.signin.is_held(session)):
+            return None
+        if session.token_id is None:
+            return Owner()
+        return self._seen_user(self._store.find_access_by_id(session.token_id))
+
+    def _seen_user(self, access: Access | None) -> UserPrincipal | None:
+        if access is None:
+            return None
+        now = self._clock()
+        if now - self._seen.get(access.token_id, -_SEEN_EVERY_S) >= _SEEN_EVERY_S:
+            self._seen[access.token_id] = now
+            try:
+                self._store.note_token_seen(access.token_id)
+            except RunyardError as error:  # a full disk keeps nobody out
+                logger.warning("When a token was last used could not be kept: %s", error)
+        return UserPrincipal(access.name, access.role, access.token_id)
+
+
+def _hash(token: bytes) -> str:
+    return hashlib.sha256(token).hexdigest()

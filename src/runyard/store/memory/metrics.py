@@ -1,0 +1,127 @@
+"""The metrics of one run in memory: whole series, nothing packed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.names import is_system_metric
+from runyard.core.records import Mark, MetricInfo
+from runyard.store.base import MetricSummary, SegmentPart, Series
+from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
+from runyard.store.metrics.chunks import concatenate
+from runyard.store.metrics.merge import Piece, fill, merge
+from runyard.store.metrics.summaries import Summary, combine, summarize
+from runyard.store.text import clean
+
+
+@dataclass
+class MemoryMetrics:
+    run_id: str
+    kinds: dict[str, str] = field(default_factory=dict)
+    summaries: dict[tuple[str, str], Summary | None] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    file_counts: dict[str, int] = field(default_factory=dict)
+    pieces: dict[tuple[int, SeriesKey], Piece] = field(default_factory=dict)
+    marks: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
+    names: dict[tuple[int, str, int], dict[int, str]] = field(default_factory=dict)
+    quarantine: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def ingest(
+        self, attempt: int, parts: Sequence[SegmentPart]
+    ) -> tuple[list[Mark], list[SegmentPart], list[dict[str, Any]]]:
+        """Apply parts; return the marks of their segments, the parts that were new, and warnings for the run."""
+        marks = self.marks.setdefault(attempt, {})
+        accepted = list(accept(parts, marks))
+        arrivals = Arrivals(self.kinds.get, lambda key: self._count(attempt, key))
+        for part in accepted:
+            arrivals.add(part)
+            names = self.names.setdefault((attempt, part.writer, part.segment), {})
+            names.update({key: clean(name) for key, name in part.names.items()})
+            self.quarantine += part.quarantine
+        self._store(attempt, arrivals)
+        named = {(part.writer, part.segment) for part in parts}
+        found = to_marks({place: mark for place, mark in marks.items() if place in named})
+        return found, accepted, arrivals.warnings
+
+    def list_metrics(self, name: str | None) -> list[MetricInfo]:
+        wanted = None if name is None else clean(name)
+        return [self._info(metric, kind) for metric, kind in self.kinds.items() if wanted in (None, metric)]
+
+    def summarize(self, names: Sequence[str] | None) -> dict[str, MetricSummary]:
+        wanted = None if names is None else {clean(name) for name in names}
+        return {
+            name: MetricSummary(found.last_value, found.minimum, found.maximum, found.count)
+            for (name, column), found in self.summaries.items()
+            if found is not None and column == "" and self.kinds[name] == SCALAR
+            if (not is_system_metric(name) if wanted is None else name in wanted)
+        }
+
+    def read_series(self, metric: str, column: str, rank: int | None, *, fill_gaps: bool = True) -> Series:
+        name, kind = clean(metric), self.kinds.get(clean(metric))
+        if kind is None:
+            raise NotFound(f"Run `{self.run_id}` has no metric `{metric}`.")
+        if kind == ARTIFACT:
+            raise InvalidArgument(f"Metric `{metric}` of run `{self.run_id}` is a file, not a series.")
+        if (name, clean(column)) not in self.summaries:
+            raise NotFound(f"Metric `{metric}` of run `{self.run_id}` has no column {column!r}.")
+        is_column = kind == TABLE and column != ROWS and fill_gaps
+        keyed = self._pieces(name, ROWS if is_column else clean(column), rank)
+        pieces = [piece for _, piece in keyed]
+        if is_column:
+            pieces = [
+                fill(self.pieces.get((at, replace(key, column=clean(column)))), piece) for (at, key), piece in keyed
+            ]
+        return merge(pieces, metric=metric, column=column, rank=keyed[0][0][1].rank)
+
+    def _store(self, attempt: int, arrivals: Arrivals) -> None:
+        for name, column in arrivals.columns:
+            self.kinds.setdefault(name, arrivals.kinds[name])
+            self.summaries.setdefault((name, column), None)
+        for key, arrival in arrivals.series.items():
+            old = self.pieces.get((attempt, key))
+            columns = arrival.columns(self._count(attempt, key))
+            grown = columns if old is None else concatenate([old.columns, columns])
+            numbered = arrival.numbered and (old is None or old.numbered)
+            offset = arrival.wall_offset_ns if old is None else old.wall_offset_ns
+            self.pieces[attempt, key] = Piece(attempt, key.writer, key.segment, offset, numbered, grown)
+            new = summarize(columns, server=key.server, rank=key.rank, attempt=attempt)
+            if self.kinds[key.metric] == TABLE and key.column == ROWS:
+                new = replace(new, last_value=None, minimum=None, maximum=None)
+            self.summaries[key.metric, key.column] = combine(self.summaries[key.metric, key.column], new)
+        for item in arrivals.files:
+            self.files[clean(item.metric)] = clean(item.file)
+            self.file_counts[clean(item.metric)] = self.file_counts.get(clean(item.metric), 0) + 1
+
+    def _count(self, attempt: int, key: SeriesKey) -> int:
+        found = self.pieces.get((attempt, key))
+        return 0 if found is None else len(found.columns)
+
+    def _pieces(self, metric: str, column: str, rank: int | None) -> list[tuple[tuple[int, SeriesKey], Piece]]:
+        found = [
+            (place, piece)
+            for place, piece in self.pieces.items()
+            if (place[1].metric, place[1].column) == (metric, column) and rank in (None, place[1].rank)
+        ]
+        if not found:
+            raise NotFound(f"Rank {rank} logged nothing under `{metric}`.")
+        lowest = min((place[1].server, place[1].rank) for place, _ in found)
+        return [(place, piece) for place, piece in found if (place[1].server, place[1].rank) == lowest]
+
+    def _info(self, metric: str, kind: str) -> MetricInfo:
+        summary = self.summaries.get((metric, ""))
+        ranks = {(place[1].server, place[1].rank): None for place in self.pieces if place[1].metric == metric}
+        columns = [column for name, column in self.summaries if name == metric and (kind != TABLE or column != ROWS)]
+        return MetricInfo(
+            name=metric,
+            kind=kind,
+            columns=columns,
+            ranks=[rank for _, rank in sorted(ranks)],
+            count=self.file_counts.get(metric, 0) if summary is None else summary.count,
+            last=None if summary is None else summary.last_value,
+            minimum=None if summary is None else summary.minimum,
+            maximum=None if summary is None else summary.maximum,
+            artifact=self.files.get(metric),
+        )

@@ -1,0 +1,126 @@
+"""Pages of runs by looking at every one of them: what RunQuery means, spelt out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import accumulate
+
+from runyard.core.errors import InvalidArgument
+from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, find_number, holds, parse_field
+from runyard.core.formats.plain import to_plain
+from runyard.core.records import Run
+from runyard.store.base import MetricCondition, RunPage, RunQuery
+from runyard.store.memory.metrics import MemoryMetrics
+from runyard.store.record_limits import size_of
+
+LABELS = {"tags": "tags", "properties": "properties", "params": "parameters"}  # field of a filter → field of Run
+
+
+def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> RunPage:
+    """Return a page of `runs`, which come in order of creation."""
+    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
+    start = _start(found, query.cursor)
+    shown = _fitting(found[start : start + max(1, query.limit)], query.max_bytes)
+    end = start + len(shown)
+    return RunPage(shown, found[end - 1].id if shown and end < len(found) else None)
+
+
+def _fitting(runs: list[Run], max_bytes: int | None) -> list[Run]:
+    """Return as many runs as a page holds, at least one."""
+    if max_bytes is None:
+        return runs
+    sizes = accumulate(size_of(to_plain(run)) for run in runs)
+    return runs[: max(1, sum(size <= max_bytes for size in sizes))]
+
+
+def find_runs(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+    return [run for run in runs if _matches(run, metrics[run.id], query, now)]
+
+
+def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery, now: datetime) -> bool:
+    kept = query.include_children or run.parent_id is None
+    if query.parent_id is not None:
+        kept = run.parent_id == query.parent_id
+    return (
+        kept
+        and run.workspace == query.workspace
+        and query.experiment in (None, run.experiment)
+        and query.type in (None, run.type)
+        and (not query.statuses or run.status in query.statuses)
+        and _has(run.tags, query.tags)
+        and _has(run.properties, query.properties)
+        and _has(run.parameters, query.parameters)
+        and all(_holds(metrics, condition) for condition in query.metrics)
+        and (query.where is None or holds(query.where, lambda one: _fits(run, metrics, one, now)))
+    )
+
+
+def _has(labels: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> bool:
+    return all(key in labels and (value is None or labels[key] == value) for key, value in wanted.items())
+
+
+def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
+    compare = OPERATORS.get(condition.op)
+    if compare is None:
+        raise InvalidArgument(f"A metric cannot be compared with {condition.op!r}.")
+    last = _last(metrics, condition.name)
+    return last is not None and bool(compare(last, condition.value))
+
+
+def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison, now: datetime) -> bool:
+    found = value_of(run, metrics, Field(wanted.field, wanted.key), now)
+    if wanted.op == PRESENT:
+        return found is not None and (found != "" or wanted.field in LABELS)
+    if wanted.field in LABELS and isinstance(wanted.value, float):
+        found = find_number(str(found))
+    return found is not None and bool(OPERATORS[wanted.op](found, wanted.value))
+
+
+def value_of(run: Run, metrics: MemoryMetrics, field: Field, now: datetime) -> object:
+    if field.name == "metrics":
+        return _last(metrics, field.key)
+    if field.name in LABELS:
+        labels: Mapping[str, str | None] = getattr(run, LABELS[field.name])
+        return (labels[field.key] or "") if field.key in labels else None
+    fields: dict[str, object] = {
+        "name": run.display_name,
+        "created": run.created_at,
+        "status": run.status.value,
+        "target": run.spec.target,
+        "user": run.submitted_by,
+        "duration": None if run.started_at is None else ((run.ended_at or now) - run.started_at).total_seconds(),
+    }
+    return fields[field.name] if field.name in fields else getattr(run, field.name)
+
+
+def _last(metrics: MemoryMetrics, name: str) -> float | None:
+    summary = metrics.summaries.get((name, ""))
+    return None if summary is None else summary.last
+
+
+def ordered(runs: list[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+    """Return the runs by a field: numbers before texts, those without it last, whatever the direction."""
+    newest = runs[::-1] if query.descending else runs
+    by = parse_field(query.order)
+    if by.name == "created":
+        return newest
+    found = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
+    numbers = {id: value for id, value in found.items() if isinstance(value, (int, float))}
+    texts = {id: value for id, value in found.items() if isinstance(value, str) and (value or by.name in LABELS)}
+    if by.name in LABELS:
+        numbers = {id: number for id, value in texts.items() if (number := find_number(value)) is not None}
+    having = [run for run in newest if run.id in numbers]
+    having.sort(key=lambda run: numbers[run.id], reverse=query.descending)
+    worded = [run for run in newest if run.id in texts and run.id not in numbers]
+    worded.sort(key=lambda run: texts[run.id], reverse=query.descending)
+    return having + worded + [run for run in newest if run.id not in numbers and run.id not in texts]
+
+
+def _start(runs: Sequence[Run], cursor: str | None) -> int:
+    if cursor is None:
+        return 0
+    for index, run in enumerate(runs):
+        if run.id == cursor:
+            return index + 1
+    raise InvalidArgument(f"The cursor {cursor[:80]!r} is not one of this list's.")

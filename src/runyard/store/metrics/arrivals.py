@@ -1,0 +1,178 @@
+"""What the parts of a ship bring to each series, gathered before anything is written. Pure; every store uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from runyard.core.records import Mark
+from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
+from runyard.store.metrics.chunks import Columns, concatenate
+from runyard.store.metrics.kinds import F8, JSON, settle
+from runyard.store.text import clean
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SCALAR, TABLE, ARTIFACT = "scalar", "table", "artifact"
+ROWS = ""  # the column of a table that has a point per row: it counts them and keeps their times
+SERVER_ROLES = frozenset({"ps", "server", "parameter_server"})
+
+
+@dataclass(frozen=True)
+class SeriesKey:
+    """Names a series within an attempt."""
+
+    metric: str
+    column: str
+    server: int  # 1 for parameter servers, which come after all workers
+    rank: int
+    writer: str
+    segment: int
+
+
+@dataclass
+class Arrival:
+    """Points that came for one series, in journal order."""
+
+    wall_offset_ns: int
+    pieces: list[_Piece] = field(default_factory=list)
+
+    def add(self, points: Points) -> None:
+        kind, values = points.kind, points.values
+        if isinstance(values, list):
+            kind, values = settle(values)
+        self.pieces.append(_Piece(kind, values, np.asarray(points.times, dtype=np.int64), points.steps))
+
+    def add_cell(self, value: Any, time: int, row: int) -> None:
+        """Add a table's cell; cells that follow one another are one piece, so that a row costs no array."""
+        if not self.pieces or self.pieces[-1].cells is None:
+            self.pieces.append(_Piece(JSON, [], None, None, cells=([], [])))
+        last = self.pieces[-1]
+        assert last.cells is not None and isinstance(last.values, list)
+        last.values.append(value)
+        last.cells[0].append(time)
+        last.cells[1].append(row)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether no point came with a step of its own."""
+        return all(piece.steps is None and piece.cells is None for piece in self.pieces)
+
+    def columns(self, count: int) -> Columns:
+        """Return all points; those without a step are numbered from `count`, the points that were there before."""
+        found = []
+        for piece in self.pieces:
+            found.append(piece.columns(count))
+            count += len(found[-1])
+        return concatenate(found)
+
+
+@dataclass
+class _Piece:
+    kind: str
+    values: Any
+    times: NDArray[np.int64] | None
+    steps: NDArray[np.int64] | None
+    cells: tuple[list[int], list[int]] | None = None  # times and row numbers of a table's cells
+
+    def columns(self, count: int) -> Columns:
+        if self.cells is not None:
+            kind, values = settle(self.values)
+            times, rows = (np.array(numbers, dtype=np.int64) for numbers in self.cells)
+            return Columns(kind, values, rows, times)
+        assert self.times is not None
+        steps = np.arange(count, count + len(self.times), dtype=np.int64) if self.steps is None else self.steps
+        values = self.values
+        if self.kind != JSON:
+            values = np.asarray(values, dtype="f8" if self.kind == F8 else "i8")
+        return Columns(self.kind, values, np.asarray(steps, dtype=np.int64), self.times)
+
+
+@dataclass
+class Arrivals:
+    """All that one ship brings. `kind_of` tells the kind of a metric that exists, `rows_of` the rows of a table."""
+
+    kind_of: Callable[[str], str | None]
+    rows_of: Callable[[SeriesKey], int]
+    series: dict[SeriesKey, Arrival] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)  # of metrics that this ship names, in order
+    columns: dict[tuple[str, str], None] = field(default_factory=dict)  # (metric, column), in order
+    files: list[ArtifactMetric] = field(default_factory=list)
+    _warnings: dict[str, None] = field(default_factory=dict)
+    _rows: dict[SeriesKey, int] = field(default_factory=dict)
+
+    @property
+    def warnings(self) -> list[dict[str, Any]]:
+        return [{"source": "metrics", "message": message} for message in self._warnings]
+
+    def add(self, part: SegmentPart) -> None:
+        for item in part.content:
+            if isinstance(item, Points):
+                if len(item.times) and self._fits(item.metric, SCALAR):
+                    self._arrival(part, clean(item.metric), clean(item.column)).add(item)
+            elif isinstance(item, Rows):
+                if len(item.times) and self._fits(item.metric, TABLE):
+                    self._add_rows(part, item)
+            elif self._fits(item.metric, ARTIFACT):
+                self.columns.setdefault((clean(item.metric), ""))
+                self.files.append(item)
+
+    def _fits(self, metric: str, kind: str) -> bool:
+        name = clean(metric)
+        if name not in self.kinds:
+            self.kinds[name] = self.kind_of(name) or kind
+        if self.kinds[name] == kind:
+            return True
+        message = f"Metric `{name}` is a {self.kinds[name]}; what was logged under that name as a {kind} was left out."
+        self._warnings.setdefault(message)
+        return False
+
+    def _add_rows(self, part: SegmentPart, rows: Rows) -> None:
+        metric = clean(rows.metric)
+        key = _key(part, metric, ROWS)
+        if key not in self._rows:
+            self._rows[key] = self.rows_of(key)
+        base, times = self._rows[key], [int(time) for time in rows.times]
+        self._rows[key] = base + len(times)
+        numbers = np.zeros(len(times), dtype=np.int64)
+        self._arrival(part, metric, ROWS).add(Points(metric, "i8", numbers, np.array(times, dtype=np.int64)))
+        for column, values in rows.columns.items():
+            self._add_column(
+                part, metric, clean(str(column)) or " ", zip(values, times, range(base, base + len(times)))
+            )
+
+    def _add_column(self, part: SegmentPart, metric: str, column: str, cells: Iterable[tuple[Any, int, int]]) -> None:
+        self.columns.setdefault((metric, column))
+        for value, time, row in cells:
+            if value is not None:
+                self._arrival(part, metric, column).add_cell(value, time, row)
+
+    def _arrival(self, part: SegmentPart, metric: str, column: str) -> Arrival:
+        self.columns.setdefault((metric, column))
+        key = _key(part, metric, column)
+        found = self.series.get(key)
+        if found is None:
+            found = self.series[key] = Arrival(part.wall_offset_ns)
+        return found
+
+
+def accept(parts: Sequence[SegmentPart], marks: dict[tuple[str, int], int]) -> Iterator[SegmentPart]:
+    """Yield the parts that follow their segment's mark, moving `marks`; what was stored before is passed over."""
+    for part in parts:
+        place = (part.writer, part.segment)
+        if part.start == marks.setdefault(place, 0) and part.end >= part.start:
+            marks[place] = part.end
+            yield part
+
+
+def to_marks(marks: dict[tuple[str, int], int]) -> list[Mark]:
+    return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
+
+
+def _key(part: SegmentPart, metric: str, column: str) -> SeriesKey:
+    server = int(part.role in SERVER_ROLES)
+    return SeriesKey(metric, column, server, part.rank, part.writer, part.segment)

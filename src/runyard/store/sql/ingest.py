@@ -1,0 +1,267 @@
+"""Ingest: parts of journals become rows, in the transaction that moves their marks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import bindparam, select, update
+
+from runyard.core.records import Mark
+from runyard.store.base import ArtifactMetric, SegmentPart
+from runyard.store.metrics.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, to_marks
+from runyard.store.metrics.summaries import Summary, combine, summarize
+from runyard.store.rules import reported_by
+from runyard.store.sql.database import Session
+from runyard.store.sql.rows import RunRow, change_run, get_run_row
+from runyard.store.sql.schema import quarantine, run_metrics, segments
+from runyard.store.sql.sql_points import StoredSeries
+from runyard.store.sql.statements import Insert, Statement, Upsert
+from runyard.store.text import clean, dump, load
+
+_SEGMENT = Statement(
+    select(segments.c.mark, segments.c.names).where(
+        segments.c.run_serial == bindparam("row"),
+        segments.c.attempt == bindparam("of_attempt"),
+        segments.c.writer == bindparam("of_writer"),
+        segments.c.segment == bindparam("of_segment"),
+    )
+)
+_PUT_SEGMENT = Upsert(
+    segments,
+    "run_serial",
+    "attempt",
+    "writer",
+    "segment",
+    "mark",
+    "names",
+    keys=("run_serial", "attempt", "writer", "segment"),
+    change=("mark", "names"),
+)
+_QUARANTINE = Insert(quarantine, "run_serial", "attempt", "writer", "segment", "record")
+
+_SUMMARY_COLUMNS = (
+    "server", "rank", "count", "last_value", "minimum", "maximum", "last_attempt", "last_time",
+)  # fmt: skip
+_METRIC = Statement(
+    select(
+        run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind, *(run_metrics.c[name] for name in _SUMMARY_COLUMNS)
+    ).where(run_metrics.c.run_serial == bindparam("row"), run_metrics.c.name == bindparam("metric"))
+)
+_INSERT_METRIC = Insert(
+    run_metrics,
+    "run_serial",
+    "workspace_id",
+    "experiment_id",
+    "child",
+    "name",
+    "column",
+    "kind",
+    "last",
+    "file",
+    *_SUMMARY_COLUMNS,
+)
+_METRIC_ID = Statement(
+    select(run_metrics.c.id).where(
+        run_metrics.c.run_serial == bindparam("row"),
+        run_metrics.c.name == bindparam("metric"),
+        run_metrics.c.column == bindparam("of_column"),
+    )
+)
+_UPDATE_METRIC = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values({name: bindparam(f"new_{name}") for name in ("last", *_SUMMARY_COLUMNS)})
+)
+_UPDATE_FILE = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values(file=bindparam("new_file"), count=run_metrics.c.count + 1)
+)
+
+_NO_SUMMARY = Summary(
+    server=1, rank=2**31 - 1, count=0, last_value=None, minimum=None, maximum=None, last_attempt=0, last_time=0
+)
+
+
+def ingest(session: Session, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+    """Apply parts. See RunStore.ingest."""
+    run = get_run_row(session, run_id)
+    return _Ingest(session, run_id, run, attempt).apply(parts)
+
+
+class _Ingest:
+    """One call: what it has looked up so far and what it will write."""
+
+    def __init__(self, session: Session, run_id: str, run: RunRow, attempt: int) -> None:
+        self._session = session
+        self._run_id = run_id
+        self._run = run
+        self._attempt = attempt
+        self._metrics: dict[str, dict[str, _Metric]] = {}
+        self._series: dict[SeriesKey, StoredSeries] = {}
+
+    def apply(self, parts: Sequence[SegmentPart]) -> list[Mark]:
+        marks, names = self._load_segments(parts)
+        before = dict(marks)
+        accepted = list(accept(parts, marks))
+        arrivals = Arrivals(self._kind_of, self._rows_of)
+        for part in accepted:
+            arrivals.add(part)
+            names[part.writer, part.segment].update({str(key): clean(name) for key, name in part.names.items()})
+        self._write_metrics(arrivals)
+        self._write_run(accepted, arrivals.warnings)
+        self._write_quarantine(accepted)
+        for place, mark in marks.items():
+            if mark != before[place]:
+                self._write_segment(place, mark, names[place])
+        return to_marks(marks)
+
+    def _load_segments(
+        self, parts: Sequence[SegmentPart]
+    ) -> tuple[dict[tuple[str, int], int], dict[tuple[str, int], dict[str, str]]]:
+        marks: dict[tuple[str, int], int] = {}
+        names: dict[tuple[str, int], dict[str, str]] = {}
+        for part in parts:
+            place = (part.writer, part.segment)
+            if place not in marks:
+                row = self._session.one(
+                    _SEGMENT,
+                    row=self._run.serial,
+                    of_attempt=self._attempt,
+                    of_writer=clean(part.writer),
+                    of_segment=part.segment,
+                )
+                marks[place], names[place] = (0, {}) if row is None else (row[0], load(row[1]))
+        return marks, names
+
+    def _kind_of(self, metric: str) -> str | None:
+        for found in self._columns_of(metric).values():
+            return found.kind
+        return None
+
+    def _rows_of(self, key: SeriesKey) -> int:
+        metric = self._columns_of(key.metric).get(key.column)
+        return 0 if metric is None else self._series_of(metric, key).count
+
+    def _series_of(self, metric: _Metric, key: SeriesKey) -> StoredSeries:
+        found = self._series.get(key)
+        if found is None:
+            found = self._series[key] = StoredSeries(self._session, metric.id, self._attempt, key)
+        return found
+
+    def _columns_of(self, metric: str) -> dict[str, _Metric]:
+        found = self._metrics.get(metric)
+        if found is None:
+            rows = self._session.all(_METRIC, row=self._run.serial, metric=metric)
+            found = self._metrics[metric] = {row[0]: _Metric(row[1], row[2], _summary(row[3:])) for row in rows}
+        return found
+
+    def _write_metrics(self, arrivals: Arrivals) -> None:
+        for name, column in arrivals.columns:
+            columns = self._columns_of(name)
+            if column not in columns:
+                columns[column] = self._insert_metric(name, column, arrivals.kinds[name])
+        for key, arrival in arrivals.series.items():
+            self._write_series(key, arrival)
+        for item in arrivals.files:
+            self._write_file(item)
+        for columns in self._metrics.values():
+            for metric in columns.values():
+                metric.save(self._session)
+
+    def _insert_metric(self, name: str, column: str, kind: str) -> _Metric:
+        self._session.run(
+            _INSERT_METRIC,
+            run_serial=self._run.serial,
+            workspace_id=self._run.workspace_id,
+            experiment_id=self._run.experiment_id,
+            child=self._run.child,
+            name=name,
+            column=column,
+            kind=kind,
+            last=None,
+            file=None,
+            **_summary_values(_NO_SUMMARY),
+        )
+        row = self._session.one(_METRIC_ID, row=self._run.serial, metric=name, of_column=column)
+        return _Metric(row[0], kind, _NO_SUMMARY)
+
+    def _write_series(self, key: SeriesKey, arrival: Arrival) -> None:
+        metric = self._columns_of(key.metric)[key.column]
+        stored = self._series_of(metric, key)
+        columns = arrival.columns(stored.count)
+        stored.add(arrival, columns)
+        new = summarize(columns, server=key.server, rank=key.rank, attempt=self._attempt)
+        if metric.kind == TABLE and key.column == ROWS:
+            new = replace(new, last_value=None, minimum=None, maximum=None)
+        metric.add(new)
+
+    def _write_file(self, item: ArtifactMetric) -> None:
+        metric = self._columns_of(clean(item.metric))[""]
+        self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
+
+    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[dict[str, Any]]) -> None:
+        changing = [part for part in parts if part.tags_set or part.tags_remove or part.properties_add]
+        if not changing and not warnings:
+            return
+
+        change_run(self._session, self._run_id, lambda run: reported_by(run, changing, warnings))
+
+    def _write_quarantine(self, parts: Sequence[SegmentPart]) -> None:
+        rows = [
+            {
+                "run_serial": self._run.serial,
+                "attempt": self._attempt,
+                "writer": clean(part.writer),
+                "segment": part.segment,
+                "record": dump(dict(record)),
+            }
+            for part in parts
+            for record in part.quarantine
+        ]
+        self._session.many(_QUARANTINE, rows)
+
+    def _write_segment(self, place: tuple[str, int], mark: int, names: dict[str, str]) -> None:
+        self._session.run(
+            _PUT_SEGMENT,
+            run_serial=self._run.serial,
+            attempt=self._attempt,
+            writer=clean(place[0]),
+            segment=place[1],
+            mark=mark,
+            names=dump(names),
+        )
+
+
+class _Metric:
+    """A row of run_metrics and the summary it will have."""
+
+    def __init__(self, id: int, kind: str, summary: Summary) -> None:
+        self.id = id
+        self.kind = kind
+        self._summary = summary
+        self._changed = False
+
+    def add(self, new: Summary) -> None:
+        combined = combine(self._summary, new)
+        self._changed = self._changed or combined != self._summary
+        self._summary = combined
+
+    def save(self, session: Session) -> None:
+        if self._changed:
+            values = {f"new_{name}": value for name, value in _summary_values(self._summary).items()}
+            session.run(_UPDATE_METRIC, row=self.id, new_last=self._summary.last, **values)
+            self._changed = False
+
+
+def _summary(row: Sequence[Any]) -> Summary:
+    found = dict(zip(_SUMMARY_COLUMNS, row))
+    last = found["last_value"]
+    return Summary(**{**found, "last_value": None if last is None else load(last)})
+
+
+def _summary_values(summary: Summary) -> dict[str, Any]:
+    values = {name: getattr(summary, name) for name in _SUMMARY_COLUMNS}
+    return {**values, "last_value": dump(summary.last_value)}

@@ -1,0 +1,144 @@
+"""Selects of runs' serials, each answered by one index alone: those that fit a comparison, all in a field's order."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select
+
+from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field
+from runyard.store.sql.schema import experiments, run_labels, run_metrics, runs
+from runyard.store.text import clean, indexed, to_microseconds
+
+LABELS = {"tags": "tag", "properties": "property", "params": "parameter"}  # field of a filter → kind of label
+TEXTS: dict[str, ColumnElement[Any]] = {
+    "status": runs.c.status,
+    "name": runs.c.name,
+    "type": runs.c.type,
+    "target": runs.c.target,
+    "user": runs.c.submitted_by,
+}
+
+
+def table_of(field: str) -> str:
+    """Return the table whose rows decide about a field."""
+    if field in LABELS:
+        return run_labels.name
+    return run_metrics.name if field == "metrics" else runs.name
+
+
+def fitting(one: Comparison, workspace_id: int, *, now_us: int) -> Select[Any]:
+    """Return the select of runs that fit a comparison; some may be another workspace's."""
+    if one.field in LABELS:
+        c = run_labels.c
+        return select(c.run_serial).where(_has_label(one.field, one.key), *_label_value(one))
+    if one.field == "metrics":
+        return _metric(one, workspace_id)
+    if one.field == "experiment":
+        fits = OPERATORS[one.op](experiments.c.name, clean(str(one.value)))
+        named = select(experiments.c.id).where(experiments.c.workspace_id == workspace_id, fits)
+        return select(runs.c.serial).where(runs.c.experiment_id.in_(named))
+    if one.field == "duration":
+        seconds = one.value if isinstance(one.value, float) else 0.0
+        fits = [] if one.op == PRESENT else [OPERATORS[one.op](_lasted_us(now_us), seconds * 1e6)]
+        return _started(workspace_id).where(*fits)
+    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, *_column_value(one))
+
+
+def numbers_in_order(field: Field, workspace_id: int, *, now_us: int) -> Select[Any] | None:
+    """Return the runs that have a number there, by it."""
+    if field.name in LABELS:
+        c = run_labels.c
+        found = select(c.run_serial).where(_has_label(field.name, field.key), c.number.is_not(None))
+        return found.order_by(c.number, c.run_serial)
+    if field.name == "metrics":
+        there = _metric(Comparison("metrics", PRESENT, None, field.key), workspace_id)
+        return there.order_by(run_metrics.c.last, run_metrics.c.run_serial)
+    if field.name == "duration":
+        return _started(workspace_id).order_by(_lasted_us(now_us), runs.c.serial)
+    if field.name == "number":
+        there = select(runs.c.serial).where(runs.c.workspace_id == workspace_id, runs.c.number.is_not(None))
+        return there.order_by(runs.c.number, runs.c.serial)
+    return None
+
+
+def texts_in_order(field: Field, workspace_id: int, *, product: str) -> Select[Any] | None:
+    """Return the runs that have a text there, by it; of labels also those whose text is a number."""
+    if field.name in LABELS:
+        c = run_labels.c
+        found = select(c.run_serial).where(_has_label(field.name, field.key))
+        return found.order_by(_by_code(c.value, product), c.run_serial)
+    if field.name == "experiment":
+        joined = select(runs.c.serial).join_from(experiments, runs, runs.c.experiment_id == experiments.c.id)
+        return joined.where(experiments.c.workspace_id == workspace_id).order_by(
+            _by_code(experiments.c.name, product), runs.c.serial
+        )
+    if field.name in TEXTS:
+        column = TEXTS[field.name]
+        there = select(runs.c.serial).where(runs.c.workspace_id == workspace_id, column != "")
+        return there.order_by(_by_code(column, product), runs.c.serial)
+    return None
+
+
+def values(field: Field, workspace_id: int) -> Select[Any]:
+    """Return value and serial of the runs that have the field."""
+    if field.name in LABELS:
+        c = run_labels.c
+        return select(c.value, c.run_serial).where(_has_label(field.name, field.key))
+    if field.name == "metrics":
+        there = _metric(Comparison("metrics", PRESENT, None, field.key), workspace_id)
+        return there.with_only_columns(run_metrics.c.last, run_metrics.c.run_serial)
+    if field.name == "experiment":
+        joined = select(experiments.c.name, runs.c.serial)
+        joined = joined.join_from(experiments, runs, runs.c.experiment_id == experiments.c.id)
+        return joined.where(experiments.c.workspace_id == workspace_id)
+    if field.name == "number":
+        return select(runs.c.number, runs.c.serial).where(runs.c.workspace_id == workspace_id)
+    column = TEXTS[field.name]
+    return select(column, runs.c.serial).where(runs.c.workspace_id == workspace_id, column != "")
+
+
+def _started(workspace_id: int) -> Select[Any]:
+    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, runs.c.started_us.is_not(None))
+
+
+def _lasted_us(now_us: int) -> ColumnElement[int]:
+    """How long a run took; one that goes on, so far."""
+    return func.coalesce(runs.c.ended_us, now_us) - runs.c.started_us
+
+
+def _has_label(field: str, key: str) -> ColumnElement[bool]:
+    return (run_labels.c.kind == LABELS[field]) & (run_labels.c.key == indexed(key))
+
+
+def _label_value(one: Comparison) -> list[ColumnElement[bool]]:
+    c = run_labels.c
+    if one.op == PRESENT:
+        return []
+    if isinstance(one.value, float):
+        return [c.number.is_not(None), OPERATORS[one.op](c.number, one.value)]
+    return [OPERATORS[one.op](c.value, indexed(str(one.value)))]
+
+
+def _metric(one: Comparison, workspace_id: int) -> Select[Any]:
+    m = run_metrics.c
+    there = [m.workspace_id == workspace_id, m.name == clean(one.key), m.column == "", m.last.is_not(None)]
+    compared = [] if one.op == PRESENT else [OPERATORS[one.op](m.last, one.value)]
+    return select(m.run_serial).where(*there, *compared)
+
+
+def _column_value(one: Comparison) -> list[ColumnElement[bool]]:
+    if one.field == "created" and isinstance(one.value, datetime):
+        return [OPERATORS[one.op](runs.c.created_us, to_microseconds(one.value))]
+    if one.field == "number":
+        return [OPERATORS[one.op](runs.c.number, one.value)]
+    column = TEXTS[one.field]
+    if one.op == PRESENT:
+        return [column != ""]
+    return [column.is_not(None), OPERATORS[one.op](column, indexed(str(one.value)))]
+
+
+def _by_code(column: Any, product: str) -> Any:
+    """Order texts by their characters' codes, as SQLite and Python do, wherever the database was set up."""
+    return column.collate("C") if product == "postgresql" else column

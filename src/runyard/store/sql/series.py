@@ -1,0 +1,307 @@
+"""Reading points: whole series, and charts from the summaries beside the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+from sqlalchemy import ColumnElement, bindparam, select
+
+from runyard.core.errors import InvalidArgument, NotFound
+from runyard.store.base import STEP, TIME, Chart, Series, ValueParts
+from runyard.store.damage import Damaged
+from runyard.store.metrics import charts, tails
+from runyard.store.metrics.arrivals import ARTIFACT, ROWS, TABLE
+from runyard.store.metrics.charts import BLOCK_POINTS, Blocks
+from runyard.store.metrics.charts_part import MAX_WIDTH, Window, chart_of_series, not_numeric, to_chart
+from runyard.store.metrics.chunks import Columns, concatenate, decode
+from runyard.store.metrics.kinds import CODES, F8, JSON, convert, join_codes
+from runyard.store.metrics.merge import Piece, fill, merge
+from runyard.store.sql.database import Session
+from runyard.store.sql.rows import get_serial
+from runyard.store.sql.schema import CHUNKS_PER_SERIES, metric_chunks, run_metrics, series
+from runyard.store.sql.statements import Statement
+from runyard.store.text import clean
+
+_METRIC = Statement(
+    select(run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind)
+    .where(run_metrics.c.run_serial == bindparam("row"), run_metrics.c.name == bindparam("metric"))
+    .order_by(run_metrics.c.id)
+)
+_SERIES = Statement(
+    select(
+        series.c.id,
+        series.c.server,
+        series.c.rank,
+        series.c.attempt,
+        series.c.writer,
+        series.c.segment,
+        series.c.wall_offset_ns,
+        series.c.count,
+        series.c.kinds,
+        series.c.numbered,
+        series.c.first_time,
+        series.c.last_time,
+        series.c.tail,
+    )
+    .where(series.c.metric_id == bindparam("metric"))
+    .order_by(series.c.server, series.c.rank, series.c.attempt, series.c.writer, series.c.segment)
+)
+_IN_SERIES = (metric_chunks.c.id >= bindparam("first"), metric_chunks.c.id < bindparam("end"))
+_DATA = Statement(select(metric_chunks.c.data).where(*_IN_SERIES).order_by(metric_chunks.c.id))
+_ONE_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id == bindparam("row")))
+
+
+class _Touching:
+    """Statements about the chunks of a series that touch the range `low` to `high` of steps or of times."""
+
+    def __init__(self, first: ColumnElement[int], last: ColumnElement[int]) -> None:
+        c, touching = metric_chunks.c, (*_IN_SERIES, last >= bindparam("low"), first <= bindparam("high"))
+        self.counts = Statement(select(c.count).where(*touching))
+        self.data = Statement(select(c.data).where(*touching).order_by(c.id))
+        self.summaries = Statement(select(c.id, c.count, first, last, c.summary).where(*touching).order_by(c.id))
+
+
+_BY = {
+    STEP: _Touching(metric_chunks.c.first_step, metric_chunks.c.last_step),
+    TIME: _Touching(metric_chunks.c.first_time, metric_chunks.c.last_time),
+}
+
+
+@dataclass(frozen=True)
+class _Series:
+    id: int
+    server: int
+    rank: int
+    attempt: int
+    writer: str
+    segment: int
+    wall_offset_ns: int
+    count: int
+    kinds: int
+    numbered: int
+    first_time: int
+    last_time: int
+    tail: bytes | None
+
+    @property
+    def place(self) -> tuple[int, str, int]:
+        return self.attempt, self.writer, self.segment
+
+    @property
+    def ids(self) -> dict[str, int]:
+        return {"first": self.id * CHUNKS_PER_SERIES, "end": (self.id + 1) * CHUNKS_PER_SERIES}
+
+
+def read_series(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series:
+    columns, kind = _columns(session, run_id, metric, column)
+    if kind == TABLE and column != ROWS:
+        return _read_column(session, metric, columns, column, rank)
+    found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+    pieces = [_read_piece(session, row) for row in found]
+    return merge(pieces, metric=metric, column=column, rank=found[0].rank)
+
+
+def open_values(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series | ValueParts:
+    """Return the values in parts when they are numbers that were logged one segment after the other; else merged."""
+    columns, kind = _columns(session, run_id, metric, column)
+    if kind != TABLE:
+        found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+        ordered = _in_order(found)
+        joined = reduce(or_, (row.kinds for row in found))
+        if join_codes(joined) != JSON and not _overlap(ordered):
+            parts = (part for row in ordered for part in _iter_values(session, row, join_codes(joined)))
+            return ValueParts(ordered[0].rank, join_codes(joined), sum(row.count for row in ordered), parts)
+    return read_series(session, run_id, metric, column=column, rank=rank)
+
+
+def _iter_values(session: Session, row: _Series, kind: str) -> Iterator[Any]:
+    left = row.count
+    for chunk in _decoded(session, row):
+        values: Any = np.asarray(convert(chunk.values, chunk.kind, kind), dtype=kind if kind == F8 else "i8")[:left]
+        left -= len(values)
+        yield values
+    if left:
+        raise Damaged(f"of {row.count} points of a metric {row.count - left} are there")
+
+
+def _in_order(rows: Sequence[_Series]) -> list[_Series]:
+    """Return series as they follow each other in time, attempt by attempt. See `_overlap`."""
+    return sorted(rows, key=lambda row: (row.attempt, row.first_time, row.writer, row.segment))
+
+
+def chart(
+    session: Session,
+    run_id: str,
+    metric: str,
+    *,
+    column: str,
+    rank: int | None,
+    width: int,
+    window: Window,
+) -> Chart:
+    columns, _kind = _columns(session, run_id, metric, column)
+    found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+    if any(row.kinds & CODES[JSON] for row in found):
+        raise not_numeric(metric)
+    ordered = _in_order(found)
+    if _overlap(ordered):
+        # Writers that logged at the same time are few points or a curiosity; their order needs every point.
+        whole = read_series(session, run_id, metric, column=column, rank=rank)
+        return chart_of_series(whole, window, width=width)
+    width = max(1, min(width, MAX_WIDTH))
+    renumber = len(ordered) > 1 and all(row.numbered for row in ordered)
+    return to_chart(_range(session, ordered, window, width, renumber=renumber), width)
+
+
+def _columns(session: Session, run_id: str, metric: str, column: str) -> tuple[dict[str, int], str]:
+    """Return the ids of a metric's columns, and its kind."""
+    rows = session.all(_METRIC, row=get_serial(session, run_id), metric=clean(metric))
+    if not rows:
+        raise NotFound(
+            f"Run `{run_id}` has no metric `{metric}`.", hint=f"List its metrics with `runyard runs show {run_id}`."
+        )
+    kind = rows[0][2]
+    if kind == ARTIFACT:
+        raise InvalidArgument(
+            f"Metric `{metric}` of run `{run_id}` is a file, not a series.",
+            hint="Download the file that the metric names.",
+        )
+    found = {row[0]: row[1] for row in rows}
+    if clean(column) not in found:
+        known = ", ".join(repr(name) for name in found if name != ROWS) or "none"
+        raise NotFound(f"Metric `{metric}` of run `{run_id}` has no column {column!r}.", hint=f"Its columns: {known}.")
+    return found, kind
+
+
+def _all_series(session: Session, metric_id: int) -> list[_Series]:
+    return [_Series(*row) for row in session.all(_SERIES, metric=metric_id)]
+
+
+def _of_rank(rows: Sequence[_Series], metric: str, rank: int | None) -> list[_Series]:
+    """Return the series of one rank, the lowest where none is named; workers come before servers."""
+    wanted = [row for row in rows if rank in (None, row.rank)]
+    if not wanted:
+        ranks = ", ".join(str(found) for found in sorted({row.rank for row in rows}))
+        raise NotFound(f"Rank {rank} logged nothing under `{metric}`.", hint=f"Ranks that did: {ranks or 'none'}.")
+    lowest = wanted[0]
+    return [row for row in wanted if (row.server, row.rank) == (lowest.server, lowest.rank)]
+
+
+def _read_column(session: Session, metric: str, columns: dict[str, int], column: str, rank: int | None) -> Series:
+    rows = _of_rank(_all_series(session, columns[ROWS]), metric, rank)
+    lowest = (rows[0].server, rows[0].rank)
+    cells = {row.place: row for row in _all_series(session, columns[clean(column)]) if (row.server, row.rank) == lowest}
+    pieces = []
+    for row in rows:
+        own = cells.get(row.place)
+        pieces.append(fill(None if own is None else _read_piece(session, own), _read_piece(session, row)))
+    return merge(pieces, metric=metric, column=column, rank=rows[0].rank)
+
+
+def _read_piece(session: Session, row: _Series) -> Piece:
+    columns = _read_columns(session, row)
+    return Piece(row.attempt, row.writer, row.segment, row.wall_offset_ns, bool(row.numbered), columns)
+
+
+def _read_columns(session: Session, row: _Series) -> Columns:
+    kind = join_codes(row.kinds)
+    chunks = _decoded(session, row)
+    if kind == JSON:
+        return concatenate(list(chunks))
+    values: Any = np.empty(row.count, dtype=kind if kind == F8 else "i8")
+    steps, times = np.empty(row.count, dtype=np.int64), np.empty(row.count, dtype=np.int64)
+    at = 0
+    for chunk in chunks:
+        end = at + len(chunk)
+        if end > row.count:
+            break
+        values[at:end] = convert(chunk.values, chunk.kind, kind)
+        steps[at:end], times[at:end] = chunk.steps, chunk.times
+        at = end
+    if at != row.count:
+        raise Damaged(f"of {row.count} points of a metric {at} are there")
+    return Columns(kind, values, steps, times)
+
+
+def _decoded(session: Session, row: _Series) -> Iterator[Columns]:
+    text = _DATA.text(session.dialect)
+    session.cursor.execute(text.sql, text.arguments(row.ids))
+    while batch := session.cursor.fetchmany(64):
+        for (data,) in batch:
+            yield decode(data)
+    if row.tail is not None:
+        yield tails.unpack(row.tail)
+
+
+def _overlap(ordered: Sequence[_Series]) -> bool:
+    pairs = zip(ordered, ordered[1:])
+    return any(before.attempt == after.attempt and before.last_time >= after.first_time for before, after in pairs)
+
+
+def _range(session: Session, ordered: Sequence[_Series], window: Window, width: int, *, renumber: bool) -> Blocks:
+    """Return blocks of all points in the window: single points when they are few, else summaries."""
+    parts = []
+    before = 0
+    for row in ordered:
+        parts.append(_Part(session, row, window, before if renumber else 0))
+        before += row.count
+    points = sum(part.count_points() for part in parts)
+    close = points <= width * BLOCK_POINTS
+    found = [block for part in parts for block in (part.points() if close else part.summaries())]
+    return charts.join_blocks(found) if found else charts.no_blocks()
+
+
+class _Part:
+    """The part of one stored series in a window. `shift` is added to its steps, because others come before it."""
+
+    def __init__(self, session: Session, row: _Series, window: Window, shift: int) -> None:
+        self._session = session
+        self._row = row
+        self._shift = shift
+        self._window = window.before(steps=shift, times=row.wall_offset_ns)
+        self._asked = _BY[window.x]
+        self._values = {**row.ids, "low": self._window.low, "high": self._window.high}
+
+    def count_points(self) -> int:
+        tail = 0 if self._row.tail is None else BLOCK_POINTS
+        return tail + sum(int(row[0]) for row in self._session.all(self._asked.counts, **self._values))
+
+    def points(self) -> Iterator[Blocks]:
+        """Yield every point in the window, reading only the chunks that touch it."""
+        for (data,) in self._session.all(self._asked.data, **self._values):
+            yield self._placed(charts.of_points(self._window.cut(decode(data))))
+        if self._row.tail is not None:
+            yield self._placed(charts.of_points(self._window.cut(tails.unpack(self._row.tail))))
+
+    def summaries(self) -> Iterator[Blocks]:
+        """Yield summaries of chunks that lie in the window as a whole, and of those points of the others that do."""
+        whole: list[Any] = []
+        low, high = self._window.low, self._window.high
+        for id, count, first, last, summary in self._session.all(self._asked.summaries, **self._values):
+            if low <= first and last <= high:
+                whole.append((summary, count))
+                continue
+            yield from self._from_rows(whole)
+            whole = []
+            (data,) = self._session.one(_ONE_DATA, row=id)
+            yield from self._summed_up(decode(data))
+        yield from self._from_rows(whole)
+        if self._row.tail is not None:
+            yield from self._summed_up(tails.unpack(self._row.tail))
+
+    def _from_rows(self, rows: Sequence[Any]) -> Iterator[Blocks]:
+        if rows:
+            yield self._placed(charts.from_bytes([row[0] for row in rows], [row[1] for row in rows]))
+
+    def _summed_up(self, columns: Columns) -> Iterator[Blocks]:
+        inside = self._window.cut(columns)
+        if len(inside):
+            yield self._placed(charts.sum_up(inside))
+
+    def _placed(self, found: Blocks) -> Blocks:
+        return found.moved(steps=self._shift, times=self._row.wall_offset_ns)

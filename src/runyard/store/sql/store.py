@@ -1,0 +1,34 @@
+"""RunStore on a SQL database, in parts: one file per kind of thing it keeps."""
+
+from __future__ import annotations
+
+from runyard.store.base import RunStore
+from runyard.store.sql.assets import SqlAssets
+from runyard.store.sql.deletes import SqlDeletes
+from runyard.store.sql.files import SqlFiles
+from runyard.store.sql.metrics import SqlMetrics
+from runyard.store.sql.runs import SqlRuns
+from runyard.store.sql.sql_content import SqlContent
+from runyard.store.sql.sql_events import SqlEvents
+from runyard.store.sql.sql_hidden import SqlHidden
+from runyard.store.sql.sql_users import SqlUsers
+from runyard.store.sql.table import SqlTables
+
+
+class SqlStore(
+    SqlTables,
+    SqlRuns,
+    SqlHidden,
+    SqlDeletes,
+    SqlMetrics,
+    SqlFiles,
+    SqlContent,
+    SqlAssets,
+    SqlEvents,
+    SqlUsers,
+    RunStore,
+):
+    """Keeps everything in the tables of schema.py."""
+
+    def close(self) -> None:
+        self._database.close()

@@ -1,0 +1,219 @@
+"""Why one process ended, from its exit record, its exception and its log: in words, with the lines that show it."""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import field
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from runyard.core.error_lines import ABORT, GPU_MEMORY
+from runyard.core.lazy_dataclass import dataclass
+from runyard.supervisor.diagnosis.log_tail import Line, Tail, find_crash, find_traceback
+from runyard.supervisor.diagnosis.missing_packages import explain_missing
+from runyard.supervisor.diagnosis.peer_errors import is_peer_error, is_timeout, tells_of_peers
+
+TEXT_LIMIT = 4000
+EXCEPTION, IMPORT, PORT, MEMORY, CRASH = "exception", "import error", "port in use", "out of memory", "crash"
+SIGNAL, EXIT_CODE, AT_EXIT, NO_START, UNKNOWN = "signal", "exit code", "abort at exit", "no start", "unknown"
+HANG = "hang"
+
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+_AFTER_EXCEPTION = (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL)
+_AFTER_SHELL = 128  # a shell tells of a signal by this much and its number
+_PORT = re.compile(r"address already in use|EADDRINUSE|errno:? ?98\b|could not start grpc server", re.IGNORECASE)
+_PORT_NUMBER = re.compile(r"(?:port[:= ]+|:)(\d{2,5})\b")
+_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_alloc|killed by signal: Killed")
+
+
+@dataclass(frozen=True)
+class Cause:
+    kind: str
+    sentence: str
+    advice: str = ""
+    evidence: List[Dict[str, Any]] = field(default_factory=list)
+    tells_of_peers: bool = False  # the failure says that somebody else was gone
+    is_timeout: bool = False  # … or never came
+
+
+def find_cause(
+    record: Mapping[str, Any],
+    *,
+    exception: Optional[Mapping[str, Any]],
+    tail: Tail,
+    had_finished: bool,
+) -> Cause:
+    """Return why the process of an exit record ended.
+
+    Args:
+        had_finished: the program had come to its end without an error, by its own word.
+    """
+    for look in _LOOKS:
+        cause = look(_Facts(record, exception or {}, tail, had_finished))
+        if cause is not None:
+            return cause
+    return _plain_exit(record, tail)
+
+
+def signal_name(number: Optional[int]) -> Optional[str]:
+    if not number:
+        return None
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+@dataclass(frozen=True)
+class _Facts:
+    record: Mapping[str, Any]
+    exception: Mapping[str, Any]
+    tail: Tail
+    had_finished: bool
+
+    @property
+    def message(self) -> str:
+        return str(self.exception.get("message") or "")
+
+    @property
+    def failure(self) -> str:
+        """The exception in one line; of a process without one, how its log ends."""
+        if self.exception:
+            return f"{self.exception['type']}: {self.message}"
+        return "\n".join(self.tail.last())
+
+    @property
+    def died_of_exception(self) -> bool:
+        """Whether the signal only ended what an exception had begun: libraries abort, or wait for others for ever."""
+        return bool(self.exception) and self.record.get("signal") in _AFTER_EXCEPTION
+
+    def sentence(self) -> str:
+        number = self.record.get("signal")
+        if number and not self.died_of_exception:
+            return f"User program was killed by signal {number} ({signal_name(number)})."
+        if self.exception:
+            return f"User program failed with {self.exception['type']}: {self.message[:TEXT_LIMIT]}"
+        return f"User program ended with exit code {self.record.get('code')}."
+
+    def evidence(self, found: List[Line]) -> List[Dict[str, Any]]:
+        traceback = find_traceback(self.tail, self.message) if self.exception else []
+        return self.tail.show(traceback or found or self.tail.lines[-3:])
+
+
+def _unknown(facts: _Facts) -> Optional[Cause]:
+    if not facts.record.get("unknown"):
+        return None
+    text = "The exit code is unknown: the process that watched the program was killed before the program ended."
+    return Cause(UNKNOWN, text, evidence=facts.evidence([]))
+
+
+def _no_start(facts: _Facts) -> Optional[Cause]:
+    if not facts.record.get("error"):
+        return None
+    return Cause(NO_START, f"User program could not be started: {facts.record['error']}")
+
+
+def _memory(facts: _Facts) -> Optional[Cause]:
+    advice = "Make batches or what is kept smaller, use fewer processes on a node, or a machine with more memory."
+    if facts.record.get("oom"):
+        text = f"User program was killed because memory ran out{_peak(facts.record)}."
+        return Cause(MEMORY, text, advice, facts.evidence([]))
+    found = facts.tail.matching(GPU_MEMORY)
+    if facts.exception and (GPU_MEMORY.search(facts.failure) or "OutOfMemoryError" in facts.failure):
+        advice = "The GPU's memory ran out: make the batch smaller, or use more GPUs."
+        return Cause(MEMORY, facts.sentence(), advice, facts.evidence(found))
+    if facts.exception.get("type") == "MemoryError" or (facts.record.get("code") and _MEMORY.search(facts.failure)):
+        return Cause(
+            MEMORY, facts.sentence(), f"Memory ran out. {advice}", facts.evidence(facts.tail.matching(_MEMORY))
+        )
+    return None
+
+
+def _after_the_end(facts: _Facts) -> Optional[Cause]:
+    if facts.record.get("signal") not in _CRASHES or not facts.had_finished or facts.exception:
+        return None
+    advice = (
+        "The program itself had come to its end without an error; a library's background threads aborted while Python "
+        "was shutting down. With torch: `del model, optimizer; gc.collect()` before `destroy_process_group()`."
+    )
+    return Cause(AT_EXIT, facts.sentence(), advice, facts.evidence(facts.tail.matching(ABORT)[-3:]))
+
+
+def _crash(facts: _Facts) -> Optional[Cause]:
+    if facts.record.get("signal") not in _CRASHES or facts.died_of_exception:
+        return None
+    lines = find_crash(facts.tail) or facts.tail.matching(ABORT)[-3:]
+    return Cause(CRASH, facts.sentence(), "", facts.tail.show(lines or facts.tail.lines[-3:]), *_about_peers(facts))
+
+
+def _killed(facts: _Facts) -> Optional[Cause]:
+    if not facts.record.get("signal") or facts.died_of_exception:
+        return None
+    return Cause(SIGNAL, facts.sentence(), "", facts.evidence([]))
+
+
+def _missing_module(facts: _Facts) -> Optional[Cause]:
+    if not facts.exception or not _is_import_error(facts.exception):
+        return None
+    module = facts.exception.get("missing_module")
+    advice = explain_missing(str(module)) if module else "A module of the run's environment could not be imported."
+    return Cause(IMPORT, facts.sentence(), advice, facts.evidence([]))
+
+
+def _port_in_use(facts: _Facts) -> Optional[Cause]:
+    lines = facts.tail.matching(_PORT)
+    if not (_PORT.search(facts.message) if facts.exception else lines):
+        return None
+    text = facts.message if _PORT.search(facts.message) else "\n".join(line.text for line in lines)
+    number = _PORT_NUMBER.search(text)
+    advice = f"{f'Port {number.group(1)}' if number else 'A port'} is used by another program on that node. End it "
+    advice += "(`ss -ltnp` names it), or let the script take the port that the run gives it (MASTER_PORT, TF_CONFIG)."
+    return Cause(PORT, facts.sentence(), advice, facts.evidence(lines[-3:]))
+
+
+def _raised(facts: _Facts) -> Optional[Cause]:
+    if not facts.exception:
+        return None
+    is_about = is_peer_error(str(facts.exception["type"]), facts.message)
+    return Cause(EXCEPTION, facts.sentence(), "", facts.evidence([]), is_about, is_timeout(facts.message))
+
+
+_LOOKS: Tuple[Callable[[_Facts], Optional[Cause]], ...] = (
+    _unknown,
+    _no_start,
+    _missing_module,
+    _memory,
+    _after_the_end,
+    _crash,
+    _killed,
+    _port_in_use,
+    _raised,
+)
+
+
+def _plain_exit(record: Mapping[str, Any], tail: Tail) -> Cause:
+    facts = _Facts(record, {}, tail, False)
+    code = int(record.get("code") or 0)
+    name = signal_name(code - _AFTER_SHELL) if _AFTER_SHELL < code < _AFTER_SHELL + 65 else None
+    advice = f"That is how a shell tells of signal {code - _AFTER_SHELL} ({name})." if name else ""
+    return Cause(EXIT_CODE, facts.sentence(), advice, facts.evidence([]), *_about_peers(facts))
+
+
+def _about_peers(facts: _Facts) -> Tuple[bool, bool]:
+    return tells_of_peers(facts.failure), is_timeout(facts.failure)
+
+
+def _is_import_error(exception: Mapping[str, Any]) -> bool:
+    return bool(exception.get("missing_module")) or exception["type"] in ("ImportError", "ModuleNotFoundError")
+
+
+def _peak(record: Mapping[str, Any]) -> str:
+    limit = record.get("memory_limit_bytes")
+    peak_kb = (record.get("rusage") or {}).get("max_rss_kb")
+    words = [f"limit {_size(limit)}"] if limit else []
+    words += [f"peak {_size(peak_kb * 1024)}"] if peak_kb else []
+    return f" ({', '.join(words)})" if words else ""
+
+
+def _size(count: float) -> str:
+    return f"{count / (1 << 30):.1f} GB" if count >= 1 << 29 else f"{count / (1 << 20):.0f} MB"

@@ -1,0 +1,61 @@
+"""A process becomes the supervisor of a run. Apart from `modes`: a node's supervisor imports nothing of the reaper."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+
+from runyard.core.config.settings import Settings
+from runyard.core.machine.node_variables import supervisor_command
+from runyard.supervisor.processes.keeper import Keeper, ReaperGone, ReaperLink
+from runyard.supervisor.run_folder import RunFolder, take_lock
+
+logger = logging.getLogger(__name__)
+
+
+def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
+    """Be the supervisor below a reaper."""
+    if take_lock(folder, "supervisor.lock") is None:
+        return 1
+    keeper = ReaperLink(link)
+    try:
+        keeper.wait_for_state()
+        watch_over(folder, settings, keeper, umask)
+    except ReaperGone:
+        if folder.is_gone():
+            from runyard.supervisor.processes.killing import end_marked
+
+            end_marked(keeper.ranks, cookie=cookie)
+            return 0
+        logger.warning("the reaper is gone; going on without it")
+        os.execv(sys.executable, [*supervisor_command(), "--adopt", folder.path])
+    return 0
+
+
+def watch_over(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
+    """Look after a run until its end."""
+    configure_logging(folder, settings)
+    # Here and not above: an adopter that finds the run in good hands leaves without them.
+    from runyard.supervisor.supervisor import Supervisor
+
+    try:
+        Supervisor(folder, folder.job(), keeper, settings, umask=umask).run()
+    except ReaperGone:
+        raise
+    except BaseException:
+        logger.exception("the supervisor failed")
+        raise
+
+
+def configure_logging(folder: RunFolder, settings: Settings) -> None:
+    os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
+    rank = int(folder.read_object("job.json").get("node_rank") or 0)
+    name = f"supervisor_{rank}.log" if rank > 0 else "supervisor.log"
+    handler = logging.FileHandler(folder.at("system_logs", name), encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(settings.log_level)
+    logging.raiseExceptions = False  # a full disk must not show up as tracebacks

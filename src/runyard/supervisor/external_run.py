@@ -1,0 +1,139 @@
+"""A run that we did not launch: ships what its process writes, and closes the run when that process is gone."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import nullcontext
+from typing import Any, Dict, Optional
+
+from runyard.core.config.settings import Settings
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.lifecycle.outcome import folder_removed
+from runyard.supervisor.lifecycle.wake import Wake
+from runyard.supervisor.proc import is_alive, open_pidfd
+from runyard.supervisor.processes.reaper import remove_run_folder
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.connection import HomeGone
+from runyard.supervisor.shipping.courier import Courier
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+
+
+class Watcher:
+    def __init__(self, folder: RunFolder, job: JobSpec, settings: Settings) -> None:
+        self._folder = folder
+        self._job = job
+        self._settings = settings
+        self._wake = Wake(folder)
+        self._courier = Courier(folder, job, settings, notify=self._wake.notify, aside=nullcontext)
+        self._pid = job.interactive_pid or 0
+        self._start_ticks = job.interactive_start_ticks or 0
+        self._pidfd = open_pidfd(self._pid, self._start_ticks)
+
+    def run(self) -> None:
+        try:
+            self._run()
+        except HomeGone:
+            logger.warning("the home is gone; there is nothing left to watch for")
+            self._courier.cargo.disk.remove_overflow()
+
+    def _run(self) -> None:
+        self._courier.start()
+        final = self._folder.read_object("final.json")
+        if not final:
+            final = self._watch()
+        if self._courier.deliver(final) and not self._folder.is_gone():
+            self._folder.mark("done")
+            self._courier.cargo.disk.remove_overflow()
+            if not self._settings.keep_run_folders and not self._courier.keeps_folder:
+                remove_run_folder(self._folder)
+
+    def _keep(self, final: Dict[str, Any]) -> None:
+        while not self._folder.is_gone():
+            try:
+                return self._folder.write("final.json", final, durable=True)
+            except OSError as error:  # a full disk: the end must not change once it was told
+                logger.warning("final.json could not be written: %s", error)
+                time.sleep(1.0)
+
+    def _watch(self) -> Dict[str, Any]:
+        """Until process or folder is gone, or it said that the run is over and nobody can write to it any more.
+
+        A wish of the server ends the run at once; its process goes on, and what it logs is shipped to the ended run.
+        """
+        wished: Optional[Dict[str, Any]] = None
+        while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
+            self._wake.wait(self._pidfd, LOOK_S)
+            if self._wake.was_rung():
+                self._courier.ship_now()
+            if self._wake.control_changed():
+                self._courier.reporter.ask_now()
+            if wished is None and self._is_wished():
+                self._courier.ship_all()
+                wished = self._end()
+                self._keep(wished)
+                self._courier.tell(wished)
+            if self._courier.cargo.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
+                break
+        self._courier.cargo.disk.bring_home()
+        self._courier.ship_all()
+        final = wished or self._end()
+        self._keep(final)
+        return final
+
+    def _is_wished(self) -> bool:
+        reporter = self._courier.reporter
+        if reporter.desired == "fail" and reporter.desired_error is None:
+            reporter.ask_now()  # an answer to a shipment names the wish alone
+            return False
+        return reporter.desired is not None and not self._courier.is_guest
+
+    def _end(self) -> Dict[str, Any]:
+        """Return the run's end: the process's own word, else that it was interrupted."""
+        said = self._courier.cargo.seen.find_end(self._job.run_id)
+        if said is not None:
+            return {"status": _terminal(said.get("status")), "error": said.get("error")}
+        if self._courier.reporter.desired == "cancel":
+            return {"status": RunStatus.CANCELED.value, "error": None}
+        if self._courier.reporter.desired == "fail":
+            return {"status": RunStatus.FAILED.value, "error": self._courier.reporter.desired_error}
+        if self._folder.is_gone():
+            return {"status": RunStatus.FAILED.value, "error": folder_removed(self._folder)}
+        message = (
+            f"The run was interrupted: its process {self._pid} ended without `run.complete()` or `run.fail()`.\n"
+            "What it logged until then is stored."
+        )
+        return {
+            "status": RunStatus.FAILED.value,
+            "error": {"code": "RunInterrupted", "message": message, "details": {}},
+        }
+
+
+def has_writers(journals: str) -> bool:
+    """Whether a process that we may look at has a journal open."""
+    root = os.path.realpath(journals) + os.sep
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            names = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        if int(pid) != os.getpid() and any(_is_below(f"/proc/{pid}/fd/{name}", root) for name in names):
+            return True
+    return False
+
+
+def _is_below(link: str, root: str) -> bool:
+    try:
+        return os.readlink(link).startswith(root)
+    except OSError:
+        return False
+
+
+def _terminal(status: Any) -> str:
+    known = {one.value for one in RunStatus if one.is_terminal}
+    return status if status in known else RunStatus.FAILED.value

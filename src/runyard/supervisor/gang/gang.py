@@ -1,0 +1,276 @@
+"""A job whose nodes are run by several supervisors: what this node tells the others, and hears from them.
+
+Everything goes through the server, which keeps it in memory: after a restart of it each node says all it knows again.
+What was heard once stays known, since facts are never taken back.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import Any, Callable, Dict, Iterable, List, Optional
+
+from runyard.client.calls.gang import GangCalls, GangNews, Peer
+from runyard.core.errors import Conflict
+from runyard.core.formats.plain import from_plain, to_plain
+from runyard.core.specs import JobSpec, NodeSpec
+from runyard.core.statuses import RunStatus
+from runyard.launchers.base import nodes_of
+from runyard.supervisor.diagnosis.diagnosis import finding_of
+from runyard.supervisor.gang.gang_verdict import decide_for_all, shortened
+from runyard.supervisor.gang.peers import FindStop, Peers
+from runyard.supervisor.lifecycle.layout import Meeting
+from runyard.supervisor.lifecycle.outcome import Outcome, before_launch
+from runyard.supervisor.lifecycle.stopping import CUT_OFF, SUPERSEDED, Stop
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.connection import REFUSALS, REFUSED_FOR_S, Connection
+from runyard.supervisor.shipping.loops import Loop
+
+logger = logging.getLogger(__name__)
+
+FILE = "peers.json"
+WAIT_S = 5.0  # how long the server shall keep a question without news: each one is a heartbeat too
+SAY_AGAIN_S = 60.0
+
+Hear = Callable[[Optional[str], Optional[Dict[str, Any]], int], None]
+
+
+class Gang(Peers):
+    """One for the life of a supervisor. A thread listens, another speaks; `notify` is called when there is news.
+
+    `hear` takes what the server wants of the run, which comes with every answer. `wait` returns when there may be
+    news, `check` raises when the run shall not start any more.
+    """
+
+    is_gang = True
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        connection: Connection,
+        *,
+        hear: Hear,
+        notify: Callable[[], None],
+        wait: Callable[[], None],
+        check: Callable[[], None],
+    ) -> None:
+        super().__init__(job)
+        self._folder = folder
+        self._job = job
+        self._connection = connection
+        self._calls = GangCalls(connection.client.transport)
+        self._hear = hear
+        self._notify = notify
+        self._wait = wait
+        self._check = check
+        self._own = next(node for node in nodes_of(job) if node.rank == job.node_rank)
+        self._lock = threading.Lock()
+        self._facts: Dict[str, Any] = {"host": self._own.name}
+        self._is_said = self._is_superseded = False
+        self._peers: Dict[int, Peer] = {}
+        self._epoch = self._since = ""
+        self._refused_since: Optional[float] = None
+        self._listening = Loop("listen", self._listen, every_s=SAY_AGAIN_S)
+        self._speaking = Loop("speak", self._speak, every_s=SAY_AGAIN_S)
+        self.leads = job.node_rank == 0
+        known = folder.read_object(FILE)
+        if known.get("ready"):
+            self._facts["ready"] = known["ready"]
+
+    def start(self) -> None:
+        self._listening.start()
+        self._speaking.start()
+
+    def tell(self, **facts: Any) -> None:
+        """Add to what this node has said; the same again is nothing new."""
+        with self._lock:
+            changed = {**self._facts, **facts}
+            if changed == self._facts:
+                return
+            self._facts, self._is_said = changed, False
+        self._speaking.wake()
+
+    def known_ports(self) -> Optional[List[List[int]]]:
+        ready = self._facts.get("ready")
+        return [ready["ports"]] if ready is not None else None
+
+    def meet(self, ports: List[List[int]]) -> Meeting:
+        own = to_plain(self._own)
+        ready = {**own, "ports": ports[0] if ports else []}
+        self._folder.write(FILE, {"ready": ready})  # before anybody hears of it: it must stay true
+        self.tell(ready=ready)
+        self._wait_for(range(self._job.node_count))
+        found = [ready if rank == self._own.rank else self._fact(rank, "ready") for rank in range(self._job.node_count)]
+        self._folder.write(FILE, {"ready": ready, "nodes": found})
+        return Meeting([from_plain(NodeSpec, one) for one in found], [list(one["ports"]) for one in found])
+
+    def wait_for_first(self) -> None:
+        self._wait_for([0])
+
+    def nodes(self) -> List[NodeSpec]:
+        known = self._folder.read_object(FILE).get("nodes") or ()
+        return [from_plain(NodeSpec, one) for one in known] or super().nodes()
+
+    def have_failed(self) -> bool:
+        return any(peer.lost or "failed" in peer.facts for peer in self._others())
+
+    def are_done(self) -> bool:
+        done = {peer.rank for peer in self._others() if peer.lost or {"workers_done", "ended"} & set(peer.facts)}
+        return len(done) == self._job.node_count - 1
+
+    def stop(self) -> Optional[Stop]:
+        said = None if self.leads else self._fact(0, "stop")
+        return from_plain(Stop, {**said, "since_boot_ns": 0}) if said else None
+
+    def daemons(self) -> Dict[int, str]:
+        return {int(rank): str(line) for rank, line in (self._fact(0, "daemons") or {}).items()}
+
+    def daemon_exits(self) -> Dict[int, int]:
+        said = [peer.facts.get("daemon_exits") or {} for peer in self._others()]
+        return {int(rank): int(code) for exits in said for rank, code in exits.items()}
+
+    def has_lost(self) -> bool:
+        return any(peer.lost for peer in self._others())
+
+    def conclude(self, outcome: Outcome, find_stop: FindStop) -> Outcome:
+        stop = find_stop()
+        if not self.leads or (stop is not None and stop.reason in (SUPERSEDED, CUT_OFF)):
+            return outcome  # the server knows of the others itself
+        is_bad = stop is not None or outcome.status is not RunStatus.COMPLETED
+        while self._unfinished():
+            if not self._unfinished(but_silent=True) and (is_bad or find_stop() is not None):
+                return before_launch(find_stop()) if not is_bad else self._decide(outcome, stop)
+            self._wait()
+        return self._decide(outcome, stop)
+
+    def _decide(self, outcome: Outcome, stop: Optional[Stop]) -> Outcome:
+        own = Peer(0, {"host": self._own.name}, failed_order=self._order_of_own())
+        return decide_for_all(outcome, stop, own, self._others())
+
+    def say_farewell(self, final: Dict[str, Any]) -> None:
+        ended: Dict[str, Any] = {"status": final["status"]}
+        if final.get("error"):
+            ended["finding"] = final.get("finding") or to_plain(finding_of(final["error"]))
+        self.tell(workers_done=True, ended=shortened(ended))
+        while not self.is_over and not (self._is_superseded and self._is_said):
+            self._wait()
+
+    def _unfinished(self, *, but_silent: bool = False) -> List[int]:
+        """Return the nodes that have not told their end and may do so; `but_silent`: of those that are heard."""
+        met = range(self._job.node_count) if self._folder.read_object(FILE).get("nodes") else ()
+        with self._lock:
+            known = {**{rank: Peer(rank, {}) for rank in met}, **self._peers}
+        return [
+            peer.rank
+            for peer in known.values()
+            if peer.rank != self._own.rank
+            and not peer.lost
+            and "ended" not in peer.facts
+            and not (but_silent and peer.silent)
+        ]
+
+    def _wait_for(self, ranks: Iterable[int]) -> None:
+        shown: List[int] = []
+        while True:
+            missing = [rank for rank in ranks if rank != self._own.rank and self._fact(rank, "ready") is None]
+            if not missing:
+                return
+            if missing != shown:
+                shown = missing
+                names = ", ".join(f"{rank} ({self._host(rank) or 'not there yet'})" for rank in missing)
+                logger.info("waiting for node %s of %d", names, self._job.node_count)
+            self._wait()
+            self._check()
+
+    def _others(self) -> List[Peer]:
+        with self._lock:
+            return [peer for rank, peer in sorted(self._peers.items()) if rank != self._own.rank]
+
+    def _fact(self, rank: int, name: str) -> Any:
+        with self._lock:
+            peer = self._peers.get(rank)
+        return peer.facts.get(name) if peer is not None else None
+
+    def _host(self, rank: int) -> str:
+        with self._lock:
+            peer = self._peers.get(rank)
+        return peer.host if peer is not None else ""
+
+    def _order_of_own(self) -> int:
+        with self._lock:
+            own = self._peers.get(self._own.rank)
+        return own.failed_order if own is not None else 0
+
+    def _listen(self) -> bool:
+        news = self._ask(since=self._since, wait_s=WAIT_S)
+        if news is not None:
+            self._take(news)
+        return news is not None
+
+    def _speak(self) -> bool:
+        with self._lock:
+            facts = None if self._is_said else dict(self._facts)
+        if facts is None:
+            return False
+        news = self._ask(facts=facts)
+        if news is None:
+            return False
+        with self._lock:
+            # An answer of a server that is gone by now: the listener finds another epoch and has all said again.
+            self._epoch, self._is_said = news.epoch, facts == self._facts
+            return not self._is_said
+
+    def _ask(self, **said: Any) -> Optional[GangNews]:
+        """Speak once. None: this supervisor has no part in the run any more."""
+        job = self._job
+
+        def speak() -> GangNews:
+            return self._calls.speak(
+                job.run_id, job.node_rank, attempt=job.attempt, incarnation=job.incarnation, **said
+            )
+
+        try:
+            news = self._connection.call(speak)
+        except Conflict as error:
+            self._leave(str(error))
+            return None
+        except REFUSALS as error:
+            self._refused_since = self._refused_since or time.monotonic()
+            if time.monotonic() - self._refused_since > REFUSED_FOR_S:
+                self._leave(str(error))
+                return None
+            raise
+        self._refused_since = None
+        self._is_superseded = self._is_superseded or news.wish.attempt > job.attempt
+        self._hear(news.wish.desired, news.wish.desired_error, news.wish.attempt)
+        return news
+
+    def _leave(self, why: str) -> None:
+        if not self.is_over:
+            logger.warning("the server has no use for this node any more: %s", why)
+            self.is_over = True
+            self._notify()
+
+    def _take(self, news: GangNews) -> None:
+        with self._lock:
+            self._since = news.version
+            if news.epoch != self._epoch:
+                self._epoch, self._is_said = news.epoch, False
+            for peer in news.nodes:
+                known = self._peers.get(peer.rank)
+                self._peers[peer.rank] = _joined(known, peer) if known is not None else peer
+            is_unsaid = not self._is_said
+        status = news.wish.status
+        self.is_over = self.is_over or (status is not None and status.is_terminal)
+        self._notify()
+        if is_unsaid:
+            self._speaking.wake()
+
+
+def _joined(known: Peer, said: Peer) -> Peer:
+    """Return what is known of a node: a server or a supervisor that was restarted may say less for a moment."""
+    facts = {**known.facts, **said.facts}
+    order = known.failed_order or said.failed_order
+    return said._replace(facts=facts, lost=said.lost or known.lost, host=said.host or known.host, failed_order=order)

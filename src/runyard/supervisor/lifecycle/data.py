@@ -1,0 +1,149 @@
+"""The data references of a run: brought before the launch, delivered after the end."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+from runyard.client.calls.datastores import DatastoreFiles
+from runyard.client.calls.secrets import SecretCalls
+from runyard.core.datasets import DIRECT
+from runyard.core.datasets import KIND as DATASETS
+from runyard.core.errors import MissingContent, RunyardError, SystemFailure
+from runyard.core.specs import JobSpec
+from runyard.data.base import Storage
+from runyard.data.dataset_outputs import deliver_output, open_output, registered_output
+from runyard.data.dataset_views import bring_dataset
+from runyard.data.datastores import KIND, get_document, list_documents, open_storage
+from runyard.data.references import PREFIX, Node, bring, deliver
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.connection import Connection
+from runyard.supervisor.work_folders import shares_folder, work_folder
+
+logger = logging.getLogger(__name__)
+
+FACTS = "data.json"
+
+
+class RunData:
+    """May be repeated from the start: what is in place already stays."""
+
+    def __init__(
+        self, folder: RunFolder, job: JobSpec, *, connection: Connection, warn: Callable[[str, str], None]
+    ) -> None:
+        self._job = job
+        self._connection = connection
+        self._references = job.spec.data_references
+        self._outputs = {
+            name: replace(output, path=output.path.replace("{run-id}", job.run_id))
+            for name, output in job.spec.outputs.items()
+        }
+        work = work_folder(folder, job, job.node_rank)
+        self._node = Node(work, folder.at("data"), logger.info, lambda text: warn("data", text))
+        self._documents: Optional[Dict[str, Dict[str, Any]]] = None
+        self._folder = folder
+
+    def bring(self) -> Dict[str, str]:
+        """Put all data in place; return the variables that tell where."""
+        spec = self._job.spec
+        facts: Dict[str, Any] = {}
+        found = {
+            name: bring(name, reference, self._open(reference.datastore), self._node)
+            for name, reference in self._references.items()
+        }
+        for name, given in spec.datasets.items():
+            if given.mode != DIRECT:
+                view = bring_dataset(name, given, self._open, self._node)
+                found[name], facts[name] = view.path, {**view.facts, "read": view.how}
+        if facts:
+            self._folder.write(FACTS, {"datasets": facts})
+        for name, output in self._outputs.items():
+            found[name] = open_output(name, output, self._open(output.datastore), self._node)
+        return {PREFIX + name: path for name, path in found.items()}
+
+    def recall(self) -> Dict[str, Any]:
+        """Return what is kept with the run of its datasets: files, bytes, fingerprint."""
+        return self._folder.read_object(FACTS) if self._job.spec.datasets else {}
+
+    def deliver(self) -> Optional[Dict[str, Any]]:
+        """Copy what uploads are about to their datastores; return the error of a run whose data did not arrive.
+
+        This is done at every end, also of a run that failed or was canceled: what it wrote may be all there is of it.
+        """
+        if shares_folder(self._job) and self._job.node_rank > 0:
+            return None  # node 0 does it, with what all of them wrote
+        for name, work in self._deliveries():
+            try:
+                work()
+            except (OSError, RunyardError) as error:
+                logger.error("what the run wrote for %s could not be uploaded", name, exc_info=error)
+                self._node.warn(f"What the run wrote for `{name}` was not uploaded: {error}")
+                return _not_delivered(name, error)
+        return None
+
+    def register(self) -> None:
+        """Make datasets of the outputs of a run that ended well, where it asked for it."""
+        if shares_folder(self._job) and self._job.node_rank > 0:
+            return
+        for output in self._outputs.values():
+            if output.register:
+                document = registered_output(output, self._job.run_id)
+                put = partial(self._connection.client.assets.put, self._job.workspace, DATASETS)
+                key = f"{self._job.run_id}/{output.path}"  # done again, it is the same version
+                self._connection.insist(partial(put, output.register["name"], document, key=key))
+
+    def _deliveries(self) -> Iterator[Tuple[str, Callable[[], None]]]:
+        for name, reference in self._references.items():
+            if reference.mode == "upload":
+                yield name, partial(deliver, name, reference, self._open(reference.datastore), self._node)
+        for name, output in self._outputs.items():
+            yield name, partial(deliver_output, name, output, self._open(output.datastore), self._node)
+
+    def _open(self, datastore: str) -> Storage:
+        return open_storage(get_document(self._known(), datastore), lambda: self._remote(datastore), self._secret)
+
+    def _secret(self, name: str) -> str:
+        calls = SecretCalls(self._connection.client.transport)
+        return self._connection.insist(lambda: calls.get(self._job.workspace, name))
+
+    def _remote(self, datastore: str) -> _PatientFiles:
+        return _PatientFiles(DatastoreFiles(self._connection.client, self._job.workspace, datastore), self._connection)
+
+    def _known(self) -> Dict[str, Dict[str, Any]]:
+        if self._documents is None:
+            workspace = self._job.workspace
+            assets = self._connection.insist(lambda: self._connection.client.assets.list(workspace, KIND))
+            home = Path(self._job.home) if self._job.server.get("kind") == "unix" else None  # it is on this machine
+            self._documents = list_documents(assets, home=home, workspace=workspace)
+        return self._documents
+
+
+class _PatientFiles:
+    """A datastore's files on the server's machine, over every outage of the server."""
+
+    def __init__(self, files: DatastoreFiles, connection: Connection) -> None:
+        self._files = files
+        self._connection = connection
+
+    def list(self, path: str) -> List[Tuple[str, int]]:
+        return self._connection.insist(lambda: self._files.list(path))
+
+    def put(self, source: str, name: str) -> None:
+        def put() -> None:
+            try:
+                self._files.put(source, name)
+            except MissingContent as error:  # somebody else took the chunks in the server's place: they are sent again
+                raise SystemFailure(error.what, why=error.why) from error
+
+        self._connection.insist(put)
+
+    def fetch(self, name: str, target: str) -> None:
+        self._connection.insist(lambda: self._files.fetch(name, target))
+
+
+def _not_delivered(name: str, error: Exception) -> Dict[str, Any]:
+    message = f"The script ended well, but what it wrote for `{name}` was not uploaded.\n{error}"
+    return {"code": "DataNotUploaded", "message": message, "details": {"data_reference": name}}

@@ -1,0 +1,110 @@
+"""The run's environment: built or taken from the shelf, what was said about it, what it holds and its lock file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Dict, Mapping, Optional
+
+from runyard.core.config.paths import cache_folder
+from runyard.core.config.settings import Settings, settings_of_run
+from runyard.core.config.urls import hide_passwords
+from runyard.core.errors import RunyardError
+from runyard.core.specs import EnvironmentSpec, JobSpec
+from runyard.environments import get_builder
+from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, SupportsLock
+from runyard.supervisor.run_folder import RunFolder
+
+logger = logging.getLogger(__name__)
+
+BUILD_LOG = "azureml-logs/20_image_build_log.txt"
+BUILD_LOG_OF_NODE = "azureml-logs/20_image_build_log_%d.txt"
+MEMO = "environment.json"
+LOCK = "system_logs/requirements.lock.txt"
+
+
+class RunEnvironment:
+    """`variables` are those that the run's processes start from, as far as they are known before the environment is."""
+
+    def __init__(
+        self, folder: RunFolder, job: JobSpec, settings: Settings, *, variables: Mapping[str, str], check: Check
+    ) -> None:
+        self._folder = folder
+        self._job = job
+        said = {**job.submitter, **job.spec.environment.variables, **job.spec.variables}
+        self._settings = settings_of_run(replace(settings, home=Path(job.home)), said)
+        self._variables = variables
+        self._check = check
+        self._spec = job.spec.environment if job.submitter else _submitted_elsewhere(job)
+        # Every node builds; the names of their logs must differ.
+        self._build_log = folder.at(BUILD_LOG if job.node_rank == 0 else BUILD_LOG_OF_NODE % job.node_rank)
+        self._builder: Optional[EnvironmentBuilder] = None
+        self.built: Optional[BuiltEnvironment] = None
+
+    @property
+    def makes_lock(self) -> bool:
+        return isinstance(self._builder, SupportsLock)
+
+    def build(self) -> BuiltEnvironment:
+        """Raises what the builder does, and what `check` raises meanwhile."""
+        try:
+            self._builder = get_builder(
+                self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings
+            )
+            self.built = self._builder.build(
+                self._spec, say=self._say, variables=self._variables, check=self._check, user=self._folder.path
+            )
+        except RunyardError as error:
+            self._say(str(error))
+            raise
+        if self.built.key and self.built.wrapper is None:
+            self._folder.write(MEMO, {"interpreter": self.built.interpreter, "key": self.built.key})
+        return self.built
+
+    def recall(self) -> bool:
+        """Know again what an earlier supervisor had built, so that it can be described; False when it was nothing."""
+        known = self._folder.read_object(MEMO)
+        if not known:
+            return False
+        self._builder = get_builder(self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings)
+        self.built = BuiltEnvironment(interpreter=known["interpreter"], key=known["key"])
+        return True
+
+    def describe(self) -> Dict[str, Any]:
+        """Return what the environment holds; slow, so it is asked after the launch."""
+        assert self._builder is not None and self.built is not None
+        return dict(self._builder.describe(self.built, variables=self._variables))
+
+    def write_lock(self) -> Optional[str]:
+        """Write the file of exact versions and hashes, where the builder knows them; return its name."""
+        if not isinstance(self._builder, SupportsLock) or self.built is None:
+            return None
+        text = self._builder.lock(self._spec, self.built, variables=self._variables)
+        beside = self._folder.at(".requirements.lock.new")  # what lies in system_logs is shipped as it grows
+        with open(beside, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.rename(beside, self._folder.at(LOCK))
+        return LOCK
+
+    def _say(self, line: str) -> None:
+        """Write a line into the run's build log. An interpreter that was there has none."""
+        text = hide_passwords(line)
+        if self._spec.kind == "system":
+            return logger.info("%s", text)
+        try:
+            os.makedirs(os.path.dirname(self._build_log), mode=0o700, exist_ok=True)
+            with open(self._build_log, "a", encoding="utf-8", errors="replace") as file:
+                file.write(text + "\n")
+        except OSError as error:
+            logger.warning("the build log could not be written: %s: %s", error, text)
+        return None
+
+
+def _submitted_elsewhere(job: JobSpec) -> EnvironmentSpec:
+    """Who submits from another machine names a Python of that one, unless they chose one themselves."""
+    # Most runs on this machine are submitted here.
+    from runyard.supervisor.node.job import environment_here
+
+    return environment_here(job.spec.environment)

@@ -1,0 +1,102 @@
+"""What the supervisor finds out about a run beside its end: system metrics, hangs, the diagnosis."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+
+from runyard.core.config.settings import Settings, settings_of_run
+from runyard.core.errors import InvalidArgument
+from runyard.core.specs import JobSpec
+from runyard.supervisor.diagnosis.diagnosis import document_of
+from runyard.supervisor.diagnosis.hang_report import STACKS_FILE
+from runyard.supervisor.diagnosis.hangs import Hang, HangWatch
+from runyard.supervisor.lifecycle.usage import Sampling
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.own_journal import OwnJournal
+from runyard.supervisor.shipping.tensorboard import EventFiles
+from runyard.supervisor.work_folders import prefix_of
+
+logger = logging.getLogger(__name__)
+
+DIAGNOSIS_FILE = "diagnosis.json"
+
+
+class Observer:
+    """One for the life of a supervisor. A full disk or a removed folder never stops what it watches."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        settings: Settings,
+        *,
+        ranks: Callable[[], List[int]],
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._folder = folder
+        self._job = job
+        self._warn = warn
+        chosen = self._settings(settings)
+        self._fails = chosen.hang_fails
+        self._hangs = HangWatch(folder, job, limit_s=chosen.hang_after_s)
+        self._sampling = Sampling(folder, job, ranks=ranks, every_s=chosen.sample_every_s)
+        self._events = EventFiles(folder, job)
+
+    def start(self) -> None:
+        self._sampling.start()
+        self._events.start()
+
+    def find_hang(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
+        """Look once. A hang is shown as a warning; it is returned as an error when the run shall end for it."""
+        hang = self._look(launch, exits)
+        if hang is None:
+            return None
+        self._warn("hang", hang.error["message"].replace("\n", " "))
+        if hang.stacks:
+            self._keep_stacks(hang.stacks)
+        if self._fails:
+            return hang.error
+        self._keep(hang.error)
+        return None
+
+    def finish(self, error: Optional[Mapping[str, Any]]) -> None:
+        """Stop sampling, and leave `diagnosis.json` when the run's error was diagnosed."""
+        self._sampling.stop()
+        self._events.stop()
+        if error and "kind" in (error.get("details") or {}):
+            self._keep(error)
+
+    def _look(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Hang]:
+        try:
+            return self._hangs.step(launch, exits)
+        except Exception:  # whatever a program does to be looked at, the run goes on
+            logger.exception("the ranks could not be looked at")
+            self._hangs = HangWatch(self._folder, self._job, limit_s=0)
+            return None
+
+    def _keep(self, error: Mapping[str, Any]) -> None:
+        try:
+            self._folder.write(DIAGNOSIS_FILE, document_of(error))
+            self._add_file(DIAGNOSIS_FILE)
+        except OSError as problem:
+            logger.warning("%s could not be written: %s", DIAGNOSIS_FILE, problem)
+
+    def _keep_stacks(self, text: str) -> None:
+        try:
+            with open(self._folder.at(STACKS_FILE), "w", encoding="utf-8") as file:
+                file.write(text)
+            self._add_file(STACKS_FILE)
+        except OSError as problem:
+            logger.warning("%s could not be written: %s", STACKS_FILE, problem)
+
+    def _add_file(self, name: str) -> None:
+        with OwnJournal(self._folder, self._job) as own:
+            own.add_file(prefix_of(self._job) + name, name)
+
+    def _settings(self, settings: Settings) -> Settings:
+        try:
+            return settings_of_run(settings, {**self._job.spec.environment.variables, **self._job.spec.variables})
+        except InvalidArgument as error:
+            self._warn("settings", str(error))
+            return settings

@@ -1,0 +1,232 @@
+"""Preparing: the snapshot's copy, the environment, and the plan of processes in `launch.json`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
+
+from runyard.core.config.settings import Settings
+from runyard.core.errors import StoreUnavailable
+from runyard.core.machine.disk import NO_SPACE
+from runyard.core.specs import JobSpec
+from runyard.launchers.variables import base_variables, inherited
+from runyard.runtime.injection import injection_folder
+from runyard.snapshots.fetch import Source
+from runyard.snapshots.known import Known
+from runyard.snapshots.restore import restore
+from runyard.supervisor.lifecycle.earlier_outputs import bring_back
+from runyard.supervisor.lifecycle.environment import RunEnvironment
+from runyard.supervisor.lifecycle.layout import Meeting, lay_out, take_ports
+from runyard.supervisor.lifecycle.no_data import NoData, has_data
+from runyard.supervisor.lifecycle.ports import Ports
+from runyard.supervisor.processes.keeper import ReaperGone
+from runyard.supervisor.run_folder import SNAPSHOT, RunFolder, remove_tree
+from runyard.supervisor.shipping.connection import Connection, HomeGone
+from runyard.supervisor.shipping.loops import Backoff
+from runyard.supervisor.work_folders import shares_folder, work_folder, work_folders
+
+if TYPE_CHECKING:
+    from runyard.supervisor.lifecycle.data import RunData
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class PreparationFailed(Exception):
+    """Names the stage that failed; the cause is what went wrong in it."""
+
+    def __init__(self, stage: str, cause: Exception) -> None:
+        super().__init__(stage)
+        self.stage = stage
+        self.cause = cause
+
+
+class Unwanted(Exception):
+    """Raised from within a long step: the run shall end."""
+
+
+class NoSpace(Exception):
+    """This machine's disk has no room for the snapshot."""
+
+
+class Barrier(ABC):
+    """Where the nodes of a job wait for each other before they launch; each may raise Unwanted."""
+
+    @abstractmethod
+    def known_ports(self) -> Optional[List[List[int]]]:
+        """Return the ports that the others were told of: this node must keep them."""
+
+    @abstractmethod
+    def meet(self, ports: List[List[int]]) -> Meeting:
+        """Say that this node is ready, and return when all are."""
+
+    @abstractmethod
+    def wait_for_first(self) -> None:
+        """Return when node 0 is ready."""
+
+
+_RESTORING = "restoring the snapshot"
+
+
+class Preparation:
+    """The steps before the launch. May be repeated from the start as long as nothing was launched."""
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        settings: Settings,
+        *,
+        connection: Connection,
+        umask: int,
+        warn: Callable[[str, str], None],
+        doing: Callable[[str], None],
+        check: Callable[[], None],
+        peers: Barrier,
+    ) -> None:
+        self._peers = peers
+        self._doing = doing
+        self._folder = folder
+        self._job = job
+        self._connection = connection
+        self._umask = umask
+        self._warn = warn
+        self._check = check
+        self.environment = RunEnvironment(folder, job, settings, variables=self._variables(), check=check)
+        self.data = self._find_data()
+        self.ports = Ports()
+        self._data_paths: Dict[str, str] = {}
+        self._meeting = Meeting([], [])
+
+    def _find_data(self) -> Union[RunData, NoData]:
+        if not has_data(self._job.spec):
+            return NoData()
+        from runyard.supervisor.lifecycle.data import RunData  # most runs have none
+
+        return RunData(self._folder, self._job, connection=self._connection, warn=self._warn)
+
+    def steps(self) -> List[Callable[[], None]]:
+        if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills it
+            return [self._build, self._peers.wait_for_first, self._bring_data, self._meet, self._plan]
+        return [self._restore, self._bring_data, self._build, self._meet, self._plan]
+
+    def _restore(self) -> None:
+        folders = self._stage("finding the work folders", lambda: work_folders(self._folder, self._job))
+        if len(folders) > 1:
+            self._warn("work folder", "Each node works in a copy of its own; what one writes there, others do not see.")
+        for work in folders:
+            self._restore_to(work)
+        self._stage(
+            "bringing back the files of earlier attempts",
+            lambda: bring_back(self._folder, self._job, self._connection, warn=self._warn, check=self._check),
+        )
+
+    def _restore_to(self, work: str) -> None:
+        remove_tree(work)
+        self._stage("making the work folder", lambda: os.makedirs(work, 0o700))
+        root = self._job.snapshot_root
+        if root is not None:
+            self._stage(_RESTORING, lambda: self._restore_patiently(root, work))
+        for name in self._job.spec.output_folders:
+            os.makedirs(os.path.join(work, name), exist_ok=True)
+
+    def _restore_patiently(self, root: str, work: str) -> None:
+        """Wait for the server where it is away, and for space where the disk is full. Raises OSError otherwise."""
+        content, backoff = self._content(), Backoff()
+        while True:
+            try:
+                return self._connection.insist(lambda: self._restore_once(root, content, work))
+            except NoSpace:
+                self._doing(f"{_RESTORING}: the disk is full, waiting for space below {work}")
+            until = time.monotonic() + backoff.next_s()
+            while time.monotonic() < until:
+                self._check()
+                time.sleep(0.2)
+
+    def _restore_once(self, root: str, content: Source, work: str) -> None:
+        """Restore, and tell this machine's disk from the server: only the server is asked again and again."""
+        try:
+            restore(root, content, work)
+        except StoreUnavailable as error:
+            if isinstance(error.__cause__, OSError):
+                raise (NoSpace() if error.__cause__.errno in NO_SPACE else error.__cause__) from error
+            self._doing(f"{_RESTORING}, which cannot go on: {error.what} {error.why}")
+            raise
+
+    def _content(self) -> Source:
+        """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
+        content = self._connection.client.content
+        frames = self._folder.read_bytes(SNAPSHOT)
+        return Known(frames, content) if frames else content
+
+    def _bring_data(self) -> None:
+        self._data_paths = self._stage("fetching the run's data", self.data.bring)
+
+    def _build(self) -> None:
+        spec = self._job.spec.environment
+        built = self._stage(f"making the environment `{spec.name}`", self.environment.build)
+        for warning in built.warnings:
+            self._warn("environment", warning)
+
+    def _meet(self) -> None:
+        known = self._peers.known_ports()
+        if known is None:
+            known = self._stage("finding free ports", lambda: take_ports(self._job, self.ports))
+        else:
+            self.ports.hold(known)
+        self._meeting = self._stage("meeting the other nodes", lambda: self._peers.meet(known))
+
+    def _plan(self) -> None:
+        plan = self._stage("laying out the processes", self._layout)
+        cgroup = "" if "remove" in plan else self._group_name()  # an engine puts each container into one of its own
+        whole = {**plan, "umask": self._umask, "cgroup": cgroup}
+        self._stage("writing down the processes", lambda: self._folder.write("launch.json", whole))
+
+    def _layout(self) -> Dict[str, Any]:
+        built = self.environment.built
+        assert built is not None
+        injection = str(injection_folder(Path(self._job.home)))
+        wrapper = built.wrapper
+        variables = base_variables(
+            self._job if wrapper is None else replace(self._job, submitter={}),  # an image has variables of its own
+            run_folder=self._folder.path,
+            injection=injection,
+            interpreter=built.interpreter,
+            built=built.variables,
+        )
+        plan = lay_out(
+            self._folder,
+            self._job,
+            interpreter=built.interpreter,
+            variables={**variables, **self._data_paths},
+            injection=injection,
+            meeting=self._meeting,
+        )
+        if wrapper is None:
+            return plan
+        from runyard.supervisor.lifecycle.containers import contain  # most runs have none
+
+        outside = [*self._data_paths.values(), work_folder(self._folder, self._job, self._job.node_rank)]
+        return contain(plan, wrapper, self._folder, self._job, injection=injection, data=outside)
+
+    def _variables(self) -> Dict[str, str]:
+        """Return what the run's processes start from, as far as it is known before the environment is."""
+        spec = self._job.spec
+        return {**inherited(self._job.submitter), **spec.environment.variables, **spec.variables}
+
+    def _group_name(self) -> str:
+        return f"runyard-{self._job.cookie[:32]}"
+
+    def _stage(self, name: str, work: Callable[[], T]) -> T:
+        self._doing(name)
+        try:
+            return work()
+        except (Unwanted, HomeGone, ReaperGone):
+            raise
+        except Exception as error:
+            raise PreparationFailed(name, error) from error

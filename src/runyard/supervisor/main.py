@@ -1,0 +1,180 @@
+"""The ways to start: as a spare, for a run, to adopt an orphaned run, to watch one that we did not launch."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import sys
+import threading
+from typing import List, Optional
+
+from runyard.core.config.settings import Settings, read_settings
+from runyard.core.machine.facts import boot_id
+from runyard.supervisor.early import Early
+from runyard.supervisor.entry import configure_logging, supervise, watch_over
+from runyard.supervisor.own_processes import leave_the_session, leave_the_starter
+from runyard.supervisor.proc import set_subreaper
+from runyard.supervisor.processes.adopted import Adopted
+from runyard.supervisor.processes.reaper import Reaper, remove_run_folder
+from runyard.supervisor.run_folder import REFUSED, RunFolder, claim, take_lock
+
+USAGE = "usage: python -m runyard.supervisor --spare | --run FOLDER | --adopt FOLDER | --watch FOLDER\n"
+READY = b"ready\n"
+LONGEST_PATH = 8192
+
+logger = logging.getLogger(__name__)
+
+
+def main(arguments: List[str]) -> int:
+    umask = os.umask(0o077)
+    leave_the_session()
+    if arguments == ["--serve"]:
+        return serve()
+    if arguments == ["--spare"]:
+        return wait_as_spare(umask)
+    if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
+        sys.stderr.write(USAGE)
+        return 2
+    leave_the_starter()
+    return start(arguments[0], RunFolder(arguments[1]), umask)
+
+
+def wait_as_spare(umask: int) -> int:
+    """Import everything, say so on the inherited socket (descriptor 0), and wait for `MODE FOLDER`."""
+    settings = read_settings()
+    warm_up(settings)
+    order = b""
+    try:
+        os.write(0, READY)
+        while not order.endswith(b"\n"):
+            part = os.read(0, LONGEST_PATH)
+            if not part:
+                return 0
+            order += part
+    except OSError:
+        return 0
+    mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
+    leave_the_starter()
+    return start(mode, RunFolder(path), umask)
+
+
+def start(mode: str, folder: RunFolder, umask: int) -> int:
+    settings = read_settings()
+    if mode == "--watch":
+        return watch(folder, settings)
+    if mode == "--adopt" and may_have_launched(folder):
+        return adopt(folder, settings, umask)
+    return run(folder, settings, umask, again=mode == "--adopt")
+
+
+def may_have_launched(folder: RunFolder) -> bool:
+    """Whether code of the run may have started. After a reboot nobody knows: the mark is not synced to disk."""
+    return folder.has("launched") or folder.read_object("claim").get("boot_id") != boot_id()
+
+
+def run(
+    folder: RunFolder, settings: Settings, umask: int, *, again: bool = False, early: Optional[Early] = None
+) -> int:
+    """Be the reaper. `again`: an earlier one died before it launched anything, so its claim may be taken over."""
+    lock = take_lock(folder, "claim") if again else claim(folder)
+    if lock is None:
+        return 0
+    folder.make_subfolders()
+    set_subreaper(True)
+    cookie = str(folder.read_object("job.json").get("cookie", ""))
+    gc.freeze()  # what is there now stays shared with the children
+    Reaper(
+        folder,
+        cookie=cookie,
+        supervise=lambda link: supervise(folder, settings, link, umask, cookie),
+        lock_fd=lock,
+        early=early,
+    ).run()
+    return 0
+
+
+def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
+    """Be the supervisor of a launched run whose reaper is gone."""
+    if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
+        return 0
+    if folder.has("done"):
+        if not settings.keep_run_folders and not folder.read_object(REFUSED):
+            remove_run_folder(folder)
+        return 0
+    cookie = str(folder.read_object("job.json").get("cookie", ""))
+    watch_over(folder, settings, Adopted(folder, cookie), umask)
+    return 0
+
+
+def watch(folder: RunFolder, settings: Settings) -> int:
+    lock = claim(folder)
+    if (lock is None and take_lock(folder, "claim") is None) or take_lock(folder, "supervisor.lock") is None:
+        return 0
+    # A launched run never needs it.
+    from runyard.supervisor.external_run import Watcher
+
+    try:
+        folder.make_subfolders()
+        configure_logging(folder, settings)
+        Watcher(folder, folder.job(), settings).run()
+    except FileNotFoundError:
+        if not folder.is_gone():
+            raise
+    return 0
+
+
+def serve() -> int:
+    """Start the private server from a process that has left the run's tree; its supervisor waits for the answer."""
+    if os.fork():
+        os._exit(0)
+    from runyard.client.private_server import ensure
+
+    leave_the_starter()
+    settings = read_settings()
+    if os.path.isdir(settings.home):  # one that was removed stays so
+        ensure(settings)
+    return 0
+
+
+def warm_up(settings: Settings) -> None:
+    """Import and prepare what a run's start needs, in a thread of low priority: nobody waits for a spare."""
+    thread = threading.Thread(target=_warm_up, args=(settings,))
+    thread.start()
+    thread.join()
+
+
+def _warm_up(settings: Settings) -> None:
+    try:
+        os.setpriority(
+            os.PRIO_PROCESS, threading.get_native_id(), 10
+        )  # of this thread alone: Linux keeps it per thread
+    except OSError:
+        pass
+    import ctypes  # noqa: F401  # these and those below are loaded when first used
+    import shutil  # noqa: F401
+
+    from runyard.client.calls import (
+        runs,  # noqa: F401
+    )
+    from runyard.core.formats.plain import from_plain, to_plain
+    from runyard.core.lazy_dataclass import make_all
+    from runyard.core.specs import JobSpec, RunSpec
+    from runyard.environments import get_builder, interpreter  # noqa: F401
+    from runyard.launchers import get_launcher
+    from runyard.runtime.injection import injection_folder
+    from runyard.supervisor.lifecycle import (
+        data,  # noqa: F401  # pull in all the rest
+    )
+
+    make_all()
+    job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
+    from_plain(JobSpec, to_plain(job))
+    get_builder("system")
+    get_builder("uv", settings=settings)
+    get_launcher("single")
+    try:
+        injection_folder(settings.home)
+    except OSError:
+        pass
+    gc.collect()

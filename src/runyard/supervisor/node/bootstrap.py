@@ -1,0 +1,177 @@
+"""Starts a node's part of a run: gets our code from the server, once, and becomes the supervisor.
+
+A script by itself (`python3 -I -S -c`, the standard library): nothing of ours is on the node yet. The ticket
+(core/tickets.py) is in RUNYARD_TICKET. An older Python than 3.8 must get far enough to say so.
+"""
+
+import base64
+import gc
+import json
+import os
+import stat
+import sys
+import time
+from typing import Any, Dict, Tuple
+
+PATIENCE_S = 900.0  # the server may be away for a while
+OLDEST_PYTHON = (3, 8)
+
+
+def main() -> None:
+    if sys.version_info < OLDEST_PYTHON:
+        sys.exit(
+            f"runyard: {sys.executable} is Python {sys.version.split()[0]}; this node needs 3.8 or newer (python=)"
+        )
+    gc.disable()  # imports make much and leave nothing to collect; `supervisor.node` enables it
+    ticket = json.loads(base64.urlsafe_b64decode(os.environ["RUNYARD_TICKET"]))
+    home = private_home(ticket["node_home"] or f"/var/tmp/runyard-{os.getuid()}")
+    code = os.path.join(home, "cache", "injection", ticket["bundle"])
+    if not is_whole(code):
+        install(ticket, code)
+    sys.path.insert(0, code)
+    sys.modules.setdefault("inspect", Later("inspect"))
+    os.environ["RUNYARD_HOME"] = home
+    from runyard.supervisor.node.node import main as be_node
+
+    sys.exit(be_node())
+
+
+class Later(type(sys)):  # type: ignore[misc]  # a module
+    """Stands for a module that somebody imports and hardly ever uses; who does gets the real one.
+
+    `dataclasses` imports `inspect`, which takes longer than all else that it needs, and before 3.13 has no use for it.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            sys.modules.pop(self.__name__, None)
+        return getattr(__import__(self.__name__), name)
+
+
+def private_home(path: str) -> str:
+    """Make the folder where it is missing; nobody else may have made it or write there."""
+    path = os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
+    os.makedirs(path, 0o700, exist_ok=True)
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        sys.exit(f"runyard: {path} is not a private folder of this user; name another one (node_home)")
+    return path
+
+
+def is_whole(code: str) -> bool:
+    """Whether every file is there with its size: something may have cleaned old files away."""
+    try:
+        with open(os.path.join(code, "bundle.json"), encoding="utf-8") as file:
+            sizes = json.load(file)
+        return all(os.stat(os.path.join(code, name)).st_size == size for name, size in sizes.items())
+    except (OSError, ValueError):
+        return False
+
+
+def install(ticket: Dict[str, Any], code: str) -> None:
+    # These, and those in the functions below, take a third of a start, and only a node's first run needs them.
+    import fcntl
+    import hashlib
+    import shutil
+
+    parent = os.path.dirname(code)
+    os.makedirs(parent, 0o700, exist_ok=True)
+    with open(os.path.join(parent, ".lock"), "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if is_whole(code):  # another process of this node was faster
+            return
+        beside = f"{code}.{os.urandom(4).hex()}.new"
+        archive = download(ticket)
+        if hashlib.sha256(archive).hexdigest() != ticket["bundle"]:
+            sys.exit("runyard: the server sent other code than the ticket names; submit the run again")
+        try:
+            unpack(archive, beside)
+            shutil.rmtree(code, ignore_errors=True)
+            os.rename(beside, code)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def unpack(archive: bytes, folder: str) -> None:
+    import io
+    import zipfile
+
+    with zipfile.ZipFile(io.BytesIO(archive)) as bundle:
+        for name in bundle.namelist():
+            path = os.path.normpath(os.path.join(folder, name))
+            if not path.startswith(folder + os.sep):
+                sys.exit(f"runyard: the server's archive names a file outside of it: {name!r}")
+            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            with open(path, "wb") as file:
+                file.write(bundle.read(name))
+
+
+def download(ticket: Dict[str, Any]) -> bytes:
+    """Ask until the server answers; a refusal is final."""
+    import http.client
+
+    give_up_at, pause = time.monotonic() + PATIENCE_S, 0.2
+    while True:
+        try:
+            status, body = ask(ticket)
+            if status == 200:
+                return body
+            if status < 500:
+                text = body[:500].decode("utf-8", "replace")
+                sys.exit(f"runyard: the server refused this node ({status}): {text}")
+            problem = f"it answered {status}"
+        except (OSError, http.client.HTTPException) as error:
+            problem = str(error)
+        if time.monotonic() > give_up_at:
+            sys.exit(f"runyard: the server did not answer for {PATIENCE_S:g} s: {problem}")
+        time.sleep(pause)
+        pause = min(pause * 2, 10.0)
+
+
+def ask(ticket: Dict[str, Any]) -> Tuple[int, bytes]:
+    import http.client
+
+    server = ticket["server"]
+    usual = 443 if server.get("tls") else 80
+    port = "" if server.get("port") == usual else f":{server.get('port')}"
+    host = "runyard" if server["kind"] == "unix" else f"{server['host']}{port}"
+    link = http.client.HTTPConnection("localhost", timeout=60)
+    link.sock = connect(server)
+    try:
+        headers = {"Host": host, "Authorization": f"Bearer {ticket['token']}"}
+        link.request("GET", "/api/v1/nodes/bundle", headers=headers)
+        answer = link.getresponse()
+        return answer.status, answer.read()
+    finally:
+        link.close()
+
+
+def connect(server: Dict[str, Any]) -> Any:
+    """Return a socket to the server; with a pinned certificate nothing is sent before it was compared."""
+    import hashlib
+    import hmac
+    import socket
+    import ssl
+
+    if server["kind"] == "unix":
+        sock = socket.socket(socket.AF_UNIX)
+        sock.settimeout(60)
+        sock.connect(server["path"])
+        return sock
+    sock = socket.create_connection((server["host"].strip("[]"), int(server["port"])), timeout=60)
+    if not server.get("tls"):
+        return sock
+    context = ssl.create_default_context()
+    wanted = server.get("fingerprint")
+    if wanted:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    secured = context.wrap_socket(sock, server_hostname=server["host"].strip("[]"))
+    found = hashlib.sha256(secured.getpeercert(True) or b"").hexdigest()
+    if wanted and not hmac.compare_digest(found, wanted.lower().replace(":", "")):
+        secured.close()
+        sys.exit(f"runyard: the server shows another certificate than the ticket names: {found}")
+    return secured
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The answer to a node that asked for its part of a run becomes a run folder here."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, List, Mapping, Optional
+
+from runyard.client.calls.nodes import read_joined
+from runyard.core.config.paths import runs_folder
+from runyard.core.config.settings import Settings
+from runyard.core.formats.plain import to_plain
+from runyard.core.machine.gpus import NO_DEVICE, VISIBLE
+from runyard.core.machine.node_variables import node_variables
+from runyard.core.names import check_run_id
+from runyard.core.specs import EnvironmentSpec, JobSpec, NodeSpec
+from runyard.core.tickets import Ticket
+from runyard.supervisor.node.node_tools import with_uv
+from runyard.supervisor.run_folder import SNAPSHOT, RunFolder
+
+if TYPE_CHECKING:
+    from runyard.supervisor.node.node import Here
+
+
+def take_part(here: Here, answer: bytes, settings: Settings, environ: Mapping[str, str]) -> RunFolder:
+    """Make the folder with this node's job, ready to run, of what the server answered."""
+    job, snapshot = read_joined(answer)
+    node = NodeSpec(here.rank, here.address, here.host, _list_gpus(environ))
+    placed = _on_this_node(job, here.ticket, node, settings, environ)
+    return _write(settings, replace(placed, submitter=with_uv(placed)), snapshot)
+
+
+def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
+    """Return the environment with an interpreter that this node has.
+
+    Who names none means the one that submits; where that is not on this node, the node's own takes its place. One that
+    a user named must be there.
+    """
+    named = ((spec.definition.get("python") or {}).get("interpreterPath") or "python") != "python"
+    is_here = spec.interpreter is not None and os.access(spec.interpreter, os.X_OK)
+    return spec if named or is_here or spec.kind == "container" else replace(spec, interpreter=sys.executable)
+
+
+def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str:
+    """Return the run folder of one node; several nodes of a job may be on one machine."""
+    name = str(attempt) if rank == 0 else f"{attempt}-{rank}"
+    return str(runs_folder(settings.home) / check_run_id(run_id) / name)
+
+
+def _on_this_node(
+    job: JobSpec, ticket: Ticket, node: NodeSpec, settings: Settings, environ: Mapping[str, str]
+) -> JobSpec:
+    shared = os.path.join(ticket.shared_folder, job.run_id, str(job.attempt)) if ticket.shared_folder else ""
+    return replace(
+        job,
+        server={**ticket.server, "token": ticket.token, "home": None},
+        token=ticket.token,
+        # Nodes on one machine must not take each other's processes for their own.
+        cookie=hashlib.sha256(f"{job.cookie}\0{node.rank}".encode()).hexdigest()[:32],
+        home=str(settings.home),
+        node_rank=node.rank,
+        nodes=[node],
+        submitter=node_variables(environ),
+        spec=replace(job.spec, environment=environment_here(job.spec.environment)),
+        shared_folder=shared,
+    )
+
+
+def _write(settings: Settings, job: JobSpec, snapshot: bytes) -> RunFolder:
+    path = node_folder(settings, job.run_id, job.attempt, job.node_rank)
+    try:
+        os.makedirs(path, 0o700, exist_ok=True)
+    except FileNotFoundError:  # the attempt before has just removed the folder above, empty by then
+        os.makedirs(path, 0o700, exist_ok=True)
+    folder = RunFolder(path)
+    if snapshot:
+        folder.write_bytes(SNAPSHOT, snapshot)
+    folder.write("job.json", to_plain(job))  # the reaper makes it durable
+    return folder
+
+
+def _list_gpus(environ: Mapping[str, str]) -> List[str]:
+    """Return the devices that the engine gave this node; none where it does not say."""
+    said: Optional[str] = environ.get(VISIBLE)
+    return [] if said is None else [part.strip() for part in said.split(",") if part.strip()] or [NO_DEVICE]

@@ -1,0 +1,119 @@
+"""A node of a cluster takes its part of a run: from the ticket in its environment to a supervisor and its reaper.
+
+There are two from the start, because a start is mostly imports: the child imports what a supervisor needs, while the
+parent asks the server for the job, hands the answer down and gets ready to be the reaper. So each imports its own
+where it needs it, and here is only what both do.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import socket
+import sys
+from typing import Mapping, NamedTuple
+
+from runyard.core.config.settings import Settings, read_settings
+from runyard.core.errors import InvalidArgument, RunyardError, UserError
+from runyard.core.tickets import VARIABLE, Ticket, read_ticket
+from runyard.supervisor.early import hear, is_taken, start_early, tell_path
+from runyard.supervisor.own_processes import leave_the_session, leave_the_starter
+
+_RANKS = ("SLURM_PROCID",)  # where an engine says which of the job's nodes this is
+
+
+class Here(NamedTuple):
+    """This node, and the ticket that it was given."""
+
+    ticket: Ticket
+    rank: int
+    host: str
+    address: str
+
+
+def main() -> int:
+    """Be a node as the ticket in the environment says, until its part has ended."""
+    umask = os.umask(0o077)
+    leave_the_session()
+    try:
+        here = find_place(read_ticket(os.environ.get(VARIABLE, "")), os.environ)
+    except UserError as error:
+        return _refused(error)
+    settings = read_settings()
+    early = start_early(lambda link: _supervise(here, settings, link, umask))
+    from runyard.supervisor.node.join import join
+
+    try:
+        answer = join(here)
+    except RunyardError as error:
+        return _refused(error)
+    early.tell(answer)
+    from runyard.supervisor.main import run
+    from runyard.supervisor.proc import set_subreaper
+    from runyard.supervisor.run_folder import RunFolder
+
+    set_subreaper(True)  # `run` needs it soon, and there is time now
+    _collect_again()
+    path = early.wait_for_path()
+    if not path:
+        return early.wait()
+    os.environ.pop(VARIABLE, None)
+    leave_the_starter()
+    return run(RunFolder(path), settings, umask, early=early)
+
+
+def find_place(ticket: Ticket, environ: Mapping[str, str]) -> Here:
+    said = next((environ[name] for name in _RANKS if name in environ), "0")
+    if ticket.node_rank is None and not said.isdigit():
+        raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
+    rank = int(said) if ticket.node_rank is None else ticket.node_rank
+    return Here(ticket, rank, socket.gethostname(), ticket.address or own_address(ticket))
+
+
+def own_address(ticket: Ticket) -> str:
+    """Return the address from which this machine reaches the server: its peers reach it there."""
+    if ticket.server["kind"] == "unix":
+        return _address_of(socket.gethostname())
+    host = str(ticket.server["host"]).strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as sock:  # nothing is sent
+        sock.connect((host, int(ticket.server["port"])))
+        return str(sock.getsockname()[0])
+
+
+def _supervise(here: Here, settings: Settings, link: socket.socket, umask: int) -> int:
+    """Be the supervisor: make the run folder from the answer, and go on when the parent has claimed it."""
+    from runyard.supervisor import supervisor  # noqa: F401  # the longest import of all, while the parent asks
+    from runyard.supervisor.entry import supervise
+    from runyard.supervisor.node.job import take_part
+
+    answer = hear(link)
+    if not answer:
+        return 0  # there is no part for this node
+    folder = take_part(here, answer, settings, os.environ)
+    tell_path(link, folder.path)
+    os.environ.pop(VARIABLE, None)
+    _collect_again()
+    if not is_taken(link):
+        return 0
+    leave_the_starter()
+    cookie = str(folder.read_object("job.json").get("cookie", ""))
+    return supervise(folder, settings, link, umask, cookie)
+
+
+def _collect_again() -> None:
+    """node_start.py turned it off; what is there now stays anyway."""
+    gc.freeze()
+    gc.enable()
+
+
+def _refused(error: RunyardError) -> int:
+    sys.stderr.write(f"runyard: {error}\n")
+    return 0
+
+
+def _address_of(host: str) -> str:
+    try:
+        return socket.gethostbyname(host)
+    except OSError:
+        return "127.0.0.1"

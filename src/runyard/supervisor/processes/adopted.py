@@ -1,0 +1,173 @@
+"""The keeper of a run whose reaper is gone: the supervisor itself."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from typing import Any, Dict, List, Optional
+
+from runyard.core.machine.facts import boot_id
+from runyard.launchers.base import BY_MPIRUN, BY_REAPER
+from runyard.supervisor.proc import (
+    ProcessEntry,
+    boot_ns,
+    descendants,
+    is_alive,
+    list_processes,
+    open_pidfd,
+    send_signal,
+)
+from runyard.supervisor.processes.cgroups import Group
+from runyard.supervisor.processes.contained import end_of
+from runyard.supervisor.processes.exit_codes import Exit, find_exit
+from runyard.supervisor.processes.keeper import Keeper
+from runyard.supervisor.processes.killing import Sweep, find_marked, subtree
+from runyard.supervisor.processes.reaper import remove_run_folder
+from runyard.supervisor.processes.shim_records import read_start
+from runyard.supervisor.run_folder import RunFolder
+
+
+class Adopted(Keeper):
+    """Finds the run's processes by start ticks and cookie, watches them by pidfd."""
+
+    def __init__(self, folder: RunFolder, cookie: str) -> None:
+        self._folder = folder
+        self._cookie = cookie
+        path = folder.read_object("cgroup.json").get("path")
+        self._group: Optional[Group] = Group(path) if path else None
+        self._poll = select.epoll()
+        self._pidfds: Dict[int, int] = {}
+        self._sweep: Optional[Sweep] = None
+        self.launched = True
+        self.ranks = list(folder.read("ranks.json") or ())
+        self.exits: List[Dict[str, Any]] = []
+        self.is_empty = False
+        # The reaper died while it was starting these: they are known by their cookie alone.
+        planned = folder.read_object("launch.json").get("processes", ())
+        self._plans: Dict[int, Dict[str, Any]] = {one["rank"]: one for one in planned}
+        started = {entry["rank"] for entry in self.ranks}
+        sure = {one["rank"] for one in planned if one.get("started_by", BY_REAPER) == BY_REAPER}
+        self._unrecorded = sorted(sure - started) if planned or started else [0]
+        self._by_mpirun = [one["rank"] for one in planned if one.get("started_by") == BY_MPIRUN]
+        self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
+        for entry in self.ranks:
+            self._watch(entry)
+        # On a cluster's node, where all were killed with their reaper: that is no failure of the program's.
+        self._wiped = bool(folder.read_object("job.json").get("incarnation")) and not self._is_anyone_alive()
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def update(self) -> None:
+        for fd, _ in self._poll.poll(0):
+            self._poll.unregister(fd)  # else it stays readable; it is closed once it has told how the rank ended
+        known = {record["rank"] for record in self.exits}
+        for entry in self.ranks:
+            if entry["rank"] not in known and not self._is_alive(entry):
+                self.exits.append(self._end_of(entry))
+        if self._unrecorded and not self._find_left():
+            unknown = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
+            self.exits += [{"rank": rank, **unknown} for rank in self._unrecorded]
+            self._unrecorded = []
+        self.look()  # last: who hears of mpirun's end must know of all ranks
+        if self._sweep is not None and self._sweep.step():
+            self._sweep = None
+            self.is_empty = True
+
+    def launch(self) -> None:
+        pass
+
+    def start(self, rank: int, line: str) -> bool:
+        return any(entry["rank"] == rank for entry in self.ranks)
+
+    def look(self) -> None:
+        known = {entry["rank"] for entry in self.ranks}
+        for rank in self._by_mpirun:
+            started = read_start(self._folder, rank) if rank not in known else None
+            if started is not None:
+                self.ranks.append(started)
+                self._watch(started)
+
+    def signal(self, number: int) -> None:
+        has_ranks = any(entry["rank"] >= 0 for entry in self.ranks)
+        groups = {entry["pid"] for entry in self.ranks if entry["rank"] >= 0 or not has_ranks}
+        for entry in self._find_left():
+            if entry.group in groups:
+                send_signal(entry.pid, entry.start_ticks, number)
+                send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
+
+    def kill(self, *, grace_s: float) -> None:
+        self.is_empty = False
+        self._sweep = Sweep(self._find_left, children=list, group=self._group, grace_s=grace_s)
+
+    def leave(self, *, remove: bool) -> None:
+        if self._group is not None:
+            self._group.remove()
+        if remove:
+            remove_run_folder(self._folder)
+
+    def _watch(self, entry: Dict[str, Any]) -> None:
+        if self._rebooted:
+            return
+        fd = open_pidfd(int(entry["pid"]), int(entry["start_ticks"]))
+        if fd is not None:
+            self._pidfds[entry["rank"]] = fd
+            self._poll.register(fd, select.EPOLLIN)
+
+    def _is_alive(self, entry: Dict[str, Any]) -> bool:
+        if self._rebooted or is_alive(int(entry["pid"]), int(entry["start_ticks"])):
+            return not self._rebooted
+        is_watched = "shim_pid" in entry and is_alive(int(entry["shim_pid"]), int(entry["shim_start_ticks"]))
+        return is_watched and not self._folder.has(f"exits/{entry['rank']}.json")  # it is about to be written
+
+    def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
+        """Return how a rank ended: the reaper's record, else the kernel's word, the process's own, else unknown."""
+        record = self._folder.read_object(f"exits/{entry['rank']}.json")
+        if record.get("rank") == entry["rank"]:
+            return record
+        end: Dict[str, Any] = {"rank": entry["rank"], "code": None, "signal": None, "ended_boot_ns": boot_ns()}
+        if self._rebooted:
+            return {**end, "unknown": True, "lost": True}
+        found = self._ask_kernel(entry)
+        if found is not None and found.signal == signal.SIGKILL and self._wiped:
+            return {**end, "signal": int(signal.SIGKILL), "lost": True}  # as if init had collected it
+        if found is not None:
+            code, number = end_of(self._plans.get(entry["rank"], {}), found.code)
+            return {**end, "code": code, "signal": number or found.signal}
+        code = self._own_word(int(entry["pid"]))
+        return {**end, "unknown": True, "lost": self._wiped} if code is None else {**end, "code": code}
+
+    def _is_anyone_alive(self) -> bool:
+        return any(self._is_alive(entry) for entry in self.ranks)
+
+    def _ask_kernel(self, entry: Dict[str, Any]) -> Optional[Exit]:
+        fd = self._pidfds.pop(entry["rank"], None)
+        try:
+            return find_exit(int(entry["pid"]), int(entry["start_ticks"]), fd)
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def _own_word(self, pid: int) -> Optional[int]:
+        """Return what the process said: the very code, or that it failed. That it found nothing wrong is no proof."""
+        exact = self._folder.read_bytes(f"ends/{pid}.code")
+        if exact:
+            return exact[0]
+        own = self._folder.read_object(f"ends/{pid}.json")
+        if own.get("code") or own.get("ok") is False or self._folder.read_object(f"exceptions/{pid}.json"):
+            return int(own.get("code") or 1)
+        return None
+
+    def _find_left(self) -> List[ProcessEntry]:
+        """Return what lives of the run: its ranks, what carries its cookie or is in its group, and all below those."""
+        if self._rebooted:
+            return []
+        entries = list_processes()
+        ours = subtree(entries, os.getpid())
+        found = find_marked(entries, cookie=self._cookie, group=self._group, known=ours)
+        ticks = {int(rank["pid"]): int(rank["start_ticks"]) for rank in self.ranks}
+        found.update((entry.pid, entry) for entry in entries if ticks.get(entry.pid) == entry.start_ticks)
+        for root in list(found):
+            found.update((entry.pid, entry) for entry in descendants(entries, root, without=[os.getpid()]))
+        return [entry for entry in found.values() if entry.state not in "ZX"]

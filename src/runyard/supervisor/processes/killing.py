@@ -1,0 +1,117 @@
+"""Ending a run's processes until nothing is left: ask, wait, kill, look again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Set
+
+from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
+from runyard.supervisor.processes.cgroups import Group
+
+Find = Callable[[], List[ProcessEntry]]
+Children = Callable[[], List[int]]
+
+LOOKS = 2  # at /proc that must find nothing
+GIVE_UP_S = 60.0  # on a process that cannot be killed
+ROUNDS = 20  # of quick kills per step, for a process that forks faster than /proc can be read
+
+
+class Sweep:
+    """One order to end what is left. Call `step` until it returns True; it never blocks.
+
+    With a grace, leftovers get TERM first; then KILL, again and again, because a killed process may just have forked.
+    `children` lists processes that only we can wait for: as long as we do not, their pids are nobody else's, none can
+    vanish from the list, and a process that renews itself by forking is always among them or below one of them.
+    """
+
+    def __init__(self, find: Find, *, children: Children, group: Optional[Group], grace_s: float) -> None:
+        self._find = find
+        self._children = children
+        self._group = group
+        self._kill_at = boot_ns() + int(grace_s * 1e9)
+        self._asked = False
+        self._empty_looks = 0
+
+    def step(self) -> bool:
+        left = self._find()
+        if not left and self._is_proven():
+            return True
+        if boot_ns() >= self._kill_at:
+            self._kill(left)
+        elif not self._asked:
+            self._asked = True
+            for entry in left:
+                stop_gently(entry)
+        return False
+
+    def _is_proven(self) -> bool:
+        """Whether one look at /proc that found nothing can be believed: it may have missed who was just forking."""
+        self._empty_looks += 1
+        if self._children() or (self._group is not None and self._group.is_populated()):
+            self._empty_looks = 0
+        return self._empty_looks >= LOOKS
+
+    def _kill(self, left: List[ProcessEntry]) -> None:
+        if self._group is not None:
+            self._group.kill()
+        for _ in range(ROUNDS):
+            for pid in self._children():
+                os.kill(pid, signal.SIGKILL)
+        for entry in left:
+            send_signal(entry.pid, entry.start_ticks, signal.SIGKILL)
+
+
+def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
+    """Kill what lives of a run that has neither folder nor reaper any more."""
+    known = {int(rank["pid"]): int(rank["start_ticks"]) for rank in ranks}
+
+    def find() -> List[ProcessEntry]:
+        entries = [entry for entry in list_processes() if entry.state not in "ZX"]
+        found = find_marked(entries, cookie=cookie, group=None, known={os.getpid()})
+        found.update((entry.pid, entry) for entry in entries if known.get(entry.pid) == entry.start_ticks)
+        return list(found.values())
+
+    sweep = Sweep(find, children=list, group=None, grace_s=0.0)
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while not sweep.step() and time.monotonic() < give_up_at:
+        time.sleep(0.02)
+
+
+def stop_gently(entry: ProcessEntry) -> None:
+    """TERM, and CONT so that a stopped process can act on it."""
+    send_signal(entry.pid, entry.start_ticks, signal.SIGTERM)
+    send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
+
+
+def find_below(root: int, *, keeper: int, cookie: str, group: Optional[Group]) -> List[ProcessEntry]:
+    """Return the living processes of a run: below the reaper `root`, less its supervisor, or marked as the run's."""
+    entries = list_processes()
+    ours = {root} | subtree(entries, keeper) if keeper else {root}
+    found = {entry.pid: entry for entry in descendants(entries, root, without=[keeper])}
+    found.update(find_marked(entries, cookie=cookie, group=group, known=ours | set(found)))
+    return [entry for entry in found.values() if entry.state not in "ZX"]
+
+
+def find_marked(
+    entries: List[ProcessEntry], *, cookie: str, group: Optional[Group], known: Set[int]
+) -> Dict[int, ProcessEntry]:
+    """Return processes that are in the run's group or carry its cookie, `known` ones left out."""
+    members = set(group.members()) if group is not None else set()
+    candidates = [entry for entry in entries if entry.pid not in known]
+    return {entry.pid: entry for entry in candidates if entry.pid in members or has_cookie(entry.pid, cookie)}
+
+
+def subtree(entries: List[ProcessEntry], root: int) -> Set[int]:
+    return {root, *(entry.pid for entry in descendants(entries, root))}
+
+
+def direct_children(*, without: int) -> List[int]:
+    """Return this process's children, dead ones included, in the order in which they came."""
+    try:
+        with open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file:
+            return [int(pid) for pid in file.read().split() if int(pid) != without]
+    except OSError:  # a kernel built without it
+        return []

@@ -1,0 +1,85 @@
+"""Start one rank: fork, leave everything of ours behind, exec."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any, Dict, Mapping
+
+from runyard.supervisor.processes.hostnames import take_hostname
+
+CANNOT_EXECUTE = 126
+NOT_FOUND = 127
+
+
+def start_rank(process: Mapping[str, Any], *, folder: str, umask: int) -> int:
+    """Fork and exec one of `launch.json`'s processes; return its pid.
+
+    A process that cannot be executed ends with 127 (or 126) and says why in its log and in `exits/<rank>.error`.
+    """
+    pid = os.fork()
+    if pid != 0:
+        return pid
+    code = NOT_FOUND
+    try:
+        _become(process, folder, umask)
+    except PermissionError as error:
+        code = CANNOT_EXECUTE
+        _leave_word(process, folder, error)
+    except BaseException as error:
+        _leave_word(process, folder, error)
+    finally:
+        os._exit(code)
+
+
+def _become(process: Mapping[str, Any], folder: str, umask: int) -> None:
+    os.setsid()
+    _redirect(os.path.join(folder, process["log"]))
+    _default_signals()
+    _close_above(2)
+    if process.get("hostname") and not take_hostname(process["hostname"]):
+        os.write(2, b"runyard: no hostname of its own for this node: collectives of Open MPI 5 may hang\n")
+    os.umask(umask)
+    os.chdir(process["cwd"])
+    variables: Dict[str, str] = dict(process["variables"])
+    variables["RUNYARD_RANK_PID"] = str(os.getpid())
+    argv = list(process["argv"])
+    os.execvpe(argv[0], argv, variables)
+
+
+def _redirect(log: str) -> None:
+    os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
+    null = os.open(os.devnull, os.O_RDONLY)
+    out = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    os.dup2(null, 0)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+
+
+def _default_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    for number in signal.valid_signals():
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _close_above(last: int) -> None:
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) > last:
+            try:
+                os.close(int(name))
+            except OSError:
+                continue
+
+
+def _leave_word(process: Mapping[str, Any], folder: str, error: BaseException) -> None:
+    text = f"runyard: cannot start {process['argv'][0]!r} in {process['cwd']!r}: {error}\n"
+    try:
+        os.write(2, text.encode("utf-8", "replace"))
+        with open(os.path.join(folder, "exits", f"{process['rank']}.error"), "w", encoding="utf-8") as file:
+            file.write(text)
+    except (OSError, KeyError):
+        pass

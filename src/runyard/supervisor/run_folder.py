@@ -1,0 +1,229 @@
+"""The run folder: paths, small JSON files and the claim. docs/internals/run-folder.md is its contract."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from runyard.core.formats.plain import from_plain
+from runyard.core.machine.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
+from runyard.core.machine.facts import boot_id
+from runyard.core.machine.whole_files import sync_folder, write_whole
+from runyard.core.specs import JobSpec
+from runyard.supervisor.proc import read_process
+
+SNAPSHOT = "snapshot.frames"
+REFUSED = "refused.json"  # what the server did not take for its content; the folder is kept for it
+SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
+
+
+class Place:
+    """A folder as it is now, to tell later whether it is still that one."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._inode = self._find_inode()
+
+    def is_gone(self) -> bool:
+        """Whether it was removed, also when another stands in its place. A failing disk says nothing."""
+        try:
+            return self._inode is None or self._find_inode() != self._inode
+        except OSError:
+            return False
+
+    def _find_inode(self) -> Optional[Tuple[int, int]]:
+        try:
+            status = os.stat(self._path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return status.st_dev, status.st_ino
+
+
+class RunFolder:
+    """One attempt's folder on this node."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        self._place = Place(self.path)
+
+    def at(self, *parts: str) -> str:
+        return os.path.join(self.path, *parts)
+
+    def has(self, name: str) -> bool:
+        return os.path.lexists(self.at(name))
+
+    def is_gone(self) -> bool:
+        return self._place.is_gone()
+
+    def make_subfolders(self) -> None:
+        """Make them where they are missing; never the run folder itself. Raises FileNotFoundError when that is gone."""
+        for name in SUBFOLDERS:
+            try:
+                os.mkdir(self.at(name), 0o700)
+            except FileExistsError:
+                pass
+
+    def job(self) -> JobSpec:
+        with open(self.at("job.json"), encoding="utf-8") as file:
+            return from_plain(JobSpec, json.load(file))
+
+    def read(self, name: str) -> Optional[Any]:
+        """Return a JSON file's value, None when it is missing or damaged."""
+        try:
+            with open(self.at(name), encoding="utf-8") as file:
+                return json.load(file)
+        except (OSError, ValueError):
+            return None
+
+    def read_bytes(self, name: str) -> bytes:
+        """Return a small file's content, nothing when it is missing."""
+        try:
+            with open(self.at(name), "rb") as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def read_object(self, name: str) -> Dict[str, Any]:
+        value = self.read(name)
+        return value if isinstance(value, dict) else {}
+
+    def list_objects(self, name: str) -> List[Dict[str, Any]]:
+        """Return the JSON objects in the folder `name`, in the order of the files' names."""
+        try:
+            names = sorted(entry for entry in os.listdir(self.at(name)) if entry.endswith(".json"))
+        except OSError:
+            return []
+        found = (self.read(os.path.join(name, entry)) for entry in names)
+        return [value for value in found if isinstance(value, dict)]
+
+    def write(self, name: str, value: Any, *, durable: bool = False) -> None:
+        """Write a JSON file beside and rename it into place."""
+        self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
+
+    def write_bytes(self, name: str, data: bytes, *, durable: bool = False) -> None:
+        """Write a file beside and rename it into place. On a full disk it gets the run's reserve."""
+        try:
+            self._write_beside(name, data, durable=durable)
+        except OSError as error:
+            if error.errno not in NO_SPACE or not self.free_reserve():
+                raise
+            self._write_beside(name, data, durable=durable)
+
+    def free_reserve(self) -> bool:
+        """Give back the space that is kept for the run's end; False when there is none."""
+        try:
+            os.unlink(self.at(RESERVE))
+        except OSError:
+            return False
+        return True
+
+    def remove_overflow(self) -> None:
+        """Remove the folder in memory, if there is one of ours."""
+        link = self.at(OVERFLOW)
+        try:
+            target = os.readlink(link)
+            os.unlink(link)
+        except OSError:
+            return
+        if os.path.dirname(target) == MEMORY and os.path.basename(target).startswith(IN_MEMORY):
+            remove_tree(target)
+
+    def _write_beside(self, name: str, data: bytes, *, durable: bool) -> None:
+        path = self.at(name)
+        write_whole(path, data, sync=durable)
+        if durable:
+            sync_folder(os.path.dirname(path))
+
+    def make_durable(self, name: str) -> None:
+        """Have a file that was written before survive a loss of power."""
+        fd = os.open(self.at(name), os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_folder(self.path)
+
+    def mark(self, name: str) -> bool:
+        """Make the empty file `name`; False when it was there."""
+        try:
+            fd = os.open(self.at(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            return False
+        os.close(fd)
+        return True
+
+
+def claim(folder: RunFolder) -> Optional[int]:
+    """Claim the attempt for this process: an open, locked descriptor of `claim`, or None when somebody was first.
+
+    The file appears whole and locked, by a link, so nobody ever sees a claim without an owner.
+    """
+    beside = folder.at(f"claim.{os.getpid()}.new")
+    fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _write_all(fd, json.dumps(_identity()).encode())
+        os.link(beside, folder.at("claim"))
+    except FileExistsError:
+        os.close(fd)
+        return None
+    finally:
+        os.unlink(beside)
+    return fd
+
+
+def take_lock(folder: RunFolder, name: str) -> Optional[int]:
+    """Lock the file `name` for the life of this process; None when another process holds it."""
+    fd = os.open(folder.at(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
+
+
+def remove_tree(path: str) -> None:
+    """Remove a folder and all below it, whatever modes the program left; links are removed, never followed."""
+    folders = [path]
+    for folder in folders:  # grows while we walk: parents stand before their children
+        folders += _clear_files(folder)
+    for folder in reversed(folders):
+        _try(os.rmdir, folder)
+
+
+def _clear_files(folder: str) -> List[str]:
+    """Remove what is no folder; return the folders."""
+    found = []
+    try:
+        if os.path.islink(folder):
+            return []
+        os.chmod(folder, 0o700)
+        entries = list(os.scandir(folder))
+    except OSError:
+        return []
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            found.append(entry.path)
+        else:
+            _try(os.unlink, entry.path)
+    return found
+
+
+def _identity() -> Dict[str, Any]:
+    entry = read_process(os.getpid())
+    return {"pid": os.getpid(), "start_ticks": entry.start_ticks if entry else 0, "boot_id": boot_id()}
+
+
+def _try(act: Callable[[str], None], path: str) -> None:
+    try:
+        act(path)
+    except OSError:
+        pass
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,137 @@
+"""The server as one run sees it: calls that wait for it, and starting the private server again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Callable, ContextManager, Optional, TypeVar
+
+from runyard.client.address import Address
+from runyard.client.client import Client
+from runyard.client.transport import Transport
+from runyard.core.config.settings import Settings
+from runyard.core.errors import NotAllowed, NotAuthenticated, NotFound, RunyardError, ServerUnreachable, is_later
+from runyard.core.formats.plain import from_plain
+from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.specs import JobSpec
+from runyard.supervisor.proc import boot_ns
+from runyard.supervisor.run_folder import Place
+from runyard.supervisor.shipping.loops import Backoff
+
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+Aside = Callable[[], ContextManager[None]]
+
+REVIVE_AFTER_S = 1.0  # a server that is being replaced is back by then
+REVIVE_EVERY_S = 5.0
+START_S = 30.0
+REFUSED_FOR_S = 120.0  # so long a server may not know our token before we believe it
+
+REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
+
+
+class HomeGone(Exception):
+    """The whole home was removed: there is nobody to tell anything, and nothing left to keep."""
+
+
+class Connection:
+    """Shared by the supervisor's threads. `aside` is entered while a process leaves the run's tree.
+
+    The private server is started again only while `needs_server` says so, and never in a home that was removed.
+    """
+
+    def __init__(
+        self, job: JobSpec, settings: Settings, *, aside: Aside, needs_server: Callable[[], bool] = lambda: True
+    ) -> None:
+        address = from_plain(Address, {**job.server, "token": job.token})
+        self.client = Client(Transport(address, revive=self._revive if address.home else None))
+        self._home = Place(address.home or job.home)
+        self._settings = settings
+        self._needs_server = needs_server
+        self._aside = aside
+        self._lock = threading.Lock()
+        self._asked = threading.local()
+        self._silent_since: Optional[float] = None
+        self._revived_at = 0.0
+
+    def call(self, work: Callable[[], T]) -> T:
+        """Do one request, and note whether the server is there."""
+        self._asked.at = boot_ns()
+        try:
+            result = work()
+        except ServerUnreachable:
+            self._silent_since = self._silent_since or time.monotonic()
+            raise
+        self._silent_since = None
+        return result
+
+    def asked_boot_ns(self) -> int:
+        """Return when this thread began its last request."""
+        return int(getattr(self._asked, "at", 0))
+
+    def insist(self, work: Callable[[], T]) -> T:
+        """Repeat a request until the server takes it, for as long as an outage lasts.
+
+        Raises:
+            RunyardError: the server refuses it; repeating cannot help.
+            HomeGone: nobody answers, and nobody ever will.
+        """
+        backoff = Backoff()
+        refused_since: Optional[float] = None
+        said = ""
+        while True:
+            try:
+                return self.call(work)
+            except RunyardError as error:
+                if is_later(error):
+                    self.check_home()
+                elif not isinstance(error, REFUSALS):
+                    raise
+                else:
+                    refused_since = refused_since or time.monotonic()
+                    if time.monotonic() - refused_since > REFUSED_FOR_S:
+                        raise
+                if str(error) != said:
+                    said = str(error)
+                    logger.warning("waiting for the server: %s", error)
+            time.sleep(backoff.next_s())
+
+    def check_home(self) -> None:
+        """Raises HomeGone."""
+        if self._home.is_gone():
+            raise HomeGone
+
+    def _revive(self, address: Address) -> Address:
+        """Start the private server as the SDK would; not at once, and not from every thread."""
+        silent_s = time.monotonic() - (self._silent_since or time.monotonic())
+        if silent_s < REVIVE_AFTER_S or self._home.is_gone() or not self._needs_server():
+            raise ServerUnreachable(f"The server at {address} does not answer.")
+        with self._lock:
+            if time.monotonic() - self._revived_at < REVIVE_EVERY_S:
+                raise ServerUnreachable(f"The server at {address} does not answer yet.")
+            self._revived_at = time.monotonic()
+            return replace(self._start_server(Path(str(address.home))), token=address.token)
+
+    def _start_server(self, home: Path) -> Address:
+        # Only a supervisor whose server is gone needs these.
+        import subprocess
+
+        from runyard.client.private_server import find
+
+        with self._aside():
+            subprocess.run(
+                [*supervisor_command(), "--serve"], env={**os.environ, "RUNYARD_HOME": str(home)}, check=True
+            )
+        deadline = time.monotonic() + START_S
+        while True:
+            found = find(replace(self._settings, home=home, url=None))
+            if found is not None:
+                logger.info("the private server is there again")
+                return found.address
+            if time.monotonic() > deadline:
+                raise ServerUnreachable(f"The private server of {home} could not be started.")
+            time.sleep(0.05)

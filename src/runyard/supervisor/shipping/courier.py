@@ -1,0 +1,184 @@
+"""Everything that travels from the run folder to the server, and the order in which a run may be called finished."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+
+from runyard.core.attempts import is_writer
+from runyard.core.config.settings import Settings
+from runyard.core.errors import Conflict, MissingContent, RunyardError
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.connection import REFUSALS, Aside, Connection
+from runyard.supervisor.shipping.lease import Lease
+from runyard.supervisor.shipping.loops import Backoff
+from runyard.supervisor.shipping.reporter import Reporter
+
+if TYPE_CHECKING:
+    from runyard.supervisor.shipping.shipper import Cargo
+
+logger = logging.getLogger(__name__)
+
+START_SOON_S = 0.05
+SHORT_MESSAGE = 2000  # characters
+
+
+class Courier:
+    """`start` begins to report and ship; `deliver` sends what is left and then the end.
+
+    A guest (a process that logs on a run which it is not) sends records and nothing else: no logs, no heartbeats, and
+    it starts no server as long as it has nothing to send.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        job: JobSpec,
+        settings: Settings,
+        *,
+        notify: Callable[[], None],
+        aside: Aside,
+    ) -> None:
+        self._folder = folder
+        self._job = job
+        self.is_guest = is_writer(job.attempt)
+        self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
+        self.lease = Lease(folder, job)
+        leads = job.node_rank == 0
+        beats = leads and not self.is_guest
+        self.reporter = Reporter(self.connection, job, notify=notify, beats=beats, leads=leads, lease=self.lease)
+        self._lock, self._loading = threading.Lock(), threading.RLock()
+        self._is_started = False
+        self._loaded: Optional[Cargo] = None
+
+    @property
+    def cargo(self) -> Cargo:
+        """Made when it is first needed: a start does not wait for what only ships."""
+        with self._loading:
+            if self._loaded is None:
+                from runyard.supervisor.shipping.shipper import Cargo
+
+                self._loaded = Cargo(self._folder, self._job, self.connection, self.reporter, is_guest=self.is_guest)
+            return self._loaded
+
+    def start_soon(self) -> None:
+        """Begin a moment later: threads of ours would slow the first steps down, which usually take no longer."""
+        timer = threading.Timer(START_SOON_S, self.start)
+        timer.daemon = True
+        timer.start()
+
+    def start(self) -> None:
+        """Begin now, if it has not begun."""
+        with self._lock:
+            if self._is_started:
+                return
+            self._is_started = True
+        self.reporter.start()
+        self.cargo.start()
+
+    def ship_now(self) -> None:
+        self.cargo.ship_now()
+
+    def ship_all(self) -> None:
+        """Ship until the server holds all that is on disk now; the loops may go on meanwhile."""
+        backoff = Backoff()
+        while not self.cargo.shipper.is_drained():
+            self.connection.insist(self.cargo.upload_all)
+            if not self.connection.insist(self.cargo.shipper.step) and not self.cargo.shipper.is_drained():
+                time.sleep(backoff.next_s() / 10)
+
+    def tell(self, final: Dict[str, Any]) -> None:
+        """Send the end of a run whose process goes on; what comes after it is shipped all the same."""
+        try:
+            self.connection.insist(lambda: self._post_once(final))
+        except RunyardError as error:
+            logger.warning("the run's end was not taken: %s", error)
+
+    def deliver(self, final: Dict[str, Any], *, instead: Optional[Callable[[Dict[str, Any]], None]] = None) -> bool:
+        """Send everything, then the final state. False when the server does not take this run any more.
+
+        What the server refused for its content is tried once more and then named; `keeps_folder` tells of it.
+
+        `instead` gets the end of a node that does not lead, which is not the run's.
+        """
+        from runyard.supervisor.shipping.children import end_children  # only ends need it
+
+        self.cargo.stop()
+        self.cargo.disk.warn_of_losses()
+        try:
+            self._drain()
+            end_children(self._folder, self._job, self.cargo.seen.open_children())
+            self.cargo.journals.warn_of_tails()
+            if not self.cargo.refusals.is_empty():
+                self.connection.insist(self.cargo.try_refused_again)
+            self._drain()
+            self.cargo.refusals.tell()
+            self.reporter.stop()
+            if instead is not None:
+                self._post_warnings()
+                instead(final)
+            elif self._needs_server():
+                self._post(final)
+        except RunyardError as error:
+            logger.error("the server does not take the end of this run, its folder is kept: %s", error)
+            return self.reporter.is_superseded  # another attempt goes on with it
+        return True
+
+    @property
+    def keeps_folder(self) -> bool:
+        """Whether the run folder holds what the server refused; another attempt goes on without it."""
+        return not self.cargo.refusals.is_empty() and not self.reporter.is_superseded
+
+    def _needs_server(self) -> bool:
+        return not self.is_guest or bool(self.cargo.journals.behind() or self.reporter.take_unreported())
+
+    def _drain(self) -> None:
+        self.connection.insist(self.cargo.files.finish)
+        self.ship_all()
+
+    def _post(self, final: Dict[str, Any]) -> None:
+        is_short = False
+        while True:
+            try:
+                end = _shortened(final) if is_short else final
+                return self.connection.insist(partial(self._post_once, end, is_short))
+            except MissingContent as error:
+                logger.warning("the server lacks something of this run, shipping again: %s", error)
+                self.cargo.shipper.distrust()
+                self._drain()
+            except Conflict as error:  # somebody else ended it, or another attempt runs: there is nothing to add
+                logger.warning("the run's end was not taken: %s", error)
+                return None
+            except RunyardError as error:
+                if is_short or isinstance(error, REFUSALS):
+                    raise
+                logger.warning("the run's end was refused, sending the least of it: %s", error)
+                is_short = True
+
+    def _post_warnings(self) -> None:
+        warnings = self.reporter.take_unreported()
+        if warnings:
+            body = {"status": RunStatus.PREPARING, "warnings": warnings}
+            self.connection.insist(lambda: self.reporter.post(self._job.run_id, body))
+
+    def _post_once(self, final: Dict[str, Any], is_short: bool = False) -> None:
+        body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.cargo.shipper.facts()}
+        left: Dict[str, Any] = {} if is_short else {"warnings": self.reporter.take_unreported()}
+        environment = None if is_short else self.reporter.find_unreported_environment()
+        if environment is not None:
+            left["environment"] = environment
+        self.reporter.post(self._job.run_id, {**body, **left})
+
+
+def _shortened(final: Dict[str, Any]) -> Dict[str, Any]:
+    """Return an end that a server takes whatever its limits are."""
+    error = final.get("error")
+    if not isinstance(error, dict):
+        return final
+    message = str(error.get("message", ""))[:SHORT_MESSAGE]
+    return {**final, "error": {"code": error.get("code"), "message": message, "details": {}}}

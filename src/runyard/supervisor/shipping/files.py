@@ -1,0 +1,276 @@
+"""Ships new and changed files of ./outputs and ./logs while the run goes on, and everything at its end."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+import time
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from runyard.core.errors import RunyardError, SystemFailure
+from runyard.core.names import stored_file_name
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.file_ledger import FileLedger
+from runyard.supervisor.shipping.refusals import Refusals, explain
+from runyard.supervisor.shipping.uploads import (
+    ExplicitUploads,
+    Signature,
+    Uploader,
+    Wanted,
+    is_passing,
+    iter_batches,
+    signature,
+)
+
+logger = logging.getLogger(__name__)
+
+SETTLED_S = 2.0  # an output that was not touched for so long counts as written
+LIVE_FOLDER = "logs"  # followed by TensorBoard: shipped at once
+PASSES = 3  # over the files of a program that has ended, which others may still change
+REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
+SHOWN_NAMES = 5
+FOLDER = "folder that cannot be read"
+BAD_NAME = "name that cannot be used"
+FILE = "file that cannot be looked at"
+VANISHED = "vanished before it was read"
+SPECIAL = {
+    stat.S_IFIFO: "FIFO",
+    stat.S_IFSOCK: "socket",
+    stat.S_IFCHR: "device",
+    stat.S_IFBLK: "device",
+    stat.S_IFDIR: "link to a folder",
+}
+
+
+class Found(NamedTuple):
+    name: str
+    path: str
+    root: str
+    signature: Signature
+
+
+class WatchedFile:
+    """What is known about one file of the work folder."""
+
+    def __init__(self) -> None:
+        self.stored: Optional[Signature] = None
+        self.seen: Optional[Signature] = None
+        self.refused: Optional[Signature] = None
+        self.rest_until = 0.0
+
+
+class OutputFiles:
+    """Its loop calls `step`; at the end the supervisor calls `finish`.
+
+    `folders`: the path of each by the name that its files get, the path ends with it; once for each node that has
+    a work folder of its own. A file of a later node whose name is taken gets `node_<rank>/` in front, and all get
+    `prefix`. Of what lies in `logs`, files that were last changed before `since` belong to somebody else.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        run_id: str,
+        folders: Sequence[Dict[str, str]],
+        *,
+        since: float = 0.0,
+        prefix: str = "",
+        uploader: Uploader,
+        explicit: ExplicitUploads,
+        refusals: Refusals,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._run_id = run_id
+        self._folders = folders
+        self._uploader = uploader
+        self._explicit = explicit
+        self._refusals = refusals
+        self._warn = warn
+        self._since = since
+        self._prefix = prefix
+        self._files: Dict[str, WatchedFile] = {}
+        self._ledger = FileLedger(folder)
+        self._left_out: Dict[str, List[str]] = {}  # by kind: what the last look found and cannot store
+        self._kept: List[str] = []  # what of it is among the refusals
+        self._rest_until = 0.0  # a folder that takes long to look through is looked through less often
+        self._load()
+
+    def step(self) -> None:
+        """Upload what is new and settled."""
+        began = time.monotonic()
+        if began < self._rest_until:
+            return
+        self._left_out.clear()
+        changed = [found for found in self._iter_changed() if self._is_due(found)]
+        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+        self._store(changed)
+
+    def finish(self) -> None:
+        """Upload all that is left of a program that has ended. An outage is raised: call it again."""
+        self._left_out.clear()
+        for _ in range(PASSES):
+            self._forget_left_out()
+            changed = list(self._iter_changed())
+            if not self._store(changed):
+                break
+        self._warn_of_left_out()
+
+    def try_refused_again(self) -> None:
+        """Have `finish` try once more what was refused."""
+        for watched in self._files.values():
+            watched.refused = None
+
+    def _iter_changed(self) -> Iterator[Found]:
+        for found in self._iter_files():
+            watched = self._files.setdefault(found.name, WatchedFile())
+            if found.signature not in (watched.stored, watched.refused) and not self._is_older(found):
+                yield found
+
+    def _is_due(self, found: Found) -> bool:
+        watched = self._files[found.name]
+        is_settled = watched.seen == found.signature and time.time() - found.signature.mtime_ns / 1e9 > SETTLED_S
+        watched.seen = found.signature
+        is_live = found.name.startswith(f"{self._prefix}{LIVE_FOLDER}/")
+        return (is_live or is_settled) and time.monotonic() >= watched.rest_until
+
+    def _is_older(self, found: Found) -> bool:
+        """Whether `upload_file` gave this name a content later than this file's."""
+        return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
+
+    def _store(self, changed: Sequence[Found]) -> bool:
+        """Upload these; return whether one was changed meanwhile."""
+        is_changed = False
+        held: Optional[Exception] = None
+        wanted = [Wanted(found.name, found.path, found.root, found.signature.size) for found in changed]
+        for batch in iter_batches(wanted):
+            began = time.monotonic()
+            for index in batch:
+                self._files[changed[index].name].seen = changed[index].signature
+            outcomes = self._uploader.upload_many(self._run_id, [wanted[index] for index in batch])
+            rest_s = REST * (time.monotonic() - began) / len(batch)
+            stored: Dict[str, Signature] = {}
+            for index, outcome in zip(batch, outcomes):
+                name = changed[index].name
+                if isinstance(outcome, Signature):
+                    stored[name] = self._files[name].stored = outcome
+                    is_changed = is_changed or outcome != changed[index].signature
+                    self._refusals.settle("files", _called(name))
+                elif is_passing(outcome):  # others are stored meanwhile
+                    held = outcome
+                elif isinstance(outcome, FileNotFoundError):
+                    self._leave_out(VANISHED, name)
+                else:
+                    self._refuse(changed[index], explain(outcome))
+                self._files[name].rest_until = time.monotonic() + rest_s
+            self._ledger.add(stored)
+        if held is not None:
+            raise (
+                held if isinstance(held, RunyardError) else SystemFailure("A file cannot be opened now.", why=str(held))
+            )
+        return is_changed
+
+    def _refuse(self, found: Found, why: str) -> None:
+        self._files[found.name].refused = found.signature
+        logger.warning("%s: %s", found.name, why)
+        self._refusals.add("files", _called(found.name), why)
+
+    def _leave_out(self, kind: str, name: str, error: Optional[OSError] = None) -> None:
+        shown = repr(name if len(name) <= 200 else f"{name[:120]}…{name[-60:]}")
+        self._left_out.setdefault(kind, []).append(f"{shown}: {error.strerror}" if error is not None else shown)
+
+    def _forget_left_out(self) -> None:
+        """Before a next look: it finds again what is still there. What vanished is not."""
+        for kind in [kind for kind in self._left_out if kind != VANISHED]:
+            del self._left_out[kind]
+
+    def _warn_of_left_out(self) -> None:
+        """Name on the run what lies in its folders and is not stored."""
+        for what in self._kept:
+            self._refusals.settle("files", what)
+        self._kept.clear()
+        for kind, names in sorted(self._left_out.items()):
+            shown = ", ".join(sorted(names)[:SHOWN_NAMES])
+            more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+            count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
+            if kind == FOLDER or kind.startswith(BAD_NAME):  # it holds something: the run folder is kept for it
+                self._kept.append(f"{count} of the work folder ({kind})")
+                self._refusals.add("files", self._kept[-1], f"{shown}{more}.")
+            else:
+                verb = "is" if len(names) == 1 else "are"
+                self._warn("files", f"{count} of the work folder {verb} not stored ({kind}): {shown}{more}.")
+
+    def _iter_files(self) -> Iterator[Found]:
+        taken: Set[str] = set()
+        for rank, folders in enumerate(self._folders):
+            for found in self._iter_node(folders):
+                name = f"node_{rank}/{found.name}" if found.name in taken else found.name
+                taken.add(found.name)
+                yield found._replace(name=self._prefix + name)
+
+    def _iter_node(self, folders: Dict[str, str]) -> Iterator[Found]:
+        for folder, top in folders.items():
+            root = top[: -len(folder) - 1]
+            if os.path.islink(top) and not _is_inside(top, root):
+                self._warn("files", f"`{folder}` is a link out of the work folder; nothing in it is stored.")
+                continue
+            yield from self._iter_below(folder, top, root)
+
+    def _iter_below(self, folder: str, top: str, root: str) -> Iterator[Found]:
+        waiting: List[Tuple[str, str]] = [(folder, top)]
+        while waiting:
+            prefix, path = waiting.pop()
+            try:
+                entries = list(os.scandir(path))
+            except OSError as error:
+                if prefix != folder or os.path.lexists(path):  # a folder that the program did not make is no fault
+                    self._leave_out(FOLDER, prefix, error)
+                continue
+            for entry in entries:
+                name = f"{prefix}/{entry.name}"
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append((name, entry.path))
+                    continue
+                found = self._find(name, entry, root)
+                if found is not None:
+                    yield found
+
+    def _find(self, name: str, entry: os.DirEntry[str], root: str) -> Optional[Found]:
+        try:
+            if entry.is_symlink() and not _is_inside(entry.path, root):
+                self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
+                return None
+            status = entry.stat()
+            if self._is_before(name, status):
+                return None
+            if not stat.S_ISREG(status.st_mode):
+                is_twin = stat.S_ISDIR(status.st_mode) and _is_inside(
+                    entry.path, os.path.join(root, name.split("/")[0])
+                )
+                if not is_twin:  # a link to a folder whose files are stored where they are loses nothing
+                    self._leave_out(SPECIAL.get(stat.S_IFMT(status.st_mode), "special file"), name)
+                return None
+            return Found(stored_file_name(name), entry.path, root, signature(status))
+        except OSError as error:
+            self._leave_out(FILE, name, error)
+            return None
+        except RunyardError as error:
+            self._leave_out(f"{BAD_NAME}; {error.why.rstrip('.')}", name)
+            return None
+
+    def _is_before(self, name: str, status: os.stat_result) -> bool:
+        return name.startswith(LIVE_FOLDER + "/") and status.st_mtime < self._since
+
+    def _load(self) -> None:
+        """A restarted supervisor need not read again what was stored."""
+        for name, stored in self._ledger.load().items():
+            watched = self._files[name] = WatchedFile()
+            watched.stored = stored
+
+
+def _called(name: str) -> str:
+    return f"the file {name!r}"
+
+
+def _is_inside(path: str, root: str) -> bool:
+    return os.path.realpath(path).startswith(os.path.realpath(root) + os.sep)

@@ -1,0 +1,327 @@
+"""All journals of a run: what grew, which bytes may be shipped, what has to be done before."""
+
+from __future__ import annotations
+
+import logging
+import os
+from itertools import chain
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+from runyard.core.formats import journal
+from runyard.core.machine.disk import OVERFLOW
+from runyard.core.records import Mark
+from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.shipping.refused_records import release
+from runyard.supervisor.shipping.seen import SeenRuns
+from runyard.supervisor.shipping.segments import (
+    Key,
+    Segment,
+    find_orphans,
+    is_unreadable,
+    iter_segments,
+    read_part,
+    recall,
+)
+from runyard.supervisor.shipping.uploads import ExplicitUploads
+
+logger = logging.getLogger(__name__)
+
+PART_BYTES = 8 << 20
+LEAST_BYTES = 2 << 20  # of one segment per request; more than the longest record
+DAMAGED = "system_logs/damaged_journals.txt"
+MOST_DAMAGE = 4096  # bytes of one place that are kept there
+MOST_HELD = 256  # files kept open, so that one which the program removes can still be read
+
+Frame = Tuple[Dict[str, Any], bytes]
+
+
+class Part(NamedTuple):
+    """What of one segment goes into a request: bytes [offset, end) and the side files that they name."""
+
+    segment: Segment
+    end: int
+    frames: List[Frame]
+    size: int
+
+
+class Journals:
+    def __init__(
+        self,
+        folder: RunFolder,
+        run_id: str,
+        *,
+        uploads: ExplicitUploads,
+        seen: SeenRuns,
+        warn: Callable[[str, str], None],
+    ) -> None:
+        self._folder = folder
+        self._run_id = run_id
+        self._uploads = uploads
+        self._seen = seen
+        self._warn = warn
+        self._segments: Dict[Key, Segment] = {}
+        self._children: Dict[Key, Dict[int, journal.LongRecord]] = {}  # by the end of records on their way
+        self._has_new_child = False
+        self._held: Dict[Key, Segment] = {}
+        self._has_looked = False
+
+    def look(self) -> None:
+        self._look_for_orphans()
+        missing = dict(self._segments)
+        folders = (self._folder.at("journal"), self._folder.at(OVERFLOW, "journal"))  # the second on a full disk
+        for found in chain.from_iterable(map(iter_segments, folders)):
+            segment = self._segments.get(found.key)
+            if segment is None:
+                segment = self._segments[found.key] = found
+                recall(found)
+            missing.pop(found.key, None)
+            self._look_at(segment)
+        for segment in missing.values():
+            if segment.fd >= 0:
+                self._look_at(segment)
+            else:
+                self._lost(segment)
+
+    def _look_at(self, segment: Segment) -> None:
+        was_removed = segment.is_removed
+        try:
+            self._hold(segment)
+            segment.look()
+        except OSError as error:
+            logger.debug("%s: %s", segment.name, error)
+        if segment.is_removed and not was_removed:
+            self._warn(
+                "journal", f"The program removed {segment.name}. It is still open here: what it holds is stored."
+            )
+        if segment.cut is not None:
+            self._note_cut(segment, *segment.cut)
+            segment.cut = None
+
+    def _hold(self, segment: Segment) -> None:
+        """Keep the file open; of too many, those that have nothing left to ship give way."""
+        if segment.fd >= 0 or segment.is_given_up or segment.is_removed:
+            return
+        if len(self._held) >= MOST_HELD:
+            idle = next((one for one in self._held.values() if not one.is_behind and not one.is_removed), None)
+            if idle is None:
+                return
+            self._held.pop(idle.key).let_go()
+        if segment.hold():
+            self._held[segment.key] = segment
+
+    def _look_for_orphans(self) -> None:
+        if self._has_looked:
+            return
+        self._has_looked = True
+        for name in find_orphans(self._folder.at("journal")):
+            self._warn("journal", f"The program removed {name}. What it held beyond what was stored before is lost.")
+
+    def _note_cut(self, segment: Segment, before: int, after: int) -> None:
+        lost = before - max(after, min(before, segment.course.position_of(segment.offset)))
+        what = f"at least {lost} bytes of records are lost" if lost else "what it held before was stored"
+        self._warn("journal", f"The program cut {segment.name} from {before} to {after} bytes: {what}.")
+
+    def behind(self) -> List[Segment]:
+        """Return segments with something to ship, those with least shipped first: none starves behind a busy one.
+
+        Those of a child run wait until the server has the record that made it.
+        """
+        behind = sorted((one for one in list(self._segments.values()) if one.is_behind), key=lambda one: one.offset)
+        return [segment for segment in behind if self._is_known(segment)] or behind
+
+    def unsynced(self) -> List[Segment]:
+        """Return segments with bytes that only the page cache of this machine has."""
+        return [segment for segment in list(self._segments.values()) if segment.offset < segment.size]
+
+    def is_foreign(self, segment: Segment) -> bool:
+        return self._run_of(segment) != self._run_id
+
+    def took(self, marks: Sequence[Mark]) -> None:
+        for mark in marks:
+            segment = self._segments.get((mark.writer, mark.segment))
+            if segment is not None:
+                self._note_children(segment, mark.offset)
+                segment.moved(mark.offset)
+
+    def marks(self) -> List[Mark]:
+        """Return how far this run's own segments go."""
+        own = [segment for segment in self._segments.values() if segment.offset and not self.is_foreign(segment)]
+        return [Mark(segment.writer, segment.number, segment.offset) for segment in own]
+
+    def refused(self) -> List[Segment]:
+        return [segment for segment in self._segments.values() if segment.refusal]
+
+    def release_refused(self) -> None:
+        """Have single records that were refused shipped again."""
+        release(self._folder.at("journal"))
+
+    def take_new_child(self) -> bool:
+        """Whether, since the last call, the server came to know a child, whose journals may be shipped now."""
+        found, self._has_new_child = self._has_new_child, False
+        return found
+
+    def forget(self) -> None:
+        for segment in self._segments.values():
+            segment.offset, segment.end = 0, None
+
+    def warn_of_tails(self) -> None:
+        """At the end: a torn tail is normal where the writer went on in a next segment, else say so."""
+        last = {segment.writer: segment.number for segment in self._segments.values()}
+        for segment in self._segments.values():
+            left = segment.size - segment.offset
+            if segment.is_given_up or segment.refusal or segment.rewound_ns is not None:
+                continue
+            if left > 0 and (segment.number == last[segment.writer] or not self._is_torn(segment, left)):
+                self._keep_damaged(segment, segment.course.position_of(segment.offset), left)
+                self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
+
+    def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
+        """Return what can be shipped now: whole records until `most_bytes` are reached, but at least one."""
+        try:
+            if segment.rewound_ns is not None and not self._restart(segment):
+                return Part(segment, segment.offset, [], 0)
+            data = segment.read(max(most_bytes, LEAST_BYTES))
+        except OSError as error:
+            self._unread(segment, error)
+            return Part(segment, segment.offset, [], 0)
+        end, sides, is_cut = self._scan(segment, data, most_bytes)
+        left = segment.offset + len(data) - end
+        is_all = segment.offset + len(data) >= segment.size
+        if left and not is_cut and (is_all or left >= LEAST_BYTES // 2 + journal.CELL):
+            mended = self._mend(segment, end)
+            end, is_all = (end, is_all) if mended is None else (mended, False)
+        if not is_cut and is_all:
+            segment.end = end
+        if end == segment.offset:
+            return Part(segment, end, [], 0)
+        head = {"kind": "journal", "writer": segment.writer, "segment": segment.number, "offset": segment.offset}
+        if self.is_foreign(segment):
+            head["run"] = segment.header["run"]
+        frames = [*sides, (head, data[: end - segment.offset])]
+        return Part(segment, end, frames, sum(len(body) for _, body in frames))
+
+    def _mend(self, segment: Segment, end: int) -> Optional[int]:
+        """No record stands at `end`. Where others follow, go on with them: only what lies between is lost.
+
+        Returns where the damage begins, None when nothing follows.
+        """
+        from runyard.supervisor.shipping.salvage import bridge  # most journals are never damaged
+
+        try:
+            gap = bridge(segment, end, header=self._known_header(segment))
+        except OSError as error:
+            logger.debug("%s: %s", segment.name, error)
+            return None
+        if gap is None:
+            return None
+        what = f"{gap.size} bytes of {segment.name} from byte {gap.position} on are damaged and were left out"
+        self._keep_damaged(segment, gap.position, gap.size)
+        names = f" Metrics whose names were lost there: {', '.join(gap.unnamed)}." if gap.unnamed else ""
+        self._warn("journal", f"{what}; the records behind them are stored.{names}")
+        return gap.offset
+
+    def _is_torn(self, segment: Segment, left: int) -> bool:
+        """Whether the tail is the beginning of one record, as a full disk leaves it."""
+        try:
+            tail = segment.read_from(segment.offset, journal.CELL)
+        except OSError:
+            return False
+        return left < journal.CELL or journal.is_beginning(tail, left)
+
+    def _keep_damaged(self, segment: Segment, position: int, size: int) -> None:
+        """Put the bytes that were left out into a log of the run: the file goes with the run folder."""
+        try:
+            data = segment.read_file(position, min(size, MOST_DAMAGE))
+            with open(self._folder.at(DAMAGED), "a", encoding="ascii") as file:
+                file.write(f"{segment.name}, {size} bytes from {position} on, the first {len(data)}: {data.hex()}\n")
+        except OSError as error:
+            logger.debug("%s: %s", DAMAGED, error)
+
+    def _restart(self, segment: Segment) -> bool:
+        """The file was cut below what is stored: find what was written since."""
+        from runyard.supervisor.shipping.salvage import restart
+
+        if restart(segment):
+            return True
+        segment.end = segment.offset
+        return False
+
+    def _known_header(self, segment: Segment) -> Dict[str, Any]:
+        """Return the HEADER of the segment, or else what it can be made from: a writer records one run alone."""
+        of_writer = [one.header for one in self._segments.values() if one.writer == segment.writer and one.header]
+        known = segment.header or (of_writer[0] if of_writer else {"run": self._run_id})
+        return {**known, "writer": segment.writer, "segment": segment.number}
+
+    def _scan(self, segment: Segment, data: bytes, most_bytes: int) -> Tuple[int, List[Frame], bool]:
+        """Return where the shippable bytes end, their side files, and whether more whole records may follow."""
+        end = segment.offset
+        last = segment.offset + most_bytes
+        sides: List[Frame] = []
+        is_blocked = False
+        for part in journal.iter_parts(data, base=segment.offset):
+            if isinstance(part, journal.LongRecord):
+                is_blocked = not self._note(segment, part, sides, is_blocked) or is_blocked
+            if not is_blocked:
+                end = (
+                    part.end
+                    if isinstance(part, journal.LongRecord)
+                    else max(min(part.end, last), part.offset + journal.CELL)
+                )
+            if part.end >= last:
+                return end, sides, True
+        return end, sides, is_blocked
+
+    def _note(self, segment: Segment, record: journal.LongRecord, sides: List[Frame], is_blocked: bool) -> bool:
+        """Act on a record that is more than bytes; False: it must not be shipped yet."""
+        if record.kind == journal.FILE:  # asked for behind a blocked one too: its upload can begin
+            return self._uploads.is_done(segment, record)
+        if is_blocked:
+            return True
+        if record.kind == journal.SIDE:
+            side = self._side(segment, record.payload)
+            if not side:  # the server takes no such record without its file
+                segment.skipped.append((record.offset, record.end))
+                return False
+            sides += side
+        elif record.kind == journal.CHILD:
+            self._children.setdefault(segment.key, {})[record.end] = record
+        elif record.kind == journal.END:
+            self._seen.note(self._run_of(segment), record)
+        return True
+
+    def _note_children(self, segment: Segment, offset: int) -> None:
+        """Take the children whose records the server holds. Before the offset is kept: none may be forgotten."""
+        made = self._children.get(segment.key, {})
+        for end in sorted(end for end in made if end <= offset):
+            self._seen.note(self._run_of(segment), made.pop(end))
+            self._has_new_child = True
+
+    def _is_known(self, segment: Segment) -> bool:
+        return not self.is_foreign(segment) or self._seen.is_child(self._run_of(segment))
+
+    def _run_of(self, segment: Segment) -> str:
+        return str(segment.header.get("run") or self._run_id)
+
+    def _side(self, segment: Segment, payload: Dict[str, Any]) -> List[Frame]:
+        name = str(payload.get("file", ""))
+        try:
+            if "/" in name or not name.endswith(".side"):
+                raise FileNotFoundError(name)
+            data = read_part(os.path.join(os.path.dirname(segment.path), name), 0, int(payload.get("length") or 0) + 1)
+        except (OSError, ValueError):
+            self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record is lost.")
+            return []
+        return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]
+
+    def _unread(self, segment: Segment, error: OSError) -> None:
+        logger.debug("%s: %s", segment.name, error)
+        if is_unreadable(error):
+            segment.is_given_up = True
+            self._warn("journal", f"{segment.name} cannot be read: {error.strerror}. Its records are not stored.")
+
+    def _lost(self, segment: Segment) -> None:
+        if segment.is_behind:
+            left = segment.size - segment.offset
+            what = f"The program removed {segment.name} after byte {segment.offset} was stored"
+            self._warn("journal", f"{what}: at least {left} bytes of records are lost.")
+        segment.size = segment.end = segment.offset

@@ -1,0 +1,111 @@
+"""A journal of the supervisor's own: what it adds to a run travels like the script's records, stored exactly once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Any, Dict, Mapping, NamedTuple, Sequence
+
+from runyard.core.formats import journal
+from runyard.core.machine.facts import boot_id
+from runyard.core.specs import JobSpec
+from runyard.supervisor.run_folder import RunFolder
+
+
+class Point(NamedTuple):
+    name: str
+    step: int
+    time_ns: int  # CLOCK_MONOTONIC
+    value: float
+
+
+class OwnJournal:
+    """One segment, made with its first record. One thread writes; a write that fails raises OSError."""
+
+    def __init__(self, folder: RunFolder, job: JobSpec, *, run_id: str = "") -> None:
+        self._folder = folder
+        self._job = job
+        self._run_id = run_id or job.run_id
+        self._names: Dict[str, int] = {}
+        self._fd = -1
+
+    def __enter__(self) -> OwnJournal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, data: bytes) -> None:
+        """Append whole records."""
+        try:
+            if self._fd < 0:
+                self._open()
+            if os.write(self._fd, data) != len(data):
+                raise OSError(errno.ENOSPC, "a record was written in part")
+        except OSError:  # what was torn ends its journal: the next record begins another
+            self.close()
+            raise
+
+    def add_numbers(self, values: Mapping[str, float]) -> None:
+        """Append one point of each metric, in one write."""
+        now = time.monotonic_ns()
+        data = b"".join(self._define(name) for name in values if name not in self._names)
+        for name, value in values.items():
+            data += journal.pack_number(journal.FLOAT, 0, 0, self._names[name], 0, now, float(value))
+        self.add(data)
+
+    def add_points(self, points: Sequence[Point]) -> None:
+        """Append points with steps and times of their own, in one write."""
+        parts = []
+        for point in points:
+            if point.name not in self._names:
+                parts.append(self._define(point.name))
+            name = self._names[point.name]
+            parts.append(
+                journal.pack_number(journal.FLOAT, journal.HAS_STEP, 0, name, point.step, point.time_ns, point.value)
+            )
+        self.add(b"".join(parts))
+
+    def add_file(self, name: str, path: str) -> None:
+        """Have the file `path`, below the run folder, stored as the run's file `name`."""
+        size = os.stat(self._folder.at(path), follow_symlinks=False).st_size
+        self.add(journal.pack_long(journal.FILE, {"name": name, "path": path, "size": size}))
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+        self._names.clear()
+
+    def _define(self, name: str) -> bytes:
+        self._names[name] = len(self._names) + 1
+        return journal.pack_long(journal.NAME, {"id": self._names[name], "name": name})
+
+    def _open(self) -> None:
+        node = f"n{self._job.node_rank}-" if self._job.node_rank > 0 else ""
+        writer = f"{node}s-{os.getpid()}-{os.urandom(4).hex()}"
+        path = self._folder.at("journal", f"{writer}.0.journal")
+        header = journal.pack_long(journal.HEADER, self._header(writer))
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            if os.write(self._fd, header) != len(header):
+                raise OSError(errno.ENOSPC, "a header was written in part")
+        except OSError:
+            os.unlink(path)  # a full disk shall not fill with empty journals
+            raise
+
+    def _header(self, writer: str) -> Dict[str, Any]:
+        return {
+            "format": journal.FORMAT,
+            "run": self._run_id,
+            "attempt": self._job.attempt,
+            "writer": writer,
+            "segment": 0,
+            "rank": self._job.node_rank,
+            "role": "supervisor",
+            "pid": os.getpid(),
+            "boot_id": boot_id(),
+            "wall_ns": time.time_ns(),
+            "t": time.monotonic_ns(),
+        }

@@ -1,0 +1,180 @@
+"""Tells the server the run's phases in order, and listens for what it wants: cancel, fail, give way."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+
+from runyard.core.errors import RunyardError, is_later
+from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
+from runyard.supervisor.shipping.connection import REFUSALS, Connection
+from runyard.supervisor.shipping.lease import Lease
+from runyard.supervisor.shipping.loops import Loop
+
+if TYPE_CHECKING:
+    from runyard.client.decoding import RunWish
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_S = 5.0
+HEARTBEAT_JITTER = 0.2
+TELL_AFTER_S = 2.0  # what takes less is not worth a word
+
+
+class Reporter:
+    """Phases are queued and posted by a thread: nobody waits for the server between two phases.
+
+    `beats`: it speaks to the server from time to time, so that both know of each other. `leads`: the run's phases are
+    this supervisor's; those of a node that does not lead are told to nobody.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        job: JobSpec,
+        *,
+        notify: Callable[[], None],
+        beats: bool = True,
+        leads: bool = True,
+        lease: Optional[Lease] = None,
+        tell_after_s: float = TELL_AFTER_S,
+    ) -> None:
+        self._lease = lease
+        self._tell_after_s = tell_after_s
+        self._engine_gone = False
+        self._leads = leads
+        self._connection = connection
+        self._job = job
+        self._notify = notify
+        self._beats = beats
+        self._lock = threading.Lock()
+        self._queue: List[Dict[str, Any]] = []
+        self._warned: List[Dict[str, Any]] = []
+        self._status = RunStatus.PREPARING
+        self._doing = self._told_doing = ""
+        self._doing_since = 0.0
+        self._heard_at = time.monotonic()
+        self._loop = Loop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
+        self.desired: Optional[str] = None
+        self.desired_error: Optional[Dict[str, Any]] = None
+        self.is_superseded = False
+
+    def start(self) -> None:
+        self._loop.start()
+
+    def stop(self) -> None:
+        """End the thread; what is still queued is dropped, the final state says all that matters."""
+        self._loop.stop()
+
+    def ask_now(self) -> None:
+        """Ask the server at once what it wants."""
+        self._heard_at = float("-inf")
+        self._loop.wake()
+
+    def tell_engine_gone(self) -> None:
+        """Tell the server, now and with every heartbeat, that the engine's process on this node is gone."""
+        self._engine_gone = True
+        self.ask_now()
+
+    def ask(self) -> None:
+        """Ask the server now what it wants. Raises what it answers."""
+        calls = self._connection.client.runs
+        wish = calls.heartbeat(self._job.run_id, self._job.attempt, engine_gone=self._engine_gone)
+        self.hear(wish.desired, wish.desired_error, wish.attempt)
+
+    def phase(self, status: RunStatus) -> None:
+        """Queue a move to `status`."""
+        if not self._leads:
+            return
+        self._status = status
+        self._doing = ""
+        self._enqueue({"status": status})
+
+    def note(self, doing: str) -> None:
+        """Say what takes time in this phase. The server hears of it in place of a heartbeat: most things are quick.
+
+        An empty text takes back what was said.
+        """
+        self._doing, self._doing_since = doing, time.monotonic()
+        if not doing and self._told_doing:
+            self._told_doing = ""
+            self._enqueue({"status": self._status})
+
+    def add_environment(self, environment: Dict[str, Any]) -> None:
+        self._enqueue({"status": self._status, "environment": environment})
+
+    def warn(self, source: str, message: str) -> None:
+        """Show a warning on the run; each text once."""
+        warning = {"source": source, "message": message}
+        with self._lock:
+            if warning in self._warned:
+                return
+            self._warned.append(warning)
+        logger.warning("%s: %s", source, message)
+        self._enqueue({"status": self._status, "warnings": [warning]})
+
+    def take_unreported(self) -> List[Dict[str, Any]]:
+        """Return the warnings that are still queued, for the final state."""
+        with self._lock:
+            return [warning for body in self._queue for warning in body.get("warnings", ())]
+
+    def find_unreported_environment(self) -> Optional[Dict[str, Any]]:
+        """Return what is known of the environment and still queued, for the final state."""
+        with self._lock:
+            queued = [body["environment"] for body in self._queue if body.get("environment")]
+        return queued[-1] if queued else None
+
+    def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
+        """Take what any answer of the server says about the run's wanted end."""
+        self._heard_at = time.monotonic()
+        if self._lease is not None:
+            self._lease.renew(self._connection.asked_boot_ns())
+        superseded = attempt > self._job.attempt
+        known = desired in (None, self.desired) and (desired_error is None or self.desired_error is not None)
+        if known and superseded == self.is_superseded:
+            return
+        self.is_superseded = self.is_superseded or superseded
+        self.desired = desired or self.desired
+        self.desired_error = desired_error or self.desired_error
+        self._notify()
+
+    def post(self, run_id: str, body: Dict[str, Any]) -> None:
+        """Post a state now. Raises what the server answers."""
+        wish: RunWish = self._connection.client.runs.state(run_id, self._job.attempt, **body)
+        if run_id == self._job.run_id:
+            self.hear(wish.desired, wish.desired_error, wish.attempt)
+
+    def _enqueue(self, body: Dict[str, Any]) -> None:
+        with self._lock:
+            self._queue.append(body)
+        self._loop.wake()
+
+    def _step(self) -> bool:
+        with self._lock:
+            body = self._queue[0] if self._queue else None
+        if body is None:
+            self._beat()
+            return False
+        try:
+            self._connection.call(lambda: self.post(self._job.run_id, body))
+        except RunyardError as error:
+            if is_later(error) or isinstance(error, REFUSALS):
+                raise
+            # Already further, or finished by somebody else: the next answer tells.
+            logger.info("the server did not take %s: %s", body["status"], error)
+        with self._lock:
+            self._queue.remove(body)
+            return bool(self._queue)
+
+    def _beat(self) -> None:
+        doing, lasts_s = self._doing, time.monotonic() - self._doing_since
+        if self._leads and doing and doing != self._told_doing and lasts_s >= self._tell_after_s:
+            body = {"status": self._status, "doing": doing}
+            self._connection.call(lambda: self.post(self._job.run_id, body))
+            self._told_doing = doing
+            return
+        if (self._beats or self._engine_gone) and time.monotonic() - self._heard_at >= HEARTBEAT_S / 2:
+            self._connection.call(self.ask)

@@ -1,0 +1,223 @@
+"""Journal segments on disk: how far each was shipped and what comes next."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import stat
+import struct
+import time
+from dataclasses import field
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from runyard.core.formats import journal
+from runyard.core.lazy_dataclass import dataclass
+from runyard.supervisor.shipping.course import Course, Jump
+
+Key = Tuple[str, int]
+
+_NAME = re.compile(r"([a-z0-9][a-z0-9\-]{0,63})\.(\d{1,9})\.journal")
+_ACKED = struct.Struct("<Q")
+_HEADER_BYTES = 1 << 16
+_UNREADABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
+
+
+@dataclass()
+class Segment:
+    """One journal file. `offset` is the server's word: bytes before it are stored.
+
+    Offsets are those of the segment as it is shipped. They are places in the file too, except behind damage: `course`
+    knows which. While `fd` is held, a file that the program removes can still be read to its end.
+    """
+
+    path: str
+    writer: str
+    number: int
+    offset: int = 0
+    size: int = 0
+    end: Optional[int] = None  # after the last whole record, known once everything was read
+    header: Dict[str, Any] = field(default_factory=dict)
+    is_given_up: bool = False  # nobody can read it
+    refusal: str = ""  # why the server does not take the rest of it
+    skipped: List[Tuple[int, int]] = field(default_factory=list)
+    course: Course = field(default_factory=Course)
+    fd: int = -1
+    is_removed: bool = False
+    searched: int = 0  # place in the file up to which nothing was found behind damage
+    cut: Optional[Tuple[int, int]] = None  # sizes before and after the program shortened the file, until it was noted
+    rewound_ns: Optional[int] = None  # it was cut below what is stored: only records younger than this are new
+    _file_size: int = 0
+    _seen_ns: int = 0
+
+    @property
+    def key(self) -> Key:
+        return (self.writer, self.number)
+
+    @property
+    def name(self) -> str:
+        return os.path.basename(self.path)
+
+    @property
+    def is_behind(self) -> bool:
+        return not self.is_given_up and not self.refusal and self.offset < (self.size if self.end is None else self.end)
+
+    def look(self) -> None:
+        """Take the file's size; a new one means that there is more to read. Raises OSError when it is gone."""
+        now_ns = time.monotonic_ns()
+        file_size = self._stat().st_size
+        if file_size < self._file_size:
+            self.cut = (self._file_size, file_size)
+            if file_size < self.course.position_of(self.offset) and self.rewound_ns is None:
+                self.rewound_ns = self._seen_ns
+        if file_size != self._file_size:
+            self._file_size, self.end = file_size, None
+        self._seen_ns = now_ns
+        self.size = self.course.offset_of(file_size) if self.rewound_ns is None else self.offset + file_size
+        if not self.header and file_size:
+            self.header = read_header(self.read_file(0, _HEADER_BYTES))
+
+    def hold(self) -> bool:
+        """Open the file for as long as it may grow, so that it can be read even when its name is gone."""
+        if self.fd >= 0:
+            return True
+        try:
+            fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return False
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            return False
+        self.fd = fd
+        return True
+
+    def let_go(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def moved(self, offset: int) -> None:
+        """The server holds everything before `offset`: tell the writer, who may wait for it in `flush`."""
+        self.end = None
+        if offset == self.offset:
+            return
+        self.offset = offset
+        try:
+            self._write_acked(self.course.position_of(offset))
+        except OSError:  # a full disk: the next answer writes it
+            pass
+
+    def jump(self, jump: Jump) -> None:
+        """Have what the server gets go on at another place of the file."""
+        self.course.add(jump)
+        self.end, self.searched, self.rewound_ns = None, 0, None
+        self.size = self.course.offset_of(self._file_size)
+        try:
+            self.course.write(self.path)
+        except OSError:  # a full disk: only a restarted supervisor would need it, and most damage it finds again
+            pass
+
+    def read(self, limit: int) -> bytes:
+        """Return up to `limit` bytes from `offset` on; records that were refused read as ones that say nothing."""
+        data = self.read_from(self.offset, limit)
+        for start, end in self.skipped:
+            at = start - self.offset
+            if 0 <= at < len(data):
+                data = data[:at] + silence(end - start) + data[end - self.offset :]
+        return data
+
+    def read_from(self, offset: int, limit: int) -> bytes:
+        """Return up to `limit` bytes of the segment as it is shipped."""
+        data = b""
+        for fill, position, size in self.course.stretches(offset, limit):
+            data += fill
+            piece = self.read_file(position, size) if size else b""
+            data += piece
+            if len(piece) < size:
+                break
+        return data[:limit]
+
+    def read_file(self, position: int, limit: int) -> bytes:
+        if self.fd >= 0:
+            return os.pread(self.fd, limit, position)
+        return read_part(self.path, position, limit)
+
+    def _stat(self) -> os.stat_result:
+        if self.fd < 0:
+            return os.stat(self.path, follow_symlinks=False)
+        status = os.fstat(self.fd)
+        if not self.is_removed:
+            try:
+                self.is_removed = not os.path.samestat(status, os.stat(self.path, follow_symlinks=False))
+            except (FileNotFoundError, NotADirectoryError):
+                self.is_removed = True
+            except OSError:  # it may pass, and nothing was removed by it
+                pass
+        return status
+
+    def _write_acked(self, offset: int) -> None:
+        path = self.path[: -len("journal")] + "acked"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.pwrite(fd, _ACKED.pack(offset), 0)
+        finally:
+            os.close(fd)
+
+
+def iter_segments(folder: str) -> Iterator[Segment]:
+    """Yield the segments in a journal folder, those of one writer in order."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    matches = [match for match in map(_NAME.fullmatch, names) if match]
+    for match in sorted(matches, key=lambda one: (one.group(1), int(one.group(2)))):
+        path = os.path.join(folder, match.group())
+        yield Segment(path, match.group(1), int(match.group(2)))
+
+
+def recall(segment: Segment) -> None:
+    """Take up what an earlier supervisor noted beside the file; the server's next answer corrects the offset."""
+    segment.course = Course.read(segment.path)
+    try:
+        acked = int(_ACKED.unpack(read_part(segment.path[: -len("journal")] + "acked", 0, _ACKED.size))[0])
+    except (OSError, struct.error):
+        return
+    segment.offset = segment.course.offset_of(acked)
+
+
+def find_orphans(folder: str) -> List[str]:
+    """Return the names of journals that are gone although some of each was stored before."""
+    try:
+        names = set(os.listdir(folder))
+    except OSError:
+        return []
+    stems = [name[: -len("acked")] for name in names if name.endswith(".acked")]
+    return sorted(f"{stem}journal" for stem in stems if f"{stem}journal" not in names)
+
+
+def read_header(start: bytes) -> Dict[str, Any]:
+    """Return the HEADER's payload from the first bytes of a segment, nothing when it is not whole."""
+    for part in journal.iter_parts(start):
+        return part.payload if isinstance(part, journal.LongRecord) and part.kind == journal.HEADER else {}
+    return {}
+
+
+def read_part(path: str, offset: int, limit: int) -> bytes:
+    """Read a file that the program also has its hands on: links are not followed, a FIFO does not block."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        return os.pread(fd, limit, offset)
+    finally:
+        os.close(fd)
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Whether the program made something of its file that nobody can read; other faults of a disk may pass."""
+    return error.errno in _UNREADABLE
+
+
+def silence(size: int) -> bytes:
+    """Return a record of `size` bytes that changes nothing, to stand for one that the server cannot take."""
+    body = b'{"set":{}}'
+    return journal.pack_payload(journal.TAGS, body + b" " * (size - journal.HEAD.size - len(body)))
