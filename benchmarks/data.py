@@ -91,8 +91,8 @@ def mount(folder: Path) -> None:
 
 
 def mounted(store: Path, path: str, side: Path) -> None:
-    from runyard.core.datasets import MOUNT, DatasetInputSpec, DatasetSpec, DataSource
-    from runyard.data.dataset_views import bring_dataset
+    from runyard.core.specs import MOUNT, DatasetInputSpec, DatasetSpec, DataSource
+    from runyard.data.datasets import bring_dataset
     from runyard.data.folder import FolderStorage
     from runyard.data.references import Node
 

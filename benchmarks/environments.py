@@ -24,7 +24,7 @@ from runyard.core.config.paths import environments_folder
 from runyard.core.config.settings import Settings
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments import get_builder
-from runyard.environments.pip_settings import read_pip_settings
+from runyard.environments.pip import read_pip_settings
 from runyard.environments.uv_program import find_uv, uv_variables
 
 HITS = 200

@@ -26,7 +26,7 @@ from runyard.core.formats import journal
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import Mark, NewRun
 from runyard.core.statuses import RunStatus
-from runyard.engine.state.tokens import hash_token, mint_run_token
+from runyard.engine.state.spool import hash_token, mint_run_token
 from runyard.store import open_store
 
 POINTS = 10

@@ -23,8 +23,7 @@ from private_home import private_home
 
 from runyard.compute.base import JobHandle, JobState
 from runyard.compute.ray.backend import RayBackend
-from runyard.compute.ray.link import RayLink
-from runyard.compute.ray.ray_reports import job_name
+from runyard.compute.ray.link import RayLink, job_name
 from runyard.core.config.settings import Settings
 from tests.cluster.ground import Ground, open_ground
 from tests.cluster.ray_cluster import HEAD, RayCluster, open_ray

@@ -32,10 +32,9 @@ from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
 from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
 from runyard.store.rules import made  # noqa: E402
-from runyard.store.sql.database import Session  # noqa: E402
+from runyard.store.sql.database import Insert, Session  # noqa: E402
 from runyard.store.sql.rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows, microseconds  # noqa: E402
 from runyard.store.sql.schema import run_metrics, series  # noqa: E402
-from runyard.store.sql.statements import Insert  # noqa: E402
 from runyard.store.sqlite import SqliteStore  # noqa: E402
 from runyard.store.text import to_microseconds  # noqa: E402
 

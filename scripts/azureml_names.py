@@ -13,7 +13,7 @@ from typing import Any
 import azureml.core
 from azureml.core import authentication
 from runyard.sdk.config.objects import Guarded
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.errors import placeholder
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
 PACKAGE = Path(azureml.core.__file__).parent.parent

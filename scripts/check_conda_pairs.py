@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from runyard.environments.conda.conda_names import NOTHING, all_pairs
+from runyard.environments.conda.prefix import NOTHING, all_pairs
 
 
 def main(options: list[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from runyard.sdk.environments.curated import package_sets
+from runyard.sdk.environments.registry import package_sets
 
 
 def resolve(packages: tuple[str, ...], python: str) -> subprocess.CompletedProcess[str]:

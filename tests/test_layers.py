@@ -46,7 +46,7 @@ ALSO = {
     ("engine", "runyard.launchers.variables"),
     ("server", "runyard.data.datastores"),
     ("server", "runyard.data.folder"),
-    ("server", "runyard.data.paths"),
+    ("server", "runyard.data.folder"),
     ("server", "runyard.environments.pruning"),
     ("server", "runyard.environments.uv_program"),
 }

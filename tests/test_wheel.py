@@ -18,7 +18,7 @@ GOOD = """\
 from typing import Any, Dict
 
 from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
-from runyard.core.sweeps import SweepSpec
+from runyard.core.specs import SweepSpec
 from runyard.tuning.base import Sampler
 
 workspace: Workspace = Workspace.from_config()
@@ -33,7 +33,7 @@ def count(spec: SweepSpec, sampler: Sampler) -> int:
 
 BAD = """\
 from azureml.core import Run
-from runyard.core.sweeps import SweepSpec
+from runyard.core.specs import SweepSpec
 
 
 def names(run: Run, spec: SweepSpec) -> int:

@@ -10,12 +10,10 @@ if TYPE_CHECKING:
 
     from runyard.core.errors import RunyardError, SystemFailure, UserError
     from runyard.sdk.compute.attached import RayCompute, RemoteCompute, SlurmCompute
-    from runyard.sdk.compute.compute_instance import ComputeInstance
-    from runyard.sdk.compute.pools import AmlCompute
+    from runyard.sdk.compute.pools import AmlCompute, ComputeInstance
     from runyard.sdk.compute.target import ComputeTarget
-    from runyard.sdk.data.data_reference import DataReference
-    from runyard.sdk.data.datapath import DataPath
     from runyard.sdk.data.datastore import Datastore
+    from runyard.sdk.data.inputs import DataPath, DataReference
     from runyard.sdk.environments.conda_dependencies import CondaDependencies
     from runyard.sdk.environments.environment import Environment
     from runyard.sdk.estimators.estimator import Estimator
@@ -34,11 +32,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AmlCompute": "runyard.sdk.compute.pools",
-    "ComputeInstance": "runyard.sdk.compute.compute_instance",
+    "ComputeInstance": "runyard.sdk.compute.pools",
     "ComputeTarget": "runyard.sdk.compute.target",
     "CondaDependencies": "runyard.sdk.environments.conda_dependencies",
-    "DataPath": "runyard.sdk.data.datapath",
-    "DataReference": "runyard.sdk.data.data_reference",
+    "DataPath": "runyard.sdk.data.inputs",
+    "DataReference": "runyard.sdk.data.inputs",
     "Datastore": "runyard.sdk.data.datastore",
     "DockerConfiguration": "runyard.sdk.run_config.run_configuration",
     "Environment": "runyard.sdk.environments.environment",

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 
 from runyard.artifacts.collect import Collector
-from runyard.artifacts.content import ContentStore, tree_key
-from runyard.artifacts.leases import Leases
+from runyard.artifacts.content import ContentStore, Leases, tree_key
 from runyard.artifacts.memory import MemoryStore
 from runyard.core.errors import MissingContent, NotFound, StoreUnavailable
 from runyard.core.formats.chunks import chunk_id

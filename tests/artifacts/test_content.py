@@ -14,7 +14,7 @@ from runyard.artifacts.filesystem import FilesystemStore
 from runyard.core.errors import InvalidArgument, MissingContent, NotFound, StoreUnavailable, TooLarge
 from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
-from runyard.testing.content import MemoryIndex
+from runyard.testing.artifact_store import MemoryIndex
 
 NOW = datetime(2026, 1, 1, tzinfo=timezone.utc)
 

@@ -27,7 +27,7 @@ LISTENERS = {
     "server/net/binding.py",
     "server/loop.py",
     "supervisor/mpi/agent_server.py",
-    "supervisor/lifecycle/ports.py",
+    "supervisor/lifecycle/layout.py",
     "sdk/compute/node_check.py",
 }
 LISTENING = {"listen", "create_server", "create_unix_server", "start_server", "start_unix_server", "serve_forever"}

@@ -11,7 +11,7 @@ from runyard.core.config.paths import database_file
 from runyard.core.formats.frames import join_frames
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
-from runyard.engine.state.tokens import hash_token, mint_run_token
+from runyard.engine.state.spool import hash_token, mint_run_token
 from runyard.server.access.permissions import Reach
 from runyard.store import open_store
 from tests.attacks.conftest import Team

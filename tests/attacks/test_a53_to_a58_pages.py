@@ -16,10 +16,9 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.server.access.activity import Activity
-from runyard.server.access.credentials import Credentials
+from runyard.server.access.credentials import Credentials, begin_session
 from runyard.server.access.guard import guard
 from runyard.server.access.hosts import Names
-from runyard.server.access.sessions import begin_session
 from runyard.server.access.signin import Signin
 from runyard.store.memory.store import MemoryStore
 from tests.attacks.conftest import Team

@@ -21,11 +21,10 @@ import pytest
 from runyard.client.client import Client
 from runyard.client.private_server import connect
 from runyard.core.config.settings import read_settings
-from runyard.engine.state.tokens import mint_run_token, mint_user_token
-from runyard.server.access import credentials, sessions, signin
-from runyard.server.access.credentials import Credentials
+from runyard.engine.state.spool import mint_run_token, mint_user_token
+from runyard.server.access import credentials, signin
+from runyard.server.access.credentials import MOST_TRIES, Credentials
 from runyard.server.access.signin import Signin
-from runyard.server.access.wrong_tries import MOST_TRIES
 from runyard.store.memory.store import MemoryStore
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer, Wire, read_answer
@@ -211,7 +210,7 @@ def plain_compares(source: str) -> list[str]:
 
 
 def test_a76_no_secret_is_compared_character_by_character() -> None:
-    for module in (credentials, signin, sessions):
+    for module in (credentials, signin, credentials):
         assert plain_compares(inspect.getsource(module)) == []
     assert plain_compares("ok = given == self._owner_hash") == ["given == self._owner_hash"]
     assert "compare_digest" in inspect.getsource(credentials) and "compare_digest" in inspect.getsource(signin)

@@ -21,7 +21,7 @@ from runyard.core.formats.frames import join_frames
 from runyard.core.names import make_uuid
 from runyard.core.records import Run
 from runyard.core.specs import DistributionSpec, RunSpec
-from runyard.engine.state.tokens import hash_token, mint_run_token
+from runyard.engine.state.spool import hash_token, mint_run_token
 from runyard.store import open_store
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page
 
 from azureml.core import Dataset, Environment, Experiment, Model, Run
-from runyard.server.access.security_headers import PAGE_POLICY
+from runyard.server.access.guard import PAGE_POLICY
 from tests.browser.attacker import attacking
 from tests.browser.payloads import payloads
 from tests.browser.studio import Studio

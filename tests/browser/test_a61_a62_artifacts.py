@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Error, Page
 
 from runyard.server.access import guard
-from runyard.server.http import downloads
+from runyard.server.http import answers
 from tests.browser.stored_file import add_file, add_run
 from tests.browser.studio import Studio, ask, ticketed
 from tests.browser.waiting import expect_soon
@@ -168,7 +168,7 @@ def test_a62_no_file_is_taken_for_our_own_script_or_style(page: Page, paths: dic
 def weakened(headers: dict[str, str], *, secured: bool) -> Iterator[tuple[Guarded, str]]:
     """Serve a run's files with these headers alone; `secured` false: and without those of every answer."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(downloads, "download_headers", lambda *_, **__: headers)
+        patch.setattr(answers, "download_headers", lambda *_, **__: headers)
         if not secured:
             patch.setattr(guard, "secured", list)
         with serving() as found:
@@ -233,7 +233,7 @@ def test_a61_every_download_of_the_server_says_so(studio: Studio, page: Page) ->
     (studio.project / "page.html").write_text(HTML)
     studio.workspace.get_default_datastore().upload_files([str(studio.project / "page.html")], target_path="x")
     snapshot = run.get_snapshot_id()
-    downloads = [
+    answers = [
         f"/api/v1/runs/{run.id}/files/outputs/page.html",
         f"/api/v1/runs/{run.id}/zip",
         "/api/v1/workspaces/default/models/page/1/files/page.html",
@@ -241,7 +241,7 @@ def test_a61_every_download_of_the_server_says_so(studio: Studio, page: Page) ->
         f"/api/v1/snapshots/{snapshot}/files/train.py",
         f"/api/v1/snapshots/{snapshot}/zip",
     ]
-    for path in downloads:
+    for path in answers:
         answer = ask(page, path)
         assert answer.ok, path
         assert answer.headers["content-disposition"].startswith("attachment"), path

@@ -15,7 +15,7 @@ from azureml.core import Experiment
 from runyard.cli.commands.studio import write_leading_page
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.sdk.runs.portal import signin_url
+from runyard.sdk.runs.details import signin_url
 from tests.browser.attacker import Site, attacking
 from tests.browser.conftest import NewPage
 from tests.browser.studio import Studio, ask

@@ -15,9 +15,8 @@ from playwright.sync_api import Page, expect
 from azureml.core import Environment, Experiment, ScriptRunConfig
 from azureml.train.hyperdrive import BanditPolicy, GridParameterSampling, HyperDriveConfig, PrimaryMetricGoal, choice
 from runyard.core.records import NewRun
-from runyard.core.specs import RunSpec
+from runyard.core.specs import SWEEP_TYPE, RunSpec, SweepSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import SWEEP_TYPE, SweepSpec
 from tests.browser.studio import Studio
 from tests.browser.waiting import expect_soon
 

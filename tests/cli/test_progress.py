@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.cli import progress
-from runyard.cli.output import size
-from runyard.cli.progress import Progress
+from runyard.cli import output
+from runyard.cli.output import Progress, size
 
 
 def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -20,7 +19,7 @@ def test_quick_work_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_big_file_says_how_much_of_all_has_come(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "FIRST_AFTER_S", 0.0)
+    monkeypatch.setattr(output, "FIRST_AFTER_S", 0.0)
     came = Progress("downloaded", 4_000_000, show=size).part(1_000_000, "outputs/model.bin (file 2 of 3)")
     came(500_000)
     came(1_000_000)

@@ -16,7 +16,7 @@ from runyard.core.config.logins import find_login
 from runyard.core.config.server_settings import ServerSettings, read_server_settings
 from runyard.core.errors import Conflict
 from runyard.server.net.certificates import fingerprint_of, load_context, make_certificate
-from runyard.server.storage.history import refuse_hidden_runs
+from runyard.server.storage.collecting import refuse_hidden_runs
 from tests.client.standin import TOKEN, Peer, Standin, standin
 from tests.server.private import settings_of
 from tests.server.team import HOST, free_port

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.choice import choose
+from runyard.client.login import choose
 from runyard.core.config.logins import Login, find_login, login_file, remove_login, store_login
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAuthenticated, UserError

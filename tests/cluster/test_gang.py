@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec
 from tests.cluster.ground import Ground
 from tests.e2e.frameworks import MPI4PY, OPEN_MPI_5, TORCH, ensure_debian_open_mpi, interpreter_with

@@ -13,8 +13,7 @@ import pytest
 
 from runyard.compute import local
 from runyard.compute.base import JobHandle, JobState
-from runyard.compute.local import LocalBackend
-from runyard.compute.spares import SparePool, supervisor_variables
+from runyard.compute.local import LocalBackend, SparePool, supervisor_variables
 from runyard.core.config.settings import Settings
 from runyard.core.specs import DistributionSpec, NodeSpec
 from runyard.testing.compute_backend import state_of

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from runyard.compute.base import Cause, EngineNode, JobHandle, JobReport, JobState
-from runyard.compute.ray.ray_reports import explain_wait, read_nodes, read_reports
+from runyard.compute.ray.link import explain_wait, read_nodes, read_reports
 
 HANDLE = JobHandle("exp_1_aa", 2)
 SECOND = JobHandle("exp_1_aa", 22)

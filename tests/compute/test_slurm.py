@@ -14,7 +14,7 @@ from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.compute.slurm import backend as slurm_backend
 from runyard.compute.slurm import cluster
 from runyard.compute.slurm.backend import SlurmBackend
-from runyard.compute.slurm.slurm_states import SEPARATOR
+from runyard.compute.slurm.cluster import SEPARATOR
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotYetSupported, SubmitRejected, SystemFailure, UserError
 from runyard.core.specs import DistributionSpec, JobSpec

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runyard.compute.base import Cause, EngineNode, JobState
-from runyard.compute.slurm.slurm_states import (
+from runyard.compute.slurm.cluster import (
     SEPARATOR,
     read_jobs,
     read_longest,

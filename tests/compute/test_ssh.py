@@ -11,10 +11,7 @@ import pytest
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.compute.ssh.backend import SshBackend
-from runyard.compute.ssh.client import Host, SshClient
-from runyard.compute.ssh.ssh_errors import explain
-from runyard.compute.ssh.ssh_questions import Questions
-from runyard.compute.ssh.ssh_states import NodeStand, report_of
+from runyard.compute.ssh.client import Host, NodeStand, Questions, SshClient, explain, report_of
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotTrusted, SubmitRejected, SystemFailure, UserError
 from runyard.core.specs import DistributionSpec, JobSpec, RunSpec

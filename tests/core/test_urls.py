@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.core.config.urls import hide_passwords
+from runyard.core.config.logins import hide_passwords
 
 
 @pytest.mark.parametrize(

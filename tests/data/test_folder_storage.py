@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, SystemFailure
-from runyard.data.checked_copy import BLOCK, copy_checked
 from runyard.data.datastores import BUILT_IN, default_name, get_document, list_documents, open_storage
-from runyard.data.folder import STAGING, STALE_S, FolderStorage
-from runyard.data.paths import clean_data_path
+from runyard.data.folder import BLOCK, STAGING, STALE_S, FolderStorage, clean_data_path, copy_checked
 from runyard.data.transfer import download, for_all, upload
 from tests.waiting import wait_for
 

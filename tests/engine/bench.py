@@ -21,10 +21,10 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.engine import Engine
 from runyard.engine.ingest.ship import ShipAnswer
 from runyard.engine.runs.reports import StateReport
-from runyard.engine.state.pool import Pool
+from runyard.engine.state.releases import Pool
 from runyard.runtime.bundle import Bundle
 from runyard.store import open_store
-from runyard.testing.fake_backend import FakeBackend
+from runyard.testing.compute_backend import FakeBackend
 
 WRITER = "r0-1-aaaa"
 

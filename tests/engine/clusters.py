@@ -10,7 +10,7 @@ from runyard.compute.base import Attachable, EngineNode
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
 from runyard.engine.engine import Engine
-from runyard.testing.fake_backend import FakeBackend
+from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runyard.engine.state.alias_book import AliasBook
-from runyard.engine.state.allocation import Room
+from runyard.engine.state.allocation import Job, Room, Stage
 from runyard.engine.state.board import Board
-from runyard.engine.state.job import Job, Stage
 from runyard.engine.state.spool import Spool, Spooled
-from runyard.engine.state.targets import Target, Targets
+from runyard.engine.state.targets import AliasBook, Target, Targets
 
 
 def test_a_run_gets_the_places_that_are_open_and_waits_when_they_are_too_few() -> None:

@@ -12,8 +12,7 @@ import pytest
 
 from runyard.core.errors import Conflict, NotFound, StoreUnavailable
 from runyard.core.statuses import RunStatus
-from runyard.engine.deletes import Deleted
-from runyard.engine.purging import AGAIN_S, Purging
+from runyard.engine.deletes import AGAIN_S, Deleted, Purging
 from runyard.engine.runs.streams import stream_key
 from tests.engine.bench import Bench, log_frame
 

@@ -15,8 +15,8 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.engine import Engine
 from runyard.engine.runs.join import Join
-from runyard.engine.state.pool import Pool
-from runyard.testing.fake_backend import FakeBackend
+from runyard.engine.state.releases import Pool
+from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 from tests.waiting import wait_for
 

@@ -12,8 +12,7 @@ from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, InvalidArgument, TooLarge
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.runs.gang import NodeWord, hear_node, look
-from runyard.engine.runs.join import Join
+from runyard.engine.runs.join import Join, NodeWord, hear_node, look
 from runyard.engine.state.gang_board import MOST_FACTS_BYTES, GangBoard
 from tests.engine.bench import Bench
 

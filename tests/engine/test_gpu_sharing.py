@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.virtual_nodes import spread, virtual_nodes
+from runyard.compute.local import spread, virtual_nodes
 from runyard.core.compute import ComputeSpec
 from runyard.core.config.paths import run_folder
 from runyard.core.errors import SubmitRejected
@@ -18,7 +18,7 @@ from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.compute import admin
 from runyard.engine.runs.requirements import would_get
-from runyard.engine.state.gpu_wish import GpuWish, wish_of
+from runyard.engine.state.gpus import GpuWish, wish_of
 from tests.engine.bench import Bench
 from tests.engine.test_schedule import started
 

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runyard.core.formats import journal
-from runyard.engine.ingest.decode import Decoded, decode
-from runyard.engine.ingest.origins import ORIGIN
+from runyard.engine.ingest.decode import ORIGIN, Decoded, decode
 from runyard.store.base import ArtifactMetric, Points, Rows
 from tests.engine.bench import WRITER, header, name, number
 from tests.engine.naive import read_series

@@ -17,15 +17,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.core.leases import LEASE_S
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.runs.join import Join
-from runyard.engine.runs.losses import in_vain
-from runyard.engine.runs.retries import MOST_IN_VAIN
-from runyard.supervisor.shipping.lease import ASK_S, GRACE_S
-from runyard.testing.fake_backend import FakeBackend
+from runyard.engine.runs.retries import MOST_IN_VAIN, in_vain
+from runyard.supervisor.shipping.connection import ASK_S, GRACE_S
+from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 
 LIMITS = {"far_1": 3, "far_2": 2, "here": 2}

@@ -8,11 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.engine.state.alias_book import AliasBook
-from runyard.engine.state.allocation import Room
+from runyard.engine.state.allocation import Job, Room, Stage
 from runyard.engine.state.board import Board
-from runyard.engine.state.job import Job, Stage
-from runyard.engine.state.targets import Target, Targets
+from runyard.engine.state.targets import AliasBook, Target, Targets
 
 DEVICES = ("0", "1", "2")
 TARGETS = {"pool": 3, "small": 1, "free": None}

@@ -12,7 +12,7 @@ from runyard.core.errors import ProtocolError
 from runyard.core.formats import journal
 from runyard.core.formats.frames import Frame
 from runyard.core.statuses import RunStatus
-from runyard.engine.ingest.shipments import MOST_PIECES
+from runyard.engine.ingest.ship import MOST_PIECES
 from runyard.store.base import RunStore
 from runyard.store.record_limits import LEFT_OUT, MOST_WARNINGS
 from tests.engine.bench import WRITER, Bench, header, journal_frame, name, number

@@ -15,10 +15,8 @@ from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavai
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
-from runyard.engine.runs.parameters import parse_parameters
-from runyard.engine.runs.submit import Watched
-from runyard.engine.state.spool import Spooled
-from runyard.engine.state.tokens import hash_token
+from runyard.engine.runs.submit import Watched, parse_parameters
+from runyard.engine.state.spool import Spooled, hash_token
 from tests.engine.bench import Bench
 
 

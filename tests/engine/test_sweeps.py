@@ -13,9 +13,8 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.records import Run
-from runyard.core.specs import RunSpec
+from runyard.core.specs import MINIMIZE, RunSpec, SweepSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import MINIMIZE, SweepSpec
 from runyard.engine.sweeps import sweeps
 from runyard.engine.sweeps.journal import recompute
 from runyard.engine.sweeps.sweeps import read_sweep

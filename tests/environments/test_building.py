@@ -17,8 +17,8 @@ import pytest
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment
-from runyard.environments.building import build_once
 from runyard.environments.cache import get_place
+from runyard.environments.uv import build_once
 from tests.environments.wheels import SlowPackage, make_wheel, offline, uv_builder
 from tests.supervisor.supervised import lives
 from tests.waiting import wait_for

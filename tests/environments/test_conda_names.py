@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.environments.conda.channels import hide_secrets, plan_channels
-from runyard.environments.conda.conda_names import CondaSpec, all_pairs, find_pair, parse_spec, pip_version, translate
+from runyard.environments.conda.prefix import (
+    CondaSpec,
+    all_pairs,
+    find_pair,
+    hide_secrets,
+    parse_spec,
+    pip_version,
+    plan_channels,
+    translate,
+)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from runyard.environments.container.command import Container, Mount, remove_command, run_command
-from runyard.environments.container.engines import APPTAINER, DOCKER, PODMAN, Engine, client_variables, split_arguments
+from runyard.environments.container.images import APPTAINER, DOCKER, PODMAN, Engine, client_variables, split_arguments
 
 CONTAINER = Container(
     name="runyard-r-1-0",

@@ -12,7 +12,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, EnvironmentBuilder, Inside, SupportsLock
-from runyard.environments.container.engines import DOCKER, PODMAN, find_engine
+from runyard.environments.container.images import DOCKER, PODMAN, find_engine
 from tests.environments.engine import FakeEngine
 from tests.environments.test_conda import offline_variables
 from tests.environments.wheels import make_wheel

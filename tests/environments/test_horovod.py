@@ -13,6 +13,8 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.horovod import (
     Horovod,
+    _advice,
+    _Progress,
     build_variables,
     check_cuda,
     find_frameworks,
@@ -22,7 +24,6 @@ from runyard.environments.horovod import (
     wheel_folder,
     write_compiler,
 )
-from runyard.environments.horovod_build import _advice, _Progress
 from runyard.environments.pip import plan_pip
 
 PROGRAMS = ("g++", "make", "mpicxx", "mpirun")

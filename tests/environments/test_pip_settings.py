@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SubmitRejected
-from runyard.environments.pip_settings import PipSettings, read_pip_settings
+from runyard.environments.pip import PipSettings, read_pip_settings
 from runyard.environments.uv_program import explanation, install_failed, uv_variables
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
 
-from runyard.compute.virtual_nodes import virtual_nodes
+from runyard.compute.local import virtual_nodes
 from runyard.core.specs import DistributionSpec, EnvironmentSpec
 from tests.supervisor.supervised import Site
 from tests.waiting import wait_for

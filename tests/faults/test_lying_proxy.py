@@ -23,7 +23,7 @@ from runyard.core.config.paths import run_folder
 from runyard.core.formats.chunks import chunk_id
 from runyard.core.formats.plain import to_plain
 from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.server.net.certificates import load_context, make_certificate

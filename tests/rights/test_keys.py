@@ -13,8 +13,7 @@ from runyard.core.errors import Conflict, InvalidArgument, NotAllowed
 from runyard.core.formats import journal
 from runyard.core.names import make_sweep_id, make_uuid
 from runyard.core.records import NewRun
-from runyard.core.specs import RunSpec
-from runyard.core.sweeps import SweepSpec
+from runyard.core.specs import RunSpec, SweepSpec
 from tests.engine.bench import header, journal_frame
 from tests.rights.conftest import CLUSTER, HERS, Team
 from tests.server.conftest import serve

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from runyard.client.calls.secrets import SecretCalls
+from runyard.client.calls.workspace import SecretCalls
 from runyard.client.client import Client
 from runyard.core.errors import NotAllowed
 from runyard.core.names import make_uuid

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.calls.datastores import DatastoreFiles
-from runyard.client.calls.secrets import SecretCalls
+from runyard.client.calls.workspace import DatastoreFiles, SecretCalls
 from runyard.client.client import Client
 from runyard.core.errors import NotAuthenticated, NotFound
 from runyard.core.formats.tree import encode_tree

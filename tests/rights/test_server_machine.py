@@ -21,7 +21,7 @@ from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, SubmitRej
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
-from runyard.testing.fake_backend import FakeBackend
+from runyard.testing.compute_backend import FakeBackend
 from tests.rights.conftest import CLUSTER, HERS, Team, again, refused
 from tests.server.conftest import Served, serve
 from tests.server.guarded import BEARER, Guarded, serving

@@ -72,7 +72,7 @@ def principals_of(team: Team, things: list[Thing]) -> list[Who]:
 
 
 def token_of(team: Team, run_id: str) -> str:
-    from runyard.engine.state.tokens import hash_token, mint_run_token
+    from runyard.engine.state.spool import hash_token, mint_run_token
 
     token = mint_run_token()
     team.served.services.store.add_token(hash_token(token), run_id=run_id, attempt=0)

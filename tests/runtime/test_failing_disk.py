@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.formats import journal
-from runyard.runtime import backlog
+from runyard.runtime import appender
 from runyard.runtime.writer import JournalWriter
 from tests.runtime.faulty_disk import FaultyDisk
 from tests.runtime.journals import (
@@ -132,7 +132,7 @@ def test_a_flood_beyond_the_limit_says_that_newer_records_are_lost(
     faulty.close()
 
     kept = read_values(run_folder, "text")
-    assert len(kept) == backlog.LIMIT_BYTES // 1_000_200
+    assert len(kept) == appender.LIMIT_BYTES // 1_000_200
     assert kept[0][0] == "0"
     assert "newer ones are lost" in capfd.readouterr().err
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.machine import disk
-from runyard.runtime import backlog, overflow
+from runyard.runtime import appender, overflow
 from runyard.runtime.writer import JournalWriter
 from runyard.supervisor.disk import Disk
 from runyard.supervisor.run_folder import RunFolder
@@ -123,7 +123,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_what_no_memory_took_is_counted_too(
     run_folder: Path, counts: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(backlog, "LIMIT_BYTES", 2000)  # ten numbers
+    monkeypatch.setattr(appender, "LIMIT_BYTES", 2000)  # ten numbers
     full = FaultyDisk()
     full.fault = errno.ENOSPC
     writer = JournalWriter(run_folder, "run", write=full.write)

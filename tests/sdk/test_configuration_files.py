@@ -12,7 +12,7 @@ import numpy
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from runyard.sdk.config import notices
+from runyard.sdk.config import texts
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
@@ -83,7 +83,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_a_file_of_azures_sdk_loads(project: Path, caplog: pytest.LogCaptureFixture) -> None:
-    notices._SAID.clear()
+    texts._SAID.clear()
     with caplog.at_level(logging.WARNING):
         config = RunConfiguration.load(str(project), "train")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.provided_packages import package_name
-from runyard.sdk.environments.curated import FILE, find_curated, list_curated, package_sets
+from runyard.sdk.environments.registry import FILE, find_curated, list_curated, package_sets
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "check_curated.py"
 # Names that real notebooks and Microsoft's pages ask for.

@@ -10,9 +10,8 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DataReferenceSpec, RunSpec
-from runyard.sdk.data.data_reference import DataReference
-from runyard.sdk.data.datapath import DataPath, DataPathComputeBinding
 from runyard.sdk.data.datastore import Datastore
+from runyard.sdk.data.inputs import DataPath, DataPathComputeBinding, DataReference
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig

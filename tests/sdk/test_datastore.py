@@ -10,8 +10,8 @@ import pytest
 
 from runyard.core.errors import NotYetSupported
 from runyard.data.datastores import KIND
-from runyard.sdk.data.datapath import DataPath
 from runyard.sdk.data.datastore import Datastore
+from runyard.sdk.data.inputs import DataPath
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
 from runyard.sdk.runs.run import Run

@@ -8,14 +8,14 @@ import pytest
 
 from runyard.core.errors import Conflict
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.workspaces.authentication import (
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.keyvault import (
     AzureCliAuthentication,
     InteractiveLoginAuthentication,
     MsiAuthentication,
     ServicePrincipalAuthentication,
     TokenAuthentication,
 )
-from runyard.sdk.workspaces.experiment import Experiment
 from runyard.sdk.workspaces.workspace import Workspace
 
 

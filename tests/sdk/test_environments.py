@@ -15,11 +15,11 @@ from runyard.core import records
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.sdk.config import notices
+from runyard.sdk.config import texts
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.environments.curated import list_curated
 from runyard.sdk.environments.environment import Environment
-from runyard.sdk.environments.used_environment import environment_of
+from runyard.sdk.environments.files import environment_of
+from runyard.sdk.environments.registry import list_curated
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.runs.run import Run
 from runyard.sdk.workspaces.workspace import Workspace
@@ -169,7 +169,7 @@ def test_curated_environments_are_found_in_any_spelling_and_version(
 def test_taking_a_curated_environment_says_what_it_is(
     workspace: Workspace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "_SAID", set())
+    monkeypatch.setattr(texts, "_SAID", set())
     with caplog.at_level(logging.WARNING):
         Environment.get(workspace, "AzureML-TensorFlow-2.0-GPU")
 

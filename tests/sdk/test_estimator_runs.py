@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from runyard.sdk.estimators.estimator import Estimator
-from runyard.sdk.estimators.framework_estimators import PyTorch
+from runyard.sdk.estimators.estimator import Estimator, PyTorch
 from runyard.sdk.workspaces.experiment import Experiment
 from runyard.sdk.workspaces.workspace import Workspace
 

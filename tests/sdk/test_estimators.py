@@ -12,16 +12,15 @@ import pytest
 
 from azureml.train.hyperdrive import HyperDriveConfig, PrimaryMetricGoal, RandomParameterSampling, choice
 from runyard.core.specs import DataReferenceSpec, DistributionSpec, RunSpec
-from runyard.sdk.config import notices
-from runyard.sdk.data.datapath import DataPath
+from runyard.sdk.config import texts
 from runyard.sdk.data.datastore import Datastore
+from runyard.sdk.data.inputs import DataPath
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import ContainerRegistry, Environment
-from runyard.sdk.estimators import frameworks
-from runyard.sdk.estimators.estimator import Estimator
-from runyard.sdk.estimators.framework_estimators import Chainer, PyTorch, SKLearn, TensorFlow
+from runyard.sdk.estimators import environment
+from runyard.sdk.estimators.estimator import Chainer, Estimator, PyTorch, SKLearn, TensorFlow
 from runyard.sdk.exceptions import TrainingException, UserErrorException
-from runyard.sdk.run_config.distributed_training import Gloo, Mpi, Nccl, ParameterServer
+from runyard.sdk.run_config.distribution import Gloo, Mpi, Nccl, ParameterServer
 from runyard.sdk.run_config.run_configuration import MpiConfiguration, TensorflowConfiguration
 from runyard.sdk.submit.submission import plan_submission
 
@@ -33,7 +32,7 @@ OWN = "{}.{}".format(*sys.version_info[:2])
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(notices, "_SAID", set())
+    monkeypatch.setattr(texts, "_SAID", set())
     (tmp_path / "train.py").write_text("print('hello')")
     return tmp_path
 
@@ -411,14 +410,14 @@ def test_a_package_that_the_user_names_is_the_users() -> None:
 
 
 def test_a_release_for_gpus_is_chosen_where_there_are_some() -> None:
-    gpu = frameworks.find_release("TensorFlow", None, python="3.11", gpu=True, horovod=False)
-    cpu = frameworks.find_release("TensorFlow", None, python="3.11", gpu=False, horovod=False)
-    torch = frameworks.find_release("PyTorch", None, python="3.11", gpu=True, horovod=False)
+    gpu = environment.find_release("TensorFlow", None, python="3.11", gpu=True, horovod=False)
+    cpu = environment.find_release("TensorFlow", None, python="3.11", gpu=False, horovod=False)
+    torch = environment.find_release("PyTorch", None, python="3.11", gpu=True, horovod=False)
 
     assert gpu is not None and gpu.packages[0].startswith("tensorflow[and-cuda]==")
     assert cpu is not None and cpu.packages[0].startswith("tensorflow-cpu==") and cpu.exact == gpu.exact
     assert torch is not None and torch.packages[0] == "torch==2.13.0"
-    assert frameworks.find_release("TensorFlow", None, python="3.99", gpu=False, horovod=False) is None
+    assert environment.find_release("TensorFlow", None, python="3.99", gpu=False, horovod=False) is None
 
 
 @pytest.mark.parametrize("cls", [Estimator, Chainer])

@@ -13,7 +13,7 @@ import pytest
 from azureml.core import Dataset, Datastore
 from azureml.data import OutputFileDatasetConfig
 from azureml.data.datapath import DataPath
-from runyard.core.datasets import DatasetSpec, DataSource
+from runyard.core.specs import DatasetSpec, DataSource
 from runyard.data.datasets import whole_place
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.runs.run import Run

@@ -39,8 +39,8 @@ from azureml.train.hyperdrive.exceptions import (
 from runyard.core.formats.plain import to_plain
 from runyard.core.specs import RunSpec
 from runyard.sdk.submit.submission import plan_submission
-from runyard.sdk.sweeps.hyperdrive_rebuild import rebuild_config
-from runyard.sdk.sweeps.sweep_plan import plan_sweep, sweep_run_id, sweep_tags
+from runyard.sdk.sweeps.config import plan_sweep, sweep_run_id, sweep_tags
+from runyard.sdk.sweeps.run import rebuild_config
 
 SPACE = {"--lr": uniform(0, 1)}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runyard.client.decoding import SeriesValues
-from runyard.sdk.runs.metrics_format import artifact_address, format_metrics
+from runyard.sdk.runs.metrics import artifact_address, format_metrics
 
 TYPES = {"d": "f8", "q": "i8"}
 

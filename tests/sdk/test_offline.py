@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from runyard.sdk.exceptions import RunEnvironmentException
-from runyard.sdk.runs.context import get_context
-from runyard.sdk.runs.offline import _OfflineRun
+from runyard.sdk.runs.context import _OfflineRun, get_context
 
 MEMBERS = {
     "id",

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from runyard.sdk.runs.portal import page_url, portal_url
+from runyard.sdk.runs.details import page_url, portal_url
 from runyard.sdk.runs.run import Run
 from runyard.sdk.workspaces.experiment import Experiment
 

@@ -20,7 +20,7 @@ from runyard.sdk.runs.snapshot_archive import write_zip
 from runyard.sdk.workspaces.experiment import Experiment
 from runyard.sdk.workspaces.workspace import Workspace
 from runyard.snapshots.take import take_snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 
 
 @pytest.fixture

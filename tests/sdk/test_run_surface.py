@@ -20,7 +20,7 @@ from runyard.core import records
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
-from runyard.sdk.runs import run_details
+from runyard.sdk.runs import details
 from runyard.sdk.runs.run import Run, ScriptRun
 from runyard.sdk.workspaces.experiment import Experiment
 from runyard.sdk.workspaces.workspace import Workspace
@@ -150,7 +150,7 @@ def test_all_logs_are_written_below_assets_or_a_folder(
 
 
 def test_of_a_huge_log_the_end_is_shown(finished: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_details, "MAX_LOG_BYTES", 4)
+    monkeypatch.setattr(details, "MAX_LOG_BYTES", 4)
 
     log = finished.get_details_with_logs()["logFiles"]["user_logs/std_log.txt"]
     note, shown = log.split("\n", 1)

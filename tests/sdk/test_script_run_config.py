@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import SubmitRejected
-from runyard.sdk.config import notices
+from runyard.sdk.config import texts
 from runyard.sdk.config.objects import Guarded
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, DockerConfiguration, RunConfiguration
@@ -128,7 +128,7 @@ def test_every_section_names_the_near_attribute(section: Guarded) -> None:
 
 
 def test_settings_that_only_azure_acts_on_are_reported_once(project: str, caplog: pytest.LogCaptureFixture) -> None:
-    notices._SAID.clear()
+    texts._SAID.clear()
     config = ScriptRunConfig(project, "train.py")
     config.run_config.amlcompute.vm_size = "STANDARD_D2"
     config.run_config.environment.databricks.pypi_libraries = ["x"]

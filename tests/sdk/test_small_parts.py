@@ -16,11 +16,9 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.sdk.config.texts import filters, property_texts, tag_texts
 from runyard.sdk.exceptions import AzureMLException, UserErrorException
+from runyard.sdk.runs.details import Pace, Patience, details_of, is_log, utc_text
 from runyard.sdk.runs.images import artifact_name, image_name, json_bytes, plot_bytes, read_image
 from runyard.sdk.runs.log_stream import next_log, pick_log
-from runyard.sdk.runs.pace import Pace
-from runyard.sdk.runs.patience import Patience
-from runyard.sdk.runs.run_details import details_of, is_log, utc_text
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 8
 MOMENT = datetime(2026, 11, 15, 9, 30, 0, 42, tzinfo=timezone.utc)

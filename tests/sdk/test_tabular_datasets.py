@@ -14,7 +14,7 @@ from azureml.data.dataset_factory import DataType
 from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
 from runyard.core.errors import NotYetSupported
 from runyard.data.tables import read_batches
-from runyard.sdk.data.tabular_dataset import TabularDataset
+from runyard.sdk.data.kinds import TabularDataset
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
 from runyard.sdk.runs.run import Run
 from runyard.sdk.workspaces.workspace import Workspace

@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runyard.core.errors import InvalidArgument
-from runyard.sdk.config.yaml_reader import read_yaml
-from runyard.sdk.config.yaml_writer import yaml_text
+from runyard.sdk.config.files import read_yaml, yaml_text
 
 _TRICKY = "on yes << = 1e5 0x1F 0o7 1_000 2020-01-01 .5 null ~ a:b >=1 !t - -- --- ... 1e-3 %a 0b1 [a 10:30 007 .nan"
 _TEXTS = (

@@ -35,7 +35,7 @@ from runyard.server.app import create_app
 from runyard.server.routes import signin as signin_routes
 from runyard.server.services import Services, open_services
 from runyard.store.base import RunStore
-from runyard.testing.fake_backend import FakeBackend
+from runyard.testing.compute_backend import FakeBackend
 
 TOKEN = "t" * 43
 PORT = 8787

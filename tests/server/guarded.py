@@ -54,7 +54,7 @@ class Guarded:
 
     def run_token(self, run_id: str, attempt: int) -> str:
         """Make a token of a run's attempt, as the engine does for its supervisors."""
-        from runyard.engine.state.tokens import hash_token, mint_run_token
+        from runyard.engine.state.spool import hash_token, mint_run_token
 
         token = mint_run_token()
         self.services.store.add_token(hash_token(token), run_id=run_id, attempt=attempt)

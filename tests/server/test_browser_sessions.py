@@ -11,7 +11,7 @@ from urllib.request import Request
 import pytest
 
 from runyard.core.errors import StoreUnavailable
-from runyard.server.access.sessions import MOST, begin_session, end_session, is_live
+from runyard.server.access.credentials import MOST, begin_session, end_session, is_live
 from runyard.server.access.signin import TICKET_S, Session
 from runyard.store.memory.store import MemoryStore
 from tests.server.browser_session import bare_cookie, both_halves, page_key

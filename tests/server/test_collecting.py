@@ -9,9 +9,8 @@ import pytest
 
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.collect import Collector
-from runyard.artifacts.content import ContentStore
+from runyard.artifacts.content import ContentStore, Leases
 from runyard.artifacts.filesystem import FilesystemStore
-from runyard.artifacts.leases import Leases
 from runyard.core.errors import StoreUnavailable
 from runyard.core.formats.chunks import chunk_id
 from runyard.core.records import RunFile

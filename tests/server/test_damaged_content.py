@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.calls.models import ModelCalls
+from runyard.client.calls.workspace import ModelCalls
 from runyard.core.config.paths import artifact_folder
 from runyard.core.errors import DamagedContent, SubmitRejected
 from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
-from runyard.core.models import ModelSpec
-from runyard.core.records import RunFile
+from runyard.core.records import ModelSpec, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.engine.runs.reports import StateReport
 from tests.server.conftest import Served

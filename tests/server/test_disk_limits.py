@@ -17,7 +17,7 @@ from runyard.core.errors import InvalidArgument, StoreUnavailable, SystemFailure
 from runyard.core.formats.chunks import CHUNK_SIZE, chunk_id
 from runyard.core.records import RunFile
 from runyard.data.folder import FolderStorage
-from runyard.server.routes import datastores
+from runyard.server.routes import assets
 from runyard.server.storage.quotas import RECOUNT_S, Quotas
 from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
 from tests.server.conftest import Served
@@ -101,8 +101,8 @@ def test_m1_zeros_are_written_however_many_and_take_no_disk(
     served: Served, run: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zeros, end = bytes(CHUNK_SIZE), b"the end"
-    assert chunk_id(zeros) == datastores.ZEROS
-    monkeypatch.setattr(datastores, "MOST_REPEATS", 0)
+    assert chunk_id(zeros) == assets.ZEROS
+    monkeypatch.setattr(assets, "MOST_REPEATS", 0)
     run.content.put([(chunk_id(zeros), zeros), (chunk_id(end), end)])
     for name, chunks in (("z", [zeros] * 5), ("mixed", [zeros] * 4 + [end])):
         data = b"".join(chunks)

@@ -11,8 +11,8 @@ import pytest
 
 from runyard.client.calls.nodes import Joined, NodeCalls, read_joined
 from runyard.core.specs import RunSpec
-from runyard.server.routes.nodes import MOST_ALONG
-from runyard.snapshots.known import Known
+from runyard.server.routes.supervisors import MOST_ALONG
+from runyard.snapshots.fetch import Known
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import take_snapshot
 from tests.server.conftest import Served, serve

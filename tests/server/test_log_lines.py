@@ -7,9 +7,18 @@ import random
 import pytest
 
 from runyard.core.error_lines import HINTS, find_sign
-from runyard.server.logs.lines import BLOCK, PIECE, Budget, LineIndex, LineIndexes, Source
-from runyard.server.logs.log_lines import LONGEST_LINE, Lines, read_lines
-from runyard.server.logs.log_text import plain_text
+from runyard.server.logs.lines import (
+    BLOCK,
+    LONGEST_LINE,
+    PIECE,
+    Budget,
+    LineIndex,
+    LineIndexes,
+    Lines,
+    Source,
+    plain_text,
+    read_lines,
+)
 from runyard.server.logs.search import Hits, Progress, Wanted, find_first_error, search
 
 

@@ -9,7 +9,7 @@ import pytest
 from runyard.core.errors import InvalidArgument, TooLarge
 from runyard.core.formats import journal
 from runyard.core.statuses import RunStatus
-from runyard.server.routes import many_runs, runs
+from runyard.server.routes import runs
 from runyard.store import record_limits
 from runyard.store.record_limits import LEFT_OUT, MOST_LABELS, MOST_TEXT, MOST_WARNINGS
 from tests.engine.bench import header, journal_frame
@@ -125,7 +125,7 @@ def test_real_use_is_far_below(served: Served) -> None:
 
 def test_pages_are_bounded_in_bytes_and_hold_every_run(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "MAX_PAGE_BYTES", 50_000)
-    monkeypatch.setattr(many_runs, "MAX_READ_BYTES", 50_000)
+    monkeypatch.setattr(runs, "MAX_READ_BYTES", 50_000)
     names = [served.submit(f"exp_{at}", tags={"big": "x" * 20_000}) for at in range(6)]
 
     first = served.client.runs.list("default")

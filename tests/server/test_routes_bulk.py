@@ -6,9 +6,8 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotAllowed, SubmitRejected
 from runyard.core.records import NewRun, Run
-from runyard.core.specs import EnvironmentSpec, RunSpec
+from runyard.core.specs import SWEEP_TYPE, EnvironmentSpec, RunSpec, SweepSpec
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import SWEEP_TYPE, SweepSpec
 from tests.server.conftest import Served
 from tests.server.test_routes_deletes import finish
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.calls.datastores import DatastoreFiles
+from runyard.client.calls.workspace import DatastoreFiles
 from runyard.core.config.paths import datastores_folder, token_file
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
 from runyard.core.specs import DataReferenceSpec
+from runyard.data.datastores import ServedStorage
 from runyard.data.references import Node, bring, deliver
-from runyard.data.served import ServedStorage
 from tests.server.conftest import Served
 
 NAME = "workspaceblobstore"

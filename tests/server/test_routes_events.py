@@ -18,9 +18,9 @@ from runyard.core.errors import InvalidArgument, NotAllowed, StoreUnavailable, T
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
 from runyard.server import live
-from runyard.server.access import credentials, revocation
+from runyard.server.access import credentials
+from runyard.server.live import OF_LISTS, OF_RUNS
 from runyard.server.routes import events
-from runyard.server.watched_store import OF_LISTS, OF_RUNS
 from runyard.store.base import RunStore
 from tests.engine.bench import header, journal_frame, log_frame, name, number
 from tests.server.conftest import TOKEN, Served
@@ -231,7 +231,7 @@ def test_one_readers_streams_leave_room_for_others(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_revoked_token_ends_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revocation, "RECHECK_S", 0.02)
+    monkeypatch.setattr(credentials, "RECHECK_S", 0.02)
     monkeypatch.setattr(credentials, "CACHED_S", 0.0)
     with serving() as server:
         users = server.client().users

@@ -20,7 +20,7 @@ from runyard.client.calls.nodes import NodeCalls, read_joined
 from runyard.client.client import Client
 from runyard.core.errors import Conflict, NotAllowed, TooLarge
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, NodeSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.runtime.bundle import Bundle

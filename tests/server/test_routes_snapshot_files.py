@@ -96,7 +96,7 @@ def test_files_are_listed_by_path_with_keys_of_their_content(shared: Served, sna
 def test_a_list_that_is_too_long_says_that_there_is_more(
     shared: Served, snapshots: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("runyard.server.routes.snapshot_files.MOST_LISTED", 4)
+    monkeypatch.setattr("runyard.server.routes.content.MOST_LISTED", 4)
     found = ask(shared.client, f"/snapshots/{snapshots[0]}/files")
     compared = ask(shared.client, f"/snapshots/{snapshots[1]}/diff?with={snapshots[0]}")
 
@@ -190,7 +190,7 @@ def test_a_name_in_the_zip_leads_nowhere_else_on_windows_either(shared: Served) 
 
 def test_folders_within_folders_without_end_are_refused_or_cut(shared: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """40 levels of two equal folders each: 2^40 paths in 41 small trees."""
-    monkeypatch.setattr("runyard.server.routes.snapshot_files.MOST_LISTED", 500)
+    monkeypatch.setattr("runyard.server.routes.content.MOST_LISTED", 500)
     source: Source = {"file": b"x"}
     tree = put_tree(shared, source)
     for _ in range(40):

@@ -15,9 +15,8 @@ from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, NotAuthen
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
-from runyard.server.access.credentials import CACHED_S, Credentials
+from runyard.server.access.credentials import CACHED_S, MOST_TRIES, WINDOW_S, Credentials, WrongTries
 from runyard.server.access.permissions import Owner, Principal, UserPrincipal
-from runyard.server.access.wrong_tries import MOST_TRIES, WINDOW_S, WrongTries
 from tests.server.browser_session import bare_cookie, both_halves
 from tests.server.conftest import Served
 from tests.server.guarded import TOKEN, Guarded, serving

@@ -23,7 +23,7 @@ from runyard.core.config.server_settings import ServerSettings
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotAllowed, NotAuthenticated, NotTrusted, ServerNotStarted
 from runyard.sdk.exceptions import AuthenticationException
-from runyard.sdk.runs.portal import portal_url, signin_url
+from runyard.sdk.runs.details import portal_url, signin_url
 from runyard.sdk.workspaces.server import connect
 from runyard.server.access.hosts import TeamNames
 from runyard.server.net.certificates import fingerprint_of, make_certificate

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.client.calls.secrets import SecretCalls
+from runyard.client.calls.workspace import SecretCalls
 from runyard.core.config.paths import database_file, server_folder
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, ServerNotStarted, StoreUnavailable
 from runyard.server.access.vault import KEY_FILE, KIND, Vault

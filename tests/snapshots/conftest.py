@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from runyard.snapshots.take import Snapshot, take_snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import later
 
 

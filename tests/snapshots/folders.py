@@ -10,7 +10,7 @@ from pathlib import Path
 import zstandard
 
 from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 
 
 def later() -> int:

@@ -17,7 +17,7 @@ from runyard.core.formats.chunks import chunk_id
 from runyard.core.formats.tree import FolderEntry, decode_tree
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.take import Snapshot, take_snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import later, stored, write
 
 Take = Callable[..., Snapshot]

@@ -12,9 +12,9 @@ import pytest
 
 from runyard.core.errors import SnapshotRejected
 from runyard.snapshots import rules
-from runyard.snapshots.secrets import git_excludes, looks_secret
+from runyard.snapshots.rules import git_excludes, looks_secret
 from runyard.snapshots.take import Snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import all_bytes, stored, write
 
 Take = Callable[..., Snapshot]
@@ -289,7 +289,7 @@ def test_pathspec_is_loaded_only_for_rules_and_its_lack_is_explained(project: Pa
         sys.path.insert(0, {str(tmp_path / "block")!r})
         from runyard.core.errors import MissingExtra
         from runyard.snapshots.take import take_snapshot
-        from runyard.testing.content import LocalContent
+        from runyard.testing.artifact_store import LocalContent
         project, home = Path({str(project)!r}), Path({str(tmp_path / "home")!r})
         (project / "train.py").write_text("x")
         (project / ".gitignore").write_text("# nothing but a remark\\n")

@@ -12,7 +12,7 @@ from runyard.snapshots.folder import Folder
 from runyard.snapshots.rules import Rules
 from runyard.snapshots.take import take_snapshot
 from runyard.snapshots.walk import Walk
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.attackers import EXCHANGE, REPLACE, REWRITE, attack, read_naively, remove_links
 from tests.snapshots.folders import all_bytes, stored, write
 

@@ -28,7 +28,7 @@ from runyard.core.formats.chunks import chunk_id
 from runyard.core.formats.tree import Entry, FileEntry, FolderEntry, LinkEntry, encode_tree, tree_id
 from runyard.snapshots.restore import ZEROS, restore
 from runyard.snapshots.take import Snapshot, take_snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import later, on_disk, write
 
 Take = Callable[..., Snapshot]

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import SnapshotRejected
-from runyard.snapshots.survey import survey
-from runyard.snapshots.take import Snapshot
-from runyard.testing.content import LocalContent
+from runyard.snapshots.take import Snapshot, survey
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import write
 from tests.snapshots.test_ignore import Take
 

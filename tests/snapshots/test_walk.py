@@ -16,7 +16,7 @@ from runyard.core.errors import SnapshotRejected
 from runyard.core.formats.tree import FileEntry, FolderEntry, LinkEntry, decode_tree
 from runyard.snapshots.restore import restore
 from runyard.snapshots.take import Snapshot, take_snapshot
-from runyard.testing.content import LocalContent
+from runyard.testing.artifact_store import LocalContent
 from tests.snapshots.folders import all_bytes, later, on_disk, stored, write
 
 Take = Callable[..., Snapshot]
@@ -257,7 +257,7 @@ AS_NOBODY = """
     from pathlib import Path
     from runyard.core.errors import SnapshotRejected
     from runyard.snapshots.take import take_snapshot
-    from runyard.testing.content import LocalContent
+    from runyard.testing.artifact_store import LocalContent
     if os.getuid() == 0:  # permissions do not apply to root
         os.setgid(65534)
         os.setuid(65534)
@@ -331,7 +331,7 @@ def test_a_large_file_travels_in_chunks_with_bounded_memory(tmp_path: Path) -> N
         import sys, time
         from pathlib import Path
         from runyard.snapshots.take import take_snapshot
-        from runyard.testing.content import LocalContent
+        from runyard.testing.artifact_store import LocalContent
         content = LocalContent()
         later = lambda: time.time_ns() + 60_000_000_000
         snapshot = take_snapshot(sys.argv[1], content, home=Path(sys.argv[2]), clock=later)

@@ -22,7 +22,7 @@ from runyard.client.transport import Transport
 from runyard.core.config.paths import server_folder
 from runyard.core.config.server_settings import ServerSettings, write_server_settings
 from runyard.core.errors import RunyardError
-from runyard.core.machine.own_address import find_own_address
+from runyard.core.machine.facts import find_own_address
 from runyard.server.net.certificates import load_context, make_certificate
 from tests.cluster.sshd import Sshd, make_key
 from tests.conftest import kill_all

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from runyard.store.damage import Damaged
-from runyard.store.metrics import charts, tails
-from runyard.store.metrics.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode
-from runyard.store.metrics.growth import TAIL_POINTS, grow
-from runyard.store.metrics.kinds import settle
+from runyard.store.metrics import arrivals, charts
+from runyard.store.metrics.arrivals import TAIL_POINTS, grow
+from runyard.store.metrics.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode, settle
+from runyard.store.text import Damaged
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats() | st.text(max_size=5)
@@ -73,7 +72,7 @@ def test_a_tail_grows_by_points_of_its_kind_and_comes_back(pieces: list[Columns]
     tail: bytes | None = None
     kept: list[Columns] = []
     for piece in pieces:
-        longer = tails.append(tail, piece)
+        longer = arrivals.append(tail, piece)
         if longer is None:
             assert piece.kind == "json" or kept[0].kind != piece.kind or sum(map(len, [*kept, piece])) >= TAIL_POINTS
             continue
@@ -82,24 +81,24 @@ def test_a_tail_grows_by_points_of_its_kind_and_comes_back(pieces: list[Columns]
 
     assert (tail is None) == (not kept)
     if tail is not None:
-        assert same(tails.unpack(tail), concatenate(kept))
+        assert same(arrivals.unpack(tail), concatenate(kept))
 
 
 @given(columns(), st.data())
 @settings(deadline=None, max_examples=100)
 def test_a_flipped_byte_of_a_tail_is_refused(points: Columns, data: st.DataObject) -> None:
-    whole = bytearray(tails.pack(points))
+    whole = bytearray(arrivals.pack(points))
     at = data.draw(st.sampled_from([place for place in range(len(whole)) if place not in (1, 2, 3)]))
     whole[at] ^= data.draw(st.integers(1, 255))
 
     with pytest.raises(Damaged, match="tail"):
-        tails.unpack(bytes(whole))
+        arrivals.unpack(bytes(whole))
 
 
 @pytest.mark.parametrize("tail", [b"", b"\1", b"\1\0\0\0\0\0\0", b"\7\0\0\0\0\0\0\0"])
 def test_bytes_that_are_no_tail_are_refused(tail: bytes) -> None:
     with pytest.raises(Damaged, match="tail"):
-        tails.unpack(tail)
+        arrivals.unpack(tail)
 
 
 @pytest.mark.parametrize("cut", [0, 4, 10, 60, -1])

@@ -10,7 +10,7 @@ from runyard.store import open_store
 from runyard.store.base import RunStore
 from runyard.store.memory.store import MemoryStore
 from runyard.store.sqlite import SqliteStore
-from runyard.testing.run_store.runs import RunStoreSuite
+from runyard.testing.run_store import RunStoreSuite
 from tests.store.postgres import new_schema
 
 

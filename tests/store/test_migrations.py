@@ -15,7 +15,7 @@ from runyard.core.formats.filters import parse_filter
 from runyard.core.statuses import RunStatus
 from runyard.store import migrations
 from runyard.store.base import RunQuery
-from runyard.store.sql import revisions
+from runyard.store.sql import writes
 from runyard.store.sql.schema import KNOWN_REVISIONS, REVISION, metadata
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import a_run
@@ -77,8 +77,8 @@ def test_an_older_database_is_brought_up_to_date_by_alembic(tmp_path: Path, monk
     connection.commit()
     connection.close()
     # An older schema than the first does not exist yet, so an empty one stands for it.
-    monkeypatch.setattr(revisions, "_find_revision", old_then_new(revisions._find_revision))
-    monkeypatch.setattr(revisions, "KNOWN_REVISIONS", ("none", *KNOWN_REVISIONS))
+    monkeypatch.setattr(writes, "_find_revision", old_then_new(writes._find_revision))
+    monkeypatch.setattr(writes, "KNOWN_REVISIONS", ("none", *KNOWN_REVISIONS))
     store = SqliteStore(path)
     a_run(store, "r")
 

@@ -11,10 +11,10 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from runyard.core.formats.filters import conjuncts, parse_field, parse_filter
+from runyard.store.sql.database import Statement, Upsert
+from runyard.store.sql.query import filter_condition, narrow_by_filter, span_of_times
 from runyard.store.sql.schema import metadata, runs, server_values
 from runyard.store.sql.serials import fitting, numbers_in_order, texts_in_order, values
-from runyard.store.sql.sql_filter import filter_condition, narrow_by_filter, span_of_times
-from runyard.store.sql.statements import Statement, Upsert
 
 MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from runyard.core.config.paths import run_folder
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.core.specs import EnvironmentSpec, JobSpec, RunSpec
 from runyard.supervisor.proc import descendants, has_cookie, list_processes, read_process
 from runyard.testing.fake_server import FakeRun, FakeServer

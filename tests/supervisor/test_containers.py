@@ -14,7 +14,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec, DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.environments.base import Inside, Outside, Wrapper
 from runyard.supervisor.lifecycle.containers import contain, remove_containers
-from runyard.supervisor.processes.contained import end_of
+from runyard.supervisor.processes.exits import end_of
 from runyard.supervisor.run_folder import RunFolder
 from tests.environments.engine import FakeEngine
 from tests.supervisor.supervised import Job, Site

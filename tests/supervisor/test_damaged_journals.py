@@ -18,7 +18,7 @@ from runyard.core.records import Mark
 from runyard.engine.ingest.decode import decode
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.journals import MOST_HELD, Journals
-from runyard.supervisor.shipping.seen import SeenRuns
+from runyard.supervisor.shipping.segments import SeenRuns
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Site
 

@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 
-from runyard.supervisor.early import hear, is_taken, start_early, tell_path
+from runyard.supervisor.own_processes import hear, is_taken, start_early, tell_path
 
 PATH = "/runs/exp_1/1"
 ANSWER = bytes(range(256)) * 5000  # more than a socket holds

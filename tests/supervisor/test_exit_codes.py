@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from runyard.supervisor.proc import open_pidfd, read_process
-from runyard.supervisor.processes.exit_codes import Exit, find_exit
+from runyard.supervisor.processes.exits import Exit, find_exit
 from runyard.supervisor.shipping.loops import spread
 
 KERNEL = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])

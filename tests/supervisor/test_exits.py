@@ -114,7 +114,7 @@ def test_a_missing_package_is_named_with_how_to_add_it(site: Site) -> None:
 def test_the_reaper_does_not_wait_for_a_stopped_supervisor(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        from runyard.supervisor.processes.channel import Channel
+        from runyard.supervisor.processes.keeper import Channel
 
         channel = Channel(ours)
         for _ in range(200):

@@ -9,7 +9,7 @@ from runyard.client.calls.gang import Peer
 from runyard.core.formats.plain import to_plain
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.diagnosis.diagnosis import Finding
-from runyard.supervisor.gang.gang_verdict import MOST_BYTES, decide_for_all, shortened
+from runyard.supervisor.gang.gang import MOST_BYTES, decide_for_all, shortened
 from runyard.supervisor.lifecycle.outcome import Outcome
 from runyard.supervisor.lifecycle.stopping import CANCEL, RANK_FAILED, Stop
 from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED

@@ -15,8 +15,7 @@ from runyard.core.specs import JobSpec, RunSpec
 from runyard.runtime import sitecustomize_hook as hook
 from runyard.runtime.injection import injection_folder
 from runyard.supervisor.diagnosis import stacks
-from runyard.supervisor.diagnosis.hang_judge import Code, RankView, judge
-from runyard.supervisor.diagnosis.hangs import HangWatch
+from runyard.supervisor.diagnosis.hangs import Code, HangWatch, RankView, judge
 from runyard.supervisor.diagnosis.stacks import Frame, main_stack, take_stacks
 from runyard.supervisor.proc import read_process
 from runyard.supervisor.run_folder import RunFolder

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runyard.supervisor.proc import list_processes
-from runyard.supervisor.processes import cgroups
+from runyard.supervisor.processes import killing
 from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask
 from tests.waiting import wait_for
@@ -108,9 +108,9 @@ def run_hostile(site: Site, names: list[str], *, canceled: bool, with_group: boo
 
 @pytest.mark.parametrize("canceled", [False, True], ids=["ends", "canceled"])
 def test_nothing_is_left_of_a_hostile_program(site: Site, canceled: bool) -> None:
-    with_group = cgroups.make_group(f"runyard-test-{os.getpid()}") is not None
+    with_group = killing.make_group(f"runyard-test-{os.getpid()}") is not None
     if with_group:
-        os.rmdir(os.path.join(str(cgroups.own_group_folder()), f"runyard-test-{os.getpid()}"))
+        os.rmdir(os.path.join(str(killing.own_group_folder()), f"runyard-test-{os.getpid()}"))
 
     run_hostile(site, list(SCRIPTS), canceled=canceled, with_group=with_group)
 

@@ -18,7 +18,7 @@ if len(sys.argv) > 1:
     ctypes.CDLL(None).prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: as it would be had it been started by that user
 sys.path.insert(0, {source!r})
 before = os.getuid(), os.getgid()
-from runyard.supervisor.processes.hostnames import take_hostname
+from runyard.supervisor.processes.spawn import take_hostname
 assert take_hostname("127.0.1.2")
 assert (os.getuid(), os.getgid()) == before
 print(socket.gethostname(), subprocess.check_output(["uname", "-n"], text=True).strip())
@@ -34,7 +34,7 @@ def test_the_hostname_holds_for_the_process_and_its_children_alone(user: list[st
     source = os.path.dirname(os.path.dirname(runyard.__file__))
     before = socket.gethostname()
     # Everything is imported before the change of user: the interpreter may lie where that one cannot look.
-    code = "import ctypes, encodings.idna, runyard.supervisor.processes.hostnames\n" + CODE.format(source=source)
+    code = "import ctypes, encodings.idna, runyard.supervisor.processes.spawn\n" + CODE.format(source=source)
     environ = {**os.environ, "PYTHONPATH": source}
     done = subprocess.run(
         [sys.executable, "-c", code, *user], env=environ, capture_output=True, text=True, timeout=30, check=False

@@ -10,15 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from runyard.core.leases import LEASE_S
-from runyard.core.machine.facts import boot_id
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.attempts import LEASE_S
+from runyard.core.machine.facts import boot_id, supervisor_command
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.engine.runs.retries import MARGIN_S
-from runyard.supervisor.engine_watch import VARIABLE, watch_engine
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.run_folder import RunFolder
-from runyard.supervisor.shipping.lease import ASK_S, FILE, GRACE_S, Lease
+from runyard.supervisor.shipping.connection import ASK_S, FILE, GRACE_S, Lease
+from runyard.supervisor.supervisor import VARIABLE, watch_engine
 from tests.supervisor.supervised import Site, lives
 from tests.waiting import wait_for
 

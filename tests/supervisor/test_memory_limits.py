@@ -14,7 +14,7 @@ from tests.faults.injected import MEMORY_LIMIT, memory_group
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a cgroup with a memory limit")
 def test_the_memory_limit_of_a_group_or_of_one_above_it_is_found() -> None:
     script = (
-        "import os, sys\nfrom runyard.supervisor.processes.cgroups import memory_limit\n"
+        "import os, sys\nfrom runyard.supervisor.processes.killing import memory_limit\n"
         "open(sys.argv[1] + '/cgroup.procs', 'w').write(str(os.getpid()))\nprint(memory_limit())\n"
     )
     with memory_group() as folder:

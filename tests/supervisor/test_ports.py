@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from runyard.launchers.base import LEAST_PORTS as LEAST
-from runyard.supervisor.lifecycle.ports import Ports, is_free
+from runyard.supervisor.lifecycle.layout import Ports, is_free
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_a_port_on_which_somebody_listens_is_not_taken(ports: Ports, family: soc
 def test_a_port_of_another_run_is_not_taken_although_nobody_listens_yet(ports: Ports) -> None:
     wanted = a_free_port()
     code = (
-        "import sys; from runyard.supervisor.lifecycle.ports import Ports\n"
+        "import sys; from runyard.supervisor.lifecycle.layout import Ports\n"
         f"ports = Ports(); print(ports.take([1], preferred={wanted})[0][0], flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

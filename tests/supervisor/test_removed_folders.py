@@ -14,7 +14,7 @@ import pytest
 from runyard.client.address import Address
 from runyard.client.private_server import client_for
 from runyard.core.errors import ServerUnreachable
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.supervisor.proc import read_process
 from tests.supervisor.supervised import Job, Site, lives
 from tests.waiting import wait_for

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from runyard.core.formats import journal
-from runyard.supervisor.lifecycle.usage_part import Reading, rates, read_usage
+from runyard.supervisor.lifecycle.usage import Reading, rates, read_usage
 from tests.supervisor.supervised import Site
 from tests.waiting import wait_for
 

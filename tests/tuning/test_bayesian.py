@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from runyard.core.sweeps import MINIMIZE, SweepSpec, Trial
+from runyard.core.specs import MINIMIZE, SweepSpec, Trial
 from runyard.tuning import get_sampler
 
 SPACE: dict[str, list[Any]] = {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from runyard.core.sweeps import MAXIMIZE, MINIMIZE, SweepSpec, Trial
+from runyard.core.specs import MAXIMIZE, MINIMIZE, SweepSpec, Trial
 from runyard.tuning import get_policy
 
 VALUES = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 3))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
-from runyard.core.sweeps import SweepSpec
+from runyard.core.specs import SweepSpec
 from runyard.tuning import get_policy, get_sampler
 
 KERNELS = ["linear", "rbf", "poly", "sigmoid"]

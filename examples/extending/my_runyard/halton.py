@@ -8,7 +8,7 @@ from typing import Any
 
 from azureml.train.hyperdrive import HyperParameterSampling
 from runyard.core.errors import InvalidArgument
-from runyard.core.sweeps import SweepSpec, Trial
+from runyard.core.specs import SweepSpec, Trial
 from runyard.tuning.base import Sampler
 
 ALLOWED = frozenset({"choice", "loguniform", "uniform"})

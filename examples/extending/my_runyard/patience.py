@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from azureml.train.hyperdrive import EarlyTerminationPolicy
-from runyard.core.sweeps import MAXIMIZE, Decision, SweepSpec, Trial
+from runyard.core.specs import MAXIMIZE, Decision, SweepSpec, Trial
 from runyard.tuning.base import StoppingPolicy
 
 

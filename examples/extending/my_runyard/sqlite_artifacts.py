@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.artifacts.base import ArtifactStore
-from runyard.artifacts.keys import split_key, split_prefix, unknown_key
+from runyard.artifacts.content import split_key, split_prefix, unknown_key
 from runyard.core.errors import StoreUnavailable
 
 MOST_BYTES = 2**31 - 1  # of one value in SQLite

@@ -8,7 +8,7 @@ from my_runyard.halton import HaltonSampler
 from my_runyard.patience import Patience
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.sweeps import MINIMIZE, SweepSpec, Trial
+from runyard.core.specs import MINIMIZE, SweepSpec, Trial
 from runyard.tuning import get_policy, get_sampler
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.workspaces.authentication import (
+from runyard.sdk.workspaces.keyvault import (
     AbstractAuthentication,
     Audience,
     AzureCliAuthentication,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from azureml.core.dataset import Dataset
+from runyard.sdk.errors import placeholder
 from runyard.sdk.models.model import Model
-from runyard.sdk.not_yet import placeholder
 
 InferenceConfig = placeholder("azureml.core.model.InferenceConfig")
 

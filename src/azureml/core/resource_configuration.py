@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.run_config.resource_configuration import ResourceConfiguration
+from runyard.sdk.run_config.resources import ResourceConfiguration
 
 __all__ = ["ResourceConfiguration"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.runs.offline import _OfflineRun
+from runyard.sdk.runs.context import _OfflineRun
 from runyard.sdk.runs.run import Run, get_run
 
 __all__ = ["Run", "_OfflineRun", "get_run"]

@@ -10,7 +10,7 @@ from runyard.sdk.environments.environment import (
     MPI_GPU_IMAGE,
     Environment,
 )
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.errors import placeholder
 from runyard.sdk.run_config.run_configuration import (
     DataReferenceConfiguration,
     DockerConfiguration,

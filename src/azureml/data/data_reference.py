@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.data_reference import DataReference
+from runyard.sdk.data.inputs import DataReference
 
 __all__ = ["DataReference"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.datapath import DataPath, DataPathComputeBinding
+from runyard.sdk.data.inputs import DataPath, DataPathComputeBinding
 
 __all__ = ["DataPath", "DataPathComputeBinding"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.table_headers import PromoteHeadersBehavior
+from runyard.sdk.data.dataset import PromoteHeadersBehavior
 
 __all__ = ["PromoteHeadersBehavior"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.dataset_output import OutputFileDatasetConfig
+from runyard.sdk.data.inputs import OutputFileDatasetConfig
 
 __all__ = ["OutputFileDatasetConfig"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.tabular_dataset import TabularDataset
+from runyard.sdk.data.kinds import TabularDataset
 
 __all__ = ["TabularDataset"]

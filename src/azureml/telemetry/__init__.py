@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.telemetry import set_diagnostics_collection
+from runyard.sdk.compat import set_diagnostics_collection
 
 __all__ = ["set_diagnostics_collection"]

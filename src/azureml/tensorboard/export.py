@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.tensorboard_export import export_to_tensorboard
+from runyard.sdk.tensorboard import export_to_tensorboard
 
 __all__ = ["export_to_tensorboard"]

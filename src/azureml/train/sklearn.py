@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.estimators.framework_estimators import SKLearn
+from runyard.sdk.estimators.estimator import SKLearn
 
 __all__ = ["SKLearn"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from runyard.sdk.runs.run_details_widget import RunDetails
+from runyard.sdk.runs.notebook import RunDetails
 
 __all__ = ["RunDetails"]

@@ -1,7 +1,14 @@
-"""Content by its hash, on top of an artifact store and an index: chunks of files, and the trees that name them."""
+"""Content by its hash, on top of an artifact store and an index: chunks of files, and the trees that name them.
+
+Keys of the artifact store, checked in one place: every part is a plain file name below the root.
+
+What uploads count on: content that the server said is there must stay until the upload has come to its end.
+"""
 
 from __future__ import annotations
 
+import threading
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -10,13 +17,104 @@ from datetime import datetime
 
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
-from runyard.artifacts.leases import Leases
 from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, damaged, new_pack_key, plan_reads, unpack
 from runyard.artifacts.unnamed import Unnamed
 from runyard.core.errors import DamagedContent, InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
 from runyard.core.formats.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
 from runyard.core.formats.tree import MAX_DEPTH, FileEntry, FolderEntry, LinkEntry, decode_tree, tree_id
 from runyard.core.names import check_content_id
+
+MAX_PART_BYTES = 255
+RESERVED = "tmp"  # the filesystem store's half-written files
+
+
+def split_key(key: str) -> list[str]:
+    """Return the parts of a key such as `packs/ab12`.
+
+    Raises:
+        InvalidArgument: a part is empty, `.`, `..`, too long, or holds what no file system agrees on.
+    """
+    parts = key.split("/")
+    for part in parts:
+        if part in ("", ".", "..") or "\\" in part or not part.isprintable() or len(part.encode()) > MAX_PART_BYTES:
+            raise bad_key(key, f"The part {part[:100]!r} is no plain name.")
+    if parts[0] == RESERVED:
+        raise bad_key(key, f"`{RESERVED}/` is kept for half-written files.")
+    return parts
+
+
+def split_prefix(prefix: str) -> tuple[list[str], str]:
+    """Return (folders, start of the last part) of a prefix such as `packs/` or `logs/run_1/std`."""
+    folders, _, start = prefix.rpartition("/")
+    return (split_key(folders) if folders else []), start
+
+
+def bad_key(key: str, why: str) -> InvalidArgument:
+    return InvalidArgument(f"{key[:200]!r} is not a valid artifact key.", why=why)
+
+
+def unknown_key(key: str) -> NotFound:
+    return NotFound(f"There is no artifact `{key}`.", why="It was never stored, or it was deleted.")
+
+
+GRACE_S = 600.0
+
+
+class Leases:
+    """Ids that were asked for or stored lately. Shared between threads.
+
+    An id is held for one to two times `grace_s` after its last use. `gate` is held by who looks ids up to rely on them,
+    and by the collector while it removes: so what was said to be there is known to it.
+    """
+
+    def __init__(self, *, grace_s: float = GRACE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        self.gate = threading.RLock()
+        self.grace_s = grace_s
+        self._clock = clock
+        self.began = clock()
+        self._turned = self.began
+        self._now: set[str] = set()
+        self._before: set[str] = set()
+        self._since: set[str] = set()  # since the last `watch`
+
+    def hold(self, ids: Iterable[str]) -> None:
+        with self.gate:
+            self._turn()
+            fresh = set(ids)
+            self._now |= fresh
+            self._since |= fresh
+
+    def watch(self) -> None:
+        """Start to collect for `fresh`."""
+        with self.gate:
+            self._since = set()
+
+    def fresh(self) -> set[str]:
+        """Return what was held since `watch`."""
+        with self.gate:
+            return set(self._since)
+
+    def held(self) -> set[str]:
+        with self.gate:
+            self._turn()
+            return self._now | self._before
+
+    def forget(self) -> None:
+        """Hold nothing of what was held so far."""
+        with self.gate:
+            self._now, self._before = set(), set()
+
+    def is_warm(self) -> bool:
+        """Whether we have listened for so long that no upload from before can still count on anything."""
+        return self._clock() - self.began >= self.grace_s
+
+    def _turn(self) -> None:
+        passed = self._clock() - self._turned
+        if passed >= self.grace_s:
+            self._before = self._now if passed < 2 * self.grace_s else set()
+            self._now = set()
+            self._turned = self._clock()
+
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000

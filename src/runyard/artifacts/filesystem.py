@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from runyard.artifacts.base import ArtifactStore
-from runyard.artifacts.keys import RESERVED, split_key, split_prefix, unknown_key
+from runyard.artifacts.content import RESERVED, split_key, split_prefix, unknown_key
 from runyard.core.errors import StoreUnavailable
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

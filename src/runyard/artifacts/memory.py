@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from threading import Lock
 
 from runyard.artifacts.base import ArtifactStore
-from runyard.artifacts.keys import split_key, split_prefix, unknown_key
+from runyard.artifacts.content import split_key, split_prefix, unknown_key
 
 
 class MemoryStore(ArtifactStore):

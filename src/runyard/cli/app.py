@@ -1,17 +1,127 @@
-"""The root command, and the one place where exceptions become messages and exit codes."""
+"""The root command, and the one place where exceptions become messages and exit codes.
+
+Command groups that import a command's module when it is called, and suggest a near name for a wrong one.
+
+How an error looks on the command line: what happened, why, and what to type next.
+"""
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timezone
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from runyard import __version__
 from runyard.cli.exit_codes import COMPLETED, FAILED, INTERRUPTED, USAGE
-from runyard.cli.failures import print_error, print_message
-from runyard.cli.lazy import LazyGroup
+from runyard.cli.text import plain, plain_block
+from runyard.core.config.paths import server_folder
+from runyard.core.config.settings import read_settings
+from runyard.core.errors import RunyardError, SystemFailure
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are `name → (module:attribute, one line of help)`."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.lazy, *self.commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = self.lazy[cmd_name][0].partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.list_commands(ctx) and not name.startswith("-"):
+            raise click.UsageError(f"There is no command `{ctx.command_path} {name}`.{self._advice(ctx, name)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # click would load every module for its help text.
+        rows = [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def _short_help(self, ctx: click.Context, name: str) -> str:
+        if name in self.lazy:
+            return self.lazy[name][1]
+        command = self.get_command(ctx, name)
+        return command.get_short_help_str(limit=100) if command else ""
+
+    def _advice(self, ctx: click.Context, name: str) -> str:
+        names = self.list_commands(ctx)
+        near = difflib.get_close_matches(name, names, n=1)
+        if near:
+            return f" Did you mean `{ctx.command_path} {near[0]}`?"
+        return f" There are: {', '.join(names)}."
+
+
+def print_error(error: BaseException) -> None:
+    if isinstance(error, RunyardError):
+        print_message(error.what, why=error.why, hint=error.hint)
+        if isinstance(error, SystemFailure):
+            _point_to(server_folder(read_settings().home) / "server.log")
+        return
+    message = getattr(error, "message", None)
+    if message is not None and type(error).__module__.startswith("runyard."):
+        print_message(str(message))
+        return
+    _print_our_fault(error)
+
+
+def print_message(what: str, *, why: str = "", hint: str = "") -> None:
+    lines = [f"error: {plain_block(what)}"]
+    if why:
+        lines.append(plain_block(why))
+    if hint:
+        lines += ["", f"hint: {plain_block(hint)}"]
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _point_to(log: Path) -> None:
+    if log.exists():
+        print(f"log: {plain(log)}", file=sys.stderr)
+
+
+def _print_our_fault(error: BaseException) -> None:
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        place = _keep(text)
+    except (OSError, RunyardError):
+        print(text, file=sys.stderr)
+        place = None
+    print_message(
+        f"Runyard stopped on a mistake of its own: {type(error).__name__}: {error}",
+        why="This is not your code's fault, and no run is disturbed by it.",
+        hint=f"Please report it with the traceback {f'in {place}' if place else 'above'}.",
+    )
+
+
+def _keep(text: str) -> Path:
+    folder = read_settings().home / "crashes"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    moment = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    place = folder / f"cli-{moment}-{os.getpid()}.txt"
+    place.write_text(text)
+    return place
+
 
 COMMANDS = {
     "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
@@ -32,16 +142,16 @@ COMMANDS = {
     "snapshots": ("runyard.cli.commands.snapshots:snapshots", "Show and compare the source folders of runs."),
     "environments": ("runyard.cli.commands.environments:environments", "List, show, build and prune environments."),
     "models": ("runyard.cli.commands.assets:models", "List, show, download and delete models of the workspace."),
-    "datasets": ("runyard.cli.commands.datasets:datasets", "List and show datasets of the workspace."),
-    "workspaces": ("runyard.cli.commands.workspaces:workspaces", "List and delete workspaces."),
+    "datasets": ("runyard.cli.commands.assets:datasets", "List and show datasets of the workspace."),
+    "workspaces": ("runyard.cli.commands.experiments:workspaces", "List and delete workspaces."),
     "server": ("runyard.cli.commands.server:server", "Start, stop and look at your private server."),
-    "users": ("runyard.cli.commands.users_part:users", "Add, list and remove users of a team's server."),
-    "tensorboard": ("runyard.cli.commands.tensorboard:tensorboard", "Show runs in TensorBoard, live ones followed."),
-    "secrets": ("runyard.cli.commands.secrets:secrets", "Set, list and delete secrets of the workspace."),
+    "users": ("runyard.cli.commands.users:users", "Add, list and remove users of a team's server."),
+    "tensorboard": ("runyard.cli.commands.studio:tensorboard", "Show runs in TensorBoard, live ones followed."),
+    "secrets": ("runyard.cli.commands.assets:secrets", "Set, list and delete secrets of the workspace."),
     "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
     "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
     "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
-    "completion": ("runyard.cli.commands.completion:completion", "Print the completion script of a shell."),
+    "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
 }
 
 

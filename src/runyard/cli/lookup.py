@@ -1,13 +1,22 @@
-"""Runs by their id or newest first, as several commands need them."""
+"""Runs by their id or newest first, as several commands need them.
+
+Names that a shell completes. Only a server that runs is asked: a shell that waits or shows errors helps nobody.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 
+import click
+from click.shell_completion import CompletionItem
+
+from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.names import check_run_id, clean_file_name
 from runyard.core.records import Run, RunFile
-from runyard.sdk.workspaces.server import Client
+from runyard.sdk.workspaces.experiment import Experiment
+from runyard.sdk.workspaces.server import Client, find
 from runyard.sdk.workspaces.workspace import Workspace
 
 MAX_PAGE = 200
@@ -70,3 +79,42 @@ def no_such_file(run_id: str, name: str, known: list[str]) -> NotFound:
         f"Run `{run_id}` has no file `{name}`.",
         hint=f"Its files: {', '.join(known[:20])}." if known else "It has no files yet.",
     )
+
+
+MOST_RUNS = 200
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _completes(known: Callable[[Workspace], list[CompletionItem]]) -> Complete:
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            found = known(Workspace.from_config()) if find() is not None else []
+        except Exception:
+            return []
+        return [item for item in found if item.value.startswith(incomplete)]
+
+    return complete
+
+
+@_completes
+def run_ids(workspace: Workspace) -> list[CompletionItem]:
+    found = newest(workspace, MOST_RUNS, include_children="true")
+    return [CompletionItem(run.id, help=plain(f"{run.status} {run.display_name}".strip())) for run in found]
+
+
+RUN = click.argument("run_id", metavar="RUN", shell_complete=run_ids)
+
+
+@_completes
+def experiment_names(workspace: Workspace) -> list[CompletionItem]:
+    return [CompletionItem(one.name) for one in Experiment.list(workspace, view_type="All")]
+
+
+@_completes
+def workspace_names(workspace: Workspace) -> list[CompletionItem]:
+    return [CompletionItem(one.name) for one in workspace._client.workspaces.list()]
+
+
+@_completes
+def compute_names(workspace: Workspace) -> list[CompletionItem]:
+    return [CompletionItem(one.name) for one in workspace._client.compute.list(workspace.name)]

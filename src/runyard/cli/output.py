@@ -1,12 +1,19 @@
-"""Records as text for people: aligned columns, times and durations that are read at a glance."""
+"""Records as text for people: aligned columns, times and durations that are read at a glance.
+
+Times and sizes as people type them: `90`, `10m`, `2h`; `500MB`, `20GB`.
+
+A word on stderr about work that takes longer than a second.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+import re
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -78,3 +85,56 @@ def _numbers_that_json_knows(value: Any) -> Any:
     if isinstance(value, list):
         return [_numbers_that_json_knows(item) for item in value]
     return value
+
+
+if TYPE_CHECKING:
+    _Whole = click.ParamType[int]
+else:
+    _Whole = click.ParamType  # generic only in newer releases of click
+
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+
+
+class Seconds(_Whole):
+    """Whole seconds, one or more."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"0*([1-9]\d*)([smhd]?)", str(value))
+        if match is None:
+            self.fail(f"{value!r} is no time. Write seconds, or 10m, 2h, 1d.", param, ctx)
+        return int(match[1]) * UNITS_S[match[2]]
+
+
+class Bytes(_Whole):
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?b)?", str(value).lower())
+        if match is None:
+            self.fail(f"{value!r} is no size. Write 500MB, 20GB, or bytes.", param, ctx)
+        return int(float(match[1]) * UNITS_BYTES[match[2] or ""])
+
+
+FIRST_AFTER_S = 1.0
+
+
+class Progress:
+    """Says how far the work is, once a second at most. Quick work says nothing. `show` writes the amounts."""
+
+    def __init__(self, verb: str, total: int, *, show: Callable[[int], str] = str) -> None:
+        self._verb, self._total, self._show = verb, total, show
+        self._said = time.monotonic()
+
+    def part(self, before: int, what: str) -> Callable[[int], None]:
+        """Return what counts one piece of the work on, `before` having been done."""
+        return lambda done: self.step(before + done, what)
+
+    def step(self, done: int, what: str = "") -> None:
+        now = time.monotonic()
+        if now - self._said >= FIRST_AFTER_S:
+            self._said = now
+            amounts = f"{self._show(done)} of {self._show(self._total)}"
+            click.echo(f"{self._verb} {amounts}{f': {plain(what)}' if what else ''}", err=True)

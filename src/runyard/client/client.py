@@ -9,15 +9,16 @@ from runyard.client.address import Address
 from runyard.client.transport import Transport
 
 if TYPE_CHECKING:
-    from runyard.client.calls.assets import AssetCalls
-    from runyard.client.calls.compute import ComputeCalls
     from runyard.client.calls.content import ContentCalls
-    from runyard.client.calls.environments import EnvironmentCalls
-    from runyard.client.calls.experiments import ExperimentCalls
     from runyard.client.calls.runs import RunCalls
-    from runyard.client.calls.server import ServerCalls
-    from runyard.client.calls.users import UserCalls
-    from runyard.client.calls.workspace import WorkspaceCalls
+    from runyard.client.calls.server import ServerCalls, UserCalls
+    from runyard.client.calls.workspace import (
+        AssetCalls,
+        ComputeCalls,
+        EnvironmentCalls,
+        ExperimentCalls,
+        WorkspaceCalls,
+    )
 
 
 class Client:
@@ -32,13 +33,13 @@ class Client:
 
     @cached_property
     def assets(self) -> AssetCalls:
-        from runyard.client.calls.assets import AssetCalls
+        from runyard.client.calls.workspace import AssetCalls
 
         return AssetCalls(self.transport)
 
     @cached_property
     def compute(self) -> ComputeCalls:
-        from runyard.client.calls.compute import ComputeCalls
+        from runyard.client.calls.workspace import ComputeCalls
 
         return ComputeCalls(self.transport)
 
@@ -50,13 +51,13 @@ class Client:
 
     @cached_property
     def environments(self) -> EnvironmentCalls:
-        from runyard.client.calls.environments import EnvironmentCalls
+        from runyard.client.calls.workspace import EnvironmentCalls
 
         return EnvironmentCalls(self.transport)
 
     @cached_property
     def experiments(self) -> ExperimentCalls:
-        from runyard.client.calls.experiments import ExperimentCalls
+        from runyard.client.calls.workspace import ExperimentCalls
 
         return ExperimentCalls(self.transport)
 
@@ -74,7 +75,7 @@ class Client:
 
     @cached_property
     def users(self) -> UserCalls:
-        from runyard.client.calls.users import UserCalls
+        from runyard.client.calls.server import UserCalls
 
         return UserCalls(self.transport)
 

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator, List, Mapping, Optional, Tuple, Union
 
 from runyard.client.address import Address
-from runyard.client.http1 import Dropped, Head, Wire, set_timeouts
-from runyard.client.request import Body, Query, Request
+from runyard.client.http1 import Body, Dropped, Head, Query, Request, Wire, set_timeouts
 from runyard.core.errors import (
     BadGateway,
     NotAuthenticated,

@@ -1,1 +1,5 @@
-"""The nouns of Runyard and the rules between them. Standard library only; Python 3.8 and newer."""
+"""The nouns of Runyard and the rules between them: specs, records, statuses, names, errors.
+
+May enter: everybody.
+Loads: everywhere, so only the standard library and Python 3.8.
+"""

@@ -1,4 +1,7 @@
-"""Numbers of attempts. A run's own count 1, 2, 3…; processes that log on it from outside get numbers far above."""
+"""Numbers of attempts. A run's own count 1, 2, 3…; processes that log on it from outside get numbers far above.
+
+How long server and supervisors trust each other's last word.
+"""
 
 from __future__ import annotations
 
@@ -15,3 +18,6 @@ def writer_attempt(pid: int, start_ticks: int, host: str = "") -> int:
 def is_writer(attempt: int) -> bool:
     """Whether it is a process that only adds to a run and never decides about it."""
     return attempt >= FIRST_WRITER
+
+
+LEASE_S = 30.0

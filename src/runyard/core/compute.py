@@ -1,12 +1,17 @@
-"""Compute targets: what a workspace keeps of one, and how it stands at the moment."""
+"""Compute targets: what a workspace keeps of one, and how it stands at the moment.
+
+Engines by a word, `slurm:gpu`: usable as a target's name, in the alias file and in settings.
+
+The alias file: names in old code, and the targets that they mean here. One a line: `gpu-cluster = slurm:gpu`.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field, replace
 from datetime import datetime
-from typing import Any, ClassVar, Dict, List, Optional
+from typing import Any, ClassVar, Dict, List, Optional, Tuple
 
-from runyard.core.compute_options import RAY, SLURM, SSH, check_options, host_of_place
+from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, check_options, host_of_place
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import check_asset_name
@@ -149,3 +154,81 @@ def _check_attached(spec: ComputeSpec) -> ComputeSpec:
         )
     places = len(host_of_place(options["hosts"])) if kind == SSH else 0  # 0: the engine has its own queue
     return replace(spec, options=options, min_nodes=0, max_nodes=places, idle_seconds=0, engine="")
+
+
+def find_engine(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
+    """Return kind and options of `slurm:PARTITION` or `ray:ADDRESS`; None for any other name.
+
+    Raises:
+        InvalidArgument: what follows the colon cannot be one.
+    """
+    kind, colon, rest = name.partition(":")
+    if not colon or kind not in (RAY, SLURM):
+        return None
+    option = "partition" if kind == SLURM else "address"
+    if "/" in rest:
+        raise InvalidArgument(
+            f"`{name[:100]}` cannot be a target's name.",
+            why="A name has no slash.",
+            hint="Attach it under a name: `runyard compute attach NAME ray --address ray://HOST:10001`.",
+        )
+    return kind, check_options(kind, {option: rest})
+
+
+def read_engine(text: str) -> Optional[Tuple[str, Dict[str, Any]]]:
+    """As find_engine, and `slurm` and `ray` alone are the default partition and the cluster of this machine."""
+    if text == SLURM:
+        return SLURM, {}
+    return (RAY, {"address": AUTO}) if text == RAY else find_engine(text)
+
+
+def check_target_name(name: str) -> str:
+    """Return a name that a run or a request may give for a target."""
+    if not isinstance(name, str) or find_engine(name) is None:
+        check_asset_name(name)
+    return name
+
+
+FILE = "aliases"
+MOST_BYTES = 1 << 20
+
+
+def read_aliases(text: str, *, path: str) -> Dict[str, str]:
+    """Return name → target.
+
+    Raises:
+        InvalidArgument: a line is none; it is named with its number.
+    """
+    found: Dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.partition("#")[0].strip()
+        if not said:
+            continue
+        try:
+            name, target = _read_line(said, found)
+        except InvalidArgument as error:
+            raise InvalidArgument(
+                f"Line {number} of {path} is no alias: {said[:100]!r}.",
+                why=f"{error.what} {error.why}".strip(),
+                hint="A line is `gpu-cluster = slurm:gpu`; a comment begins with #.",
+            ) from error
+        found[name] = target
+    for name, target in found.items():
+        if target in found:
+            raise InvalidArgument(
+                f"The alias `{name}` in {path} means `{target}`, which is an alias itself.",
+                hint=f"{name} = {found[target]}",
+            )
+    return found
+
+
+def _read_line(said: str, before: Dict[str, str]) -> Tuple[str, str]:
+    name, equals, target = (part.strip() for part in said.partition("="))
+    if not equals:
+        raise InvalidArgument("There is no `=`.")
+    check_asset_name(name)
+    if name.lower() in RESERVED:
+        raise InvalidArgument(f"`{name}` always means this machine.")
+    if name in before:
+        raise InvalidArgument(f"`{name}` is named a second time.")
+    return name, check_target_name(target)

@@ -1,10 +1,14 @@
-"""Find an implementation of a seam by name: ours from a dict of strings, others from entry points."""
+"""Find an implementation of a seam by name: ours from a dict of strings, others from entry points.
+
+Packages that only some users need: loaded where they are used, with words where they are missing.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, Mapping
 
-from runyard.core.errors import NotFound
+from runyard.core.errors import MissingExtra, NotFound
 
 
 def load_plugin(seam: str, name: str, known: Mapping[str, str]) -> Any:
@@ -32,3 +36,21 @@ def load_plugin(seam: str, name: str, known: Mapping[str, str]) -> Any:
         f"There is no {seam} implementation called `{name}`.",
         hint=f"Known: {', '.join(sorted({*known, *by_name}))}.",
     )
+
+
+def load_extra(module: str, *, needs: str, hint: str) -> Any:
+    """Return the module.
+
+    Args:
+        needs: who needs it, in words: "Datasets of tables need".
+
+    Raises:
+        MissingExtra: it is not installed here.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingExtra(
+            f"{needs} the package `{package}`.", why="It is not installed in this Python.", hint=hint
+        ) from error

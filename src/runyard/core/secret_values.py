@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from runyard.core.config.urls import HIDDEN, hide_passwords
+from runyard.core.config.logins import HIDDEN, hide_passwords
 from runyard.core.secret_names import is_secret
 
 _TOKENS = (

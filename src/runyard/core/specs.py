@@ -1,13 +1,119 @@
-"""What a user asked for, frozen: the values that travel from submit to the node."""
+"""What a user asked for, frozen: the values that travel from submit to the node.
+
+What a sweep is: its space, its limits, and what became of its trials, as plain values.
+
+Datasets: where data lies and what is taken of it. Nothing is read before somebody asks for it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field
 from typing import Any, ClassVar, Dict, List, Optional
 
-from runyard.core.datasets import DatasetInputSpec, DatasetOutputSpec
 from runyard.core.lazy_dataclass import dataclass
-from runyard.core.sweeps import SweepSpec
+
+SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
+MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100
+MAXIMIZE = "MAXIMIZE"
+MINIMIZE = "MINIMIZE"
+
+
+@dataclass(frozen=True)
+class SweepSpec:
+    """A search, complete: with its seed nothing else decides which trials Random and Grid make."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    sampling: str  # the Sampler's name
+    space: Dict[str, List[Any]]  # parameter → [expression, [arguments]], in the order given
+    primary_metric: str
+    goal: str = MAXIMIZE
+    max_total_runs: int = 1
+    max_concurrent_runs: int = 1
+    max_duration_s: float = 604800.0
+    policy: str = "Default"  # the StoppingPolicy's name
+    policy_properties: Dict[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    resume_from: List[str] = field(default_factory=list)  # earlier sweeps, whose trials inform sampler and policy
+    first_trials: List[Dict[str, Any]] = field(default_factory=list)  # before the sampler's
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One child of a sweep as its policy and sampler see it: `values` are its loggings of the primary metric."""
+
+    id: str
+    parameters: Dict[str, Any] = field(default_factory=dict)
+    values: List[float] = field(default_factory=list)
+    is_finished: bool = False
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a policy says about one trial at one interval, with everything it looked at in words."""
+
+    stop: bool
+    reason: str
+    bound: Optional[float] = None  # the value that was compared with
+    found: Optional[float] = None  # the trial's own
+
+
+KIND = "dataset"  # of the assets that hold registered ones
+FILE, TABULAR = "file", "tabular"
+DIRECT, MOUNT, DOWNLOAD, UPLOAD = "direct", "mount", "download", "upload"
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Files of a datastore: one, all below a folder, or those that a pattern (`*`, `**`, `?`) fits; or an address."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    datastore: str = ""
+    path: str = ""
+    url: str = ""
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """`steps` are applied in order: `{"do": "take", "count": 10}`; `reader` says how tables are read."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    id: str
+    kind: str = FILE
+    sources: List[DataSource] = field(default_factory=list)
+    steps: List[Dict[str, Any]] = field(default_factory=list)
+    reader: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class DatasetInputSpec:
+    """A dataset that a run gets: as a path (mount, download), or as the dataset itself (direct)."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    dataset: DatasetSpec
+    mode: str = DIRECT
+    path_on_compute: Optional[str] = None
+    name: str = ""  # under which it is registered
+    version: int = 0
+
+
+@dataclass(frozen=True)
+class DatasetOutputSpec:
+    """A folder that a run writes to and that ends on a datastore; `register` names the dataset that it becomes."""
+
+    __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
+
+    datastore: str
+    path: str = ""
+    mode: str = MOUNT
+    overwrite: bool = False
+    source: Optional[str] = None  # where the run writes, below its work folder
+    globs: List[str] = field(default_factory=list)
+    register: Dict[str, Any] = field(default_factory=dict)  # {name, description, tags}
+
 
 DEFAULT_TIME_LIMIT_S = 2592000
 

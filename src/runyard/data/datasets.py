@@ -1,15 +1,29 @@
-"""The files of a dataset: found on their datastores by path or pattern, then narrowed step by step."""
+"""The files of a dataset: found on their datastores by path or pattern, then narrowed step by step.
+
+A dataset becomes a path on a node: the data itself where it lies on this machine, links to it, or a copy.
+
+A folder that a run writes to: on its datastore at once where that is on this machine, else copied at the end.
+"""
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
+import os
 import posixpath
 import re
+import shutil
+import uuid
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runyard.core.datasets import DatasetSpec, DataSource
-from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
+from runyard.core.formats.plain import to_plain
+from runyard.core.machine.files import written_beside
+from runyard.core.specs import MOUNT, DatasetInputSpec, DatasetOutputSpec, DatasetSpec, DataSource
 from runyard.data.base import Storage, StoredFile
+from runyard.data.folder import below, clean_data_path, iter_files
+from runyard.data.references import Node
+from runyard.data.transfer import for_all, upload
 
 Open = Callable[[str], Storage]
 _SPECIAL = re.compile(r"[*?\[]")
@@ -122,3 +136,150 @@ def compile_pattern(path: str) -> re.Pattern[str]:
 def _fraction(name: str, seed: Any) -> float:
     digest = hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogateescape")).digest()
     return int.from_bytes(digest[:7], "big") / (1 << 56)
+
+
+_FETCH_S = 60.0
+
+
+class View(NamedTuple):
+    path: str
+    how: str  # in words
+    facts: Dict[str, Any]  # what is kept with the run
+
+
+def bring_dataset(name: str, given: DatasetInputSpec, open_storage: Open, node: Node) -> View:
+    """Put the dataset in place.
+
+    Raises:
+        NotFound: it has no files.
+    """
+    opened = opened_once(open_storage)
+    files = list_files(given.dataset, opened)
+    place = _input_place(name, given, node)
+    roots = _local_roots(files, opened) if given.mode == MOUNT else None
+    if roots is not None:
+        path, how = _view(given, files, roots, place)
+    else:
+        path, how = _copy(files, opened, place), "a copy on this node"
+        if given.mode == MOUNT:
+            node.warn(f"Dataset `{name}`: its files are not on this machine, so the run reads a copy of them.")
+    size = sum(file.size for file in files)
+    node.say(f"Dataset `{name}`: {len(files)} files, {size} bytes, {how}: {path}")
+    facts = {"id": given.dataset.id, "name": given.name, "version": given.version, "mode": given.mode}
+    return View(path, how, {**facts, "files": len(files), "bytes": size, "fingerprint": fingerprint(files)})
+
+
+def _input_place(name: str, given: DatasetInputSpec, node: Node) -> str:
+    wanted = os.path.expanduser(given.path_on_compute or "")
+    if not wanted:
+        return os.path.join(node.side, name)
+    return wanted if os.path.isabs(wanted) else os.path.join(node.work, clean_data_path(wanted))
+
+
+def _local_roots(files: Sequence[DataFile], opened: Open) -> Optional[Dict[str, str]]:
+    """Return where the files' datastores lie on this machine; None when one of the files does not."""
+    if any(file.url for file in files):
+        return None
+    found = {name: opened(name).find_local("") for name in {file.datastore for file in files}}
+    return {name: root for name, root in found.items() if root} if all(found.values()) else None
+
+
+def _view(given: DatasetInputSpec, files: Sequence[DataFile], roots: Mapping[str, str], place: str) -> Tuple[str, str]:
+    """Return where the data is to be read, without a byte copied."""
+    folder = whole_place(given.dataset)
+    if folder is not None and not given.path_on_compute:
+        path = files[0].path if len(files) == 1 and "/" not in files[0].name else folder
+        return below(roots[given.dataset.sources[0].datastore], path), "read in place"
+    links = [(os.path.join(place, file.name), f"{roots[file.datastore]}/{file.path}") for file in files]
+    for parent in {os.path.dirname(link) for link, _ in links}:
+        os.makedirs(parent, exist_ok=True)
+    for link, path in links:
+        try:
+            os.symlink(path, link)
+        except FileExistsError:  # of an attempt before this one
+            pass
+    return _only(files, place), "links to the data"
+
+
+def _copy(files: Sequence[DataFile], opened: Open, place: str) -> str:
+    targets = [(file, os.path.join(place, file.name)) for file in files]
+    fetch_all([(file, target) for file, target in targets if not os.path.lexists(target)], opened)
+    return _only(files, place)
+
+
+def fetch_all(wanted: Sequence[Tuple[DataFile, str]], opened: Open) -> None:
+    """Write files to the paths beside them, several at once where their datastores like that."""
+
+    def fetch(pair: Tuple[DataFile, str]) -> None:
+        file, target = pair
+        if file.url:
+            fetch_url(file.url, target)
+        else:
+            opened(file.datastore).fetch_file(file.path, target)
+
+    datastores = {file.datastore for file, _ in wanted if not file.url}
+    for_all(fetch, wanted, max([opened(name).at_once for name in datastores], default=1))
+
+
+def _only(files: Sequence[DataFile], place: str) -> str:
+    """Return the path that the script is given: of a dataset of one file, that file's."""
+    return os.path.join(place, files[0].name) if len(files) == 1 else place
+
+
+def fetch_url(url: str, target: str) -> None:
+    """Write what an http(s) address holds to `target`, whole or not at all.
+
+    Raises:
+        InvalidArgument: it is another kind of address.
+        SystemFailure: it cannot be fetched.
+    """
+    if not url.lower().startswith(("http://", "https://")):
+        raise InvalidArgument(f"A dataset's address must begin with http:// or https://, found {url[:100]!r}.")
+    # It loads slowly, and every start of a supervisor would wait for it.
+    import urllib.request
+
+    try:
+        with written_beside(target) as beside:
+            with urllib.request.urlopen(url, timeout=_FETCH_S) as answer, open(beside, "xb") as out:
+                shutil.copyfileobj(answer, out)
+    except OSError as error:
+        raise SystemFailure(f"{url} could not be fetched.", why=str(error)) from error
+
+
+def open_output(name: str, output: DatasetOutputSpec, storage: Storage, node: Node) -> str:
+    """Make the folder and return its path."""
+    local = storage.find_local(output.path) if output.mode == MOUNT and not output.source else None
+    path = local if local is not None else _output_place(name, output, node)
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def deliver_output(name: str, output: DatasetOutputSpec, storage: Storage, node: Node) -> None:
+    """Copy what the run wrote, unless it was written in place. May be repeated."""
+    if output.mode == MOUNT and not output.source and storage.find_local(output.path) is not None:
+        return
+    place = _output_place(name, output, node)
+    found = {file.path: file.name for file in iter_files(place)} if os.path.isdir(place) else {}
+    chosen: Dict[str, str] = {path: below for path, below in found.items() if _is_wanted(below, output)}
+    prefix = f"{output.path}/" if output.path else ""
+    done = upload(storage, [(path, prefix + below) for path, below in chosen.items()], overwrite=output.overwrite)
+    node.say(f"Output `{name}`: {done.count} files, {done.size_bytes} bytes, copied to `{output.datastore}`.")
+    if not chosen:
+        node.warn(f"Output `{name}`: the run wrote nothing to {place}.")
+
+
+def registered_output(output: DatasetOutputSpec, run_id: str) -> Dict[str, Any]:
+    """Return the document of the dataset that a run's output becomes."""
+    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)])
+    about = {"description": output.register.get("description") or "", "tags": dict(output.register.get("tags") or {})}
+    return {"spec": to_plain(spec), **about, "run_id": run_id}
+
+
+def _output_place(name: str, output: DatasetOutputSpec, node: Node) -> str:
+    if output.source and os.path.isabs(output.source):
+        return output.source
+    return os.path.join(node.work, clean_data_path(output.source)) if output.source else os.path.join(node.side, name)
+
+
+def _is_wanted(name: str, output: DatasetOutputSpec) -> bool:
+    return not output.globs or any(fnmatch.fnmatch(name, glob) for glob in output.globs)

@@ -1,18 +1,143 @@
-"""The storage `folder`: a datastore that is a folder of this machine, or of a file system that all machines share."""
+"""The storage `folder`: a datastore that is a folder of this machine, or of a file system that all machines share.
+
+A file copied and read back: what is at the target has the SHA-256 of what was read from the source.
+
+The files below a folder. Links to folders are followed, and a folder that contains itself is entered once.
+
+Paths on a datastore: relative, `/` between folders, and never out of their root.
+"""
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+import stat
 import time
-from typing import Any, Callable, Iterable, Iterator, Mapping, Optional
+from io import FileIO
+from operator import attrgetter
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optional, Set, Tuple, Union
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SystemFailure
-from runyard.core.machine.whole_files import written_beside
+from runyard.core.formats.chunks import CHUNK_SIZE
+from runyard.core.machine.files import written_beside
 from runyard.data.base import Storage, StoredFile
-from runyard.data.checked_copy import copy_checked, write_checked
-from runyard.data.paths import below
-from runyard.data.walk import iter_files
+
+BLOCK = 1 << 20
+_ZEROS = memoryview(bytes(CHUNK_SIZE))
+
+
+def copy_checked(source: str, target: str) -> str:
+    """Write the content of `source` to the path `target` and return its SHA-256.
+
+    Raises:
+        SystemFailure: what can be read at the target is not what was written there.
+    """
+    with open(source, "rb", buffering=0) as read:
+        return write_checked(_iter_blocks(read), target)
+
+
+def write_checked(pieces: Iterable[Union[bytes, memoryview]], target: str) -> str:
+    """Write the pieces to the path `target`, read them back and return their SHA-256.
+
+    Pieces of zeros become holes, which take no space on the disk.
+
+    Raises:
+        SystemFailure: what can be read at the target is not what was written there.
+    """
+    digest = hashlib.sha256()
+    with open(target, "wb", buffering=0) as out:
+        for piece in pieces:
+            left = memoryview(piece)
+            digest.update(left)
+            if left == _ZEROS[: len(left)]:
+                out.seek(len(left), os.SEEK_CUR)
+                continue
+            while left:
+                left = left[out.write(left) or 0 :]
+        if out.tell() > os.fstat(out.fileno()).st_size:  # it ends with a hole
+            out.truncate()
+    wanted, found = digest.hexdigest(), file_digest(target)
+    if found != wanted:
+        raise SystemFailure(
+            f"What was written to {target} is not there: SHA-256 {found[:16]}… instead of {wanted[:16]}….",
+            why=f"The file system below {target} did not keep what was written, or somebody else wrote there.",
+            hint="Look at its disk (`dmesg`) and the space left on it (`df`), then repeat the transfer.",
+        )
+    return wanted
+
+
+def file_digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as read:
+        for block in _iter_blocks(read):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _iter_blocks(read: FileIO) -> Iterator[memoryview]:
+    """Yield a file's blocks; each is good until the next."""
+    block = memoryview(bytearray(BLOCK))
+    while True:
+        count = read.readinto(block) or 0
+        if not count:
+            return
+        yield block[:count]
+
+
+class FoundFile(NamedTuple):
+    name: str  # relative, `/` between folders
+    path: str
+    size: int
+
+
+def iter_files(folder: str) -> Iterator[FoundFile]:
+    """Yield the regular files below `folder`, sorted within each folder."""
+    return _iter_below(folder, "", set())
+
+
+def _iter_below(folder: str, prefix: str, seen: Set[Tuple[int, int]]) -> Iterator[FoundFile]:
+    status = os.stat(folder)
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=attrgetter("name"))
+    for entry in found:
+        try:
+            about = entry.stat()
+        except FileNotFoundError:  # a link to nowhere, or removed meanwhile
+            continue
+        if stat.S_ISDIR(about.st_mode):
+            yield from _iter_below(entry.path, f"{prefix}{entry.name}/", seen)
+        elif stat.S_ISREG(about.st_mode):
+            yield FoundFile(prefix + entry.name, entry.path, about.st_size)
+
+
+def clean_data_path(path: Optional[str]) -> str:
+    """Return the one canonical form of a path on a datastore; the datastore itself is the empty text.
+
+    Raises:
+        InvalidArgument: it leaves the datastore, or no file can have that name.
+    """
+    if path is None:
+        return ""
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidArgument(f"A path on a datastore must be text, found {type(path).__name__} ({path!r:.100}).")
+    text = str(os.fspath(path))
+    parts = [part for part in text.replace("\\", "/").split("/") if part not in ("", ".")]
+    if ".." in parts or "\0" in text:
+        raise InvalidArgument(
+            f"The path {text[:200]!r} leaves the datastore or cannot be a file's name.",
+            hint="Name it relative to the datastore, such as `data/train`.",
+        )
+    return "/".join(parts)
+
+
+def below(root: str, path: str) -> str:
+    """Return the place of a clean path below the folder `root`."""
+    return os.path.join(root, *path.split("/")) if path else root
+
 
 STAGING = ".runyard"  # in the datastore's own folder, so that a whole file can be renamed into place
 STALE_S = 86400.0  # what a killed process left there is swept up after a day

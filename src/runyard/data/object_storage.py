@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
-from runyard.core.extras import load_extra
-from runyard.core.machine.whole_files import written_beside
+from runyard.core.machine.files import written_beside
+from runyard.core.plugins import load_extra
 from runyard.data.base import Storage, StoredFile
 
 PART = 8 << 20

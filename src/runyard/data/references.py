@@ -9,8 +9,8 @@ from typing import Callable, Dict, List
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.specs import DataReferenceSpec
 from runyard.data.base import Storage, StoredFile
+from runyard.data.folder import iter_files
 from runyard.data.transfer import download, is_stored, upload
-from runyard.data.walk import iter_files
 
 MODES = ("mount", "download", "upload")
 PREFIX = "AZUREML_DATAREFERENCE_"

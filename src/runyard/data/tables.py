@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.extras import load_extra
+from runyard.core.plugins import load_extra
 
 DELIMITED, PARQUET, JSON_LINES = "delimited", "parquet", "json_lines"
 PATH_COLUMN = "Path"

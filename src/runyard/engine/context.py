@@ -12,17 +12,14 @@ from runyard.compute.base import ComputeBackend, JobHandle
 from runyard.core.config.settings import Settings
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.state.backends import Backends
+from runyard.engine.state.allocation import Job
+from runyard.engine.state.backends import Backends, ComputeSecrets
 from runyard.engine.state.board import Board
 from runyard.engine.state.clock import Clock, SystemClock
-from runyard.engine.state.compute_secrets import ComputeSecrets
 from runyard.engine.state.gang_board import GangBoard
 from runyard.engine.state.gpus import Gpus
-from runyard.engine.state.idle_nodes import IdleNodes
-from runyard.engine.state.job import Job
-from runyard.engine.state.nodes import EngineNodes
-from runyard.engine.state.pool import Pool
-from runyard.engine.state.releases import Return, Returns
+from runyard.engine.state.nodes import EngineNodes, IdleNodes
+from runyard.engine.state.releases import Pool, Return, Returns
 from runyard.engine.state.spool import Spool
 from runyard.engine.state.targets import Targets
 from runyard.runtime.bundle import Bundles

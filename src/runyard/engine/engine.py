@@ -18,13 +18,11 @@ from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec
 from runyard.engine import deletes
-from runyard.engine.archiving import archive
 from runyard.engine.context import Yard, nobody, nothing
-from runyard.engine.deletes import Deleted
+from runyard.engine.deletes import Deleted, Purging, archive
+from runyard.engine.ingest.effects import Writer, add_writer
 from runyard.engine.ingest.ship import ShipAnswer, Shipping
-from runyard.engine.ingest.writers import Writer, add_writer
 from runyard.engine.loop import Loop
-from runyard.engine.purging import Purging
 from runyard.engine.runs import control, liveness, reports, schedule
 from runyard.engine.runs.join import Join, join
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
@@ -32,20 +30,18 @@ from runyard.engine.runs.reports import StateReport
 from runyard.engine.runs.resubmit import Again, again, own_variables
 from runyard.engine.runs.submit import Submitted, Watched, submit, watch_run
 from runyard.engine.runs.wait_reasons import explain_run
-from runyard.engine.state.alias_book import AliasBook
 from runyard.engine.state.allocation import Room
-from runyard.engine.state.backends import Backends, Given, Make, load_backend, open_backends
+from runyard.engine.state.backends import Backends, ComputeSecrets, Given, Make, load_backend, open_backends
 from runyard.engine.state.board import Board
 from runyard.engine.state.clock import Clock, SystemClock
-from runyard.engine.state.compute_secrets import ComputeSecrets
 from runyard.engine.state.gang_board import GangBoard
 from runyard.engine.state.gpus import Gpus
 from runyard.engine.state.horizon import Horizon
 from runyard.engine.state.nodes import EngineNodes
-from runyard.engine.state.pool import Pool
+from runyard.engine.state.releases import Pool
 from runyard.engine.state.reserve import Reserve
 from runyard.engine.state.spool import Spool
-from runyard.engine.state.targets import Targets, builtin_targets
+from runyard.engine.state.targets import AliasBook, Targets, builtin_targets
 from runyard.engine.sweeps import sweeps
 from runyard.engine.sweeps.report import show_sweep
 from runyard.runtime.bundle import Bundle, Bundles

@@ -1,17 +1,32 @@
-"""The background thread: starts who waits, looks after who runs. It sleeps while there is nothing to look after."""
+"""The background thread: starts who waits, looks after who runs. It sleeps while there is nothing to look after.
+
+What a busy server used goes back to the machine when it has nothing to do.
+"""
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 
 from runyard.engine.context import Yard
-from runyard.engine.memory import give_memory_back
 from runyard.engine.runs.liveness import look
 from runyard.engine.runs.schedule import start_waiting
 from runyard.engine.runs.wait_reasons import note_lacks
-from runyard.engine.state.job import Stage
+from runyard.engine.state.allocation import Stage
 from runyard.engine.sweeps.sweeps import advance_sweeps
+
+
+def give_memory_back() -> None:
+    """Return free pages of the heap: after a large ingest glibc would keep some 30 MB for ever."""
+    # Only a server that was busy comes here; an idle one should not hold ctypes.
+    import ctypes
+
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc has it, musl has not
+    if trim is not None:
+        trim(0)
+
 
 logger = logging.getLogger(__name__)
 

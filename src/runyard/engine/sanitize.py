@@ -1,4 +1,7 @@
-"""Secrets in a run's arguments, variables and command: the process gets them, the record does not."""
+"""Secrets in a run's arguments, variables and command: the process gets them, the record does not.
+
+Text from a run made safe to store: every database takes it and every reader can print it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from runyard.core.config.urls import HIDDEN, hide_passwords
+from runyard.core.config.logins import HIDDEN, hide_passwords
 from runyard.core.formats.plain import to_plain
 from runyard.core.secret_names import is_plural, is_secret
 from runyard.core.secret_values import hide_values
@@ -193,3 +196,28 @@ def _redact_definition(value: Any, key: str = "") -> Any:
 def _redact_item(name: str, item: Any) -> Any:
     shown = _redact_variable(name, str(item))
     return item if shown == str(item) else shown
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Return `text` with lone surrogates (bytes that were no UTF-8) replaced."""
+    return _SURROGATE.sub("\ufffd", text) if not text.isascii() else text
+
+
+def storable(text: str) -> str:
+    """Return `text` without what a database column refuses: lone surrogates and NUL."""
+    return _UNSTORABLE.sub("\ufffd", text)
+
+
+def storable_value(value: Any) -> Any:
+    """Return a JSON value with every text in it storable."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, dict):
+        return {storable(str(key)): storable_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [storable_value(item) for item in value]
+    return value

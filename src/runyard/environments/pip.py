@@ -1,25 +1,283 @@
-"""Install pip requirements into a Python by uv: what every builder that installs from an index shares."""
+"""Install pip requirements into a Python by uv: what every builder that installs from an index shares.
+
+What a user configured for pip: uv reads none of it, so we do, and say it in uv's words.
+
+A stand-in for `pip` in environments that have none: the one that PATH leads to next is somebody else's.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
 import tempfile
-from dataclasses import field
+from configparser import Error, RawConfigParser
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
 from urllib.parse import unquote, urlsplit
 
-from runyard.core.config.urls import hide_passwords
+from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import SubmitRejected
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.provided_packages import split_provided
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import Check, Say
 from runyard.environments.horovod import Horovod, plan_horovod, split_horovod
-from runyard.environments.pip_settings import NEXT_INDEX, PipSettings, read_pip_settings
 from runyard.environments.process import run_program
 from runyard.environments.uv_program import find_uv, install_failed, uv_variables
+
+_SECTIONS = ("global", "install")
+_TRUE = ("1", "true", "yes", "on", "t", "y")
+# Where nobody but the project itself publishes. With one of these beside PyPI, versions may be compared freely.
+_CURATED_HOST = re.compile(r"download(?:-r2)?[.]pytorch[.]org|pypi[.]nvidia[.]com|data[.]pyg[.]org")
+# Where everybody can publish under any name that is free.
+_OPEN_HOST = re.compile(r"(?:test[.])?pypi(?:[.]python)?[.]org")
+_FIRST, _BEST = "first-index", "unsafe-best-match"
+NEXT_INDEX = "unsafe-first-match"  # uv's word for asking the next index where the first has nothing that fits
+# Values that mean themselves in pip and in uv, and what uv calls them.
+_VARIABLES = {"cert": "SSL_CERT_FILE", "client_cert": "SSL_CLIENT_CERT", "timeout_s": "UV_HTTP_TIMEOUT",
+              "retries": "UV_HTTP_RETRIES"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PipSettings:
+    index_url: Optional[str] = None
+    extra_index_urls: List[str] = field(default_factory=list)
+    find_links: List[str] = field(default_factory=list)
+    no_index: bool = False
+    pre: bool = False
+    no_binary: List[str] = field(default_factory=list)
+    only_binary: List[str] = field(default_factory=list)
+    no_deps: bool = False
+    require_hashes: bool = False
+    constraints: List[str] = field(default_factory=list)  # files
+    trusted_hosts: List[str] = field(default_factory=list)
+    cert: Optional[str] = None
+    client_cert: Optional[str] = None
+    proxy: Optional[str] = None
+    timeout_s: Optional[str] = None
+    retries: Optional[str] = None
+    index_strategy: Optional[str] = None  # uv's word for it; None: see `strategy`
+    names_indexes: bool = False  # the environment itself does, beyond the settings of the machine
+
+    @property
+    def strategy(self) -> str:
+        """Return how packages are found in several indexes.
+
+        pip takes the highest version of all, so whoever publishes a private package's name on PyPI is installed in its
+        place. Hence a package comes from the first index that has it, unless at most one index has other publishers.
+        Of indexes that the machine's own settings name, mirrors of parts mostly, the next one is asked where the first
+        has no version that fits.
+        """
+        others = {
+            url for url in [self.index_url or "", *self.extra_index_urls] if not _CURATED_HOST.fullmatch(_host(url))
+        }
+        if self.index_strategy or len(others) < 2:
+            return self.index_strategy or _BEST
+        return _FIRST if self.names_indexes else NEXT_INDEX
+
+    @property
+    def is_first_index_only(self) -> bool:
+        return self.strategy == _FIRST
+
+    def _indexes(self) -> List[str]:
+        """Return the indexes in the order in which they are asked: those where everybody can publish come last."""
+        found = [*self.extra_index_urls, *([self.index_url] if self.index_url else [])]
+        if self.strategy == _BEST:
+            return found
+        return sorted(found, key=lambda url: _OPEN_HOST.fullmatch(_host(url)) is not None)
+
+    def what_counts(self) -> List[Any]:
+        """Return what decides on which packages are found; a changed password or proxy does not."""
+        urls = [self.index_url or "", *self.extra_index_urls, "", *self.find_links]
+        addresses = [hide_passwords(url) for url in urls]
+        limits = [[path, _mtime(path)] for path in self.constraints]
+        strategy = [self.strategy] if self.extra_index_urls and self.strategy != _BEST else []
+        return [addresses, self.no_index, self.pre, self.no_binary, self.only_binary, self.no_deps, limits, *strategy]
+
+    def as_variables(self) -> Dict[str, str]:
+        """Return uv's variables. Addresses may hold passwords, and arguments are seen by all in `ps`."""
+        found = {"UV_DEFAULT_INDEX": self.index_url, "UV_PRERELEASE": "allow" if self.pre else None}
+        if self.extra_index_urls:
+            indexes = self._indexes()
+            found["UV_DEFAULT_INDEX"] = indexes.pop() if self.index_url else None
+            found["UV_INDEX"] = " ".join(indexes)  # asked before the default one
+            found["UV_INDEX_STRATEGY"] = self.strategy
+        if self.find_links:
+            found["UV_FIND_LINKS"] = ",".join(self.find_links)
+        if self.constraints:
+            found["UV_CONSTRAINT"] = " ".join(self.constraints)
+        if self.trusted_hosts:
+            found["UV_INSECURE_HOST"] = " ".join(self.trusted_hosts)
+        if self.proxy:
+            found.update(dict.fromkeys(("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY"), self.proxy))
+        found.update({name: getattr(self, own) for own, name in _VARIABLES.items()})
+        return {name: value for name, value in found.items() if value}
+
+    def as_arguments(self) -> List[str]:
+        """Return the rest, for which uv has no variables."""
+        found = ["--no-index"] if self.no_index else []
+        found += ["--no-deps"] if self.no_deps else []
+        for package in self.no_binary:
+            found += ["--no-binary", package]
+        for package in self.only_binary:
+            found += ["--only-binary", package]
+        return found
+
+
+def read_pip_settings(
+    variables: Mapping[str, str], *, interpreter: Optional[str] = None, options: Sequence[str] = ()
+) -> PipSettings:
+    """Return pip's settings as pip finds them: its files, then `PIP_…` of `variables`, then the lines `options`.
+
+    Raises:
+        SubmitRejected: a file cannot be read, or an option cannot be followed here.
+    """
+    found: Dict[str, str] = {}
+    for path in _files(variables, interpreter):
+        found.update(_read_file(path))
+    for name, value in variables.items():
+        if name.startswith("PIP_") and name != "PIP_CONFIG_FILE":
+            found[name[len("PIP_") :].lower().replace("_", "-")] = value
+    own = _settings(found, variables)
+    settings = _with_options(own, options)
+    names_indexes = (settings.index_url, settings.extra_index_urls) != (own.index_url, own.extra_index_urls)
+    return replace(settings, names_indexes=names_indexes)
+
+
+def _files(variables: Mapping[str, str], interpreter: Optional[str]) -> List[str]:
+    home = variables.get("HOME") or os.path.expanduser("~")
+    chosen = variables.get("PIP_CONFIG_FILE")
+    if chosen == os.devnull:
+        return []
+    wide = (variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
+    own = variables.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    found = [os.path.join(folder, "pip", "pip.conf") for folder in wide] + ["/etc/pip.conf"]
+    if not (chosen and os.path.exists(chosen)):
+        found += [os.path.join(home, ".pip", "pip.conf"), os.path.join(own, "pip", "pip.conf")]
+    if interpreter:
+        found.append(os.path.join(os.path.dirname(os.path.dirname(interpreter)), "pip.conf"))
+    return [path for path in [*found, *([chosen] if chosen else [])] if os.path.isfile(path)]
+
+
+def _read_file(path: str) -> Dict[str, str]:
+    parser = RawConfigParser()
+    try:
+        parser.read(path, encoding="utf-8")
+    except (Error, ValueError, OSError) as error:
+        raise SubmitRejected(
+            f"pip's configuration file `{path}` cannot be read.",
+            why=hide_passwords(str(error)),
+            hint="Correct it; `pip config debug` shows which files pip reads.",
+        ) from error
+    sections = [section for section in _SECTIONS if parser.has_section(section)]
+    return {name.replace("_", "-"): value for section in sections for name, value in parser.items(section)}
+
+
+def _settings(found: Mapping[str, str], variables: Mapping[str, str]) -> PipSettings:
+    home = variables.get("HOME") or os.path.expanduser("~")
+
+    def words(name: str) -> List[str]:
+        return found.get(name, "").split()
+
+    return PipSettings(
+        index_url=found.get("index-url", "").strip() or None,
+        extra_index_urls=words("extra-index-url"),
+        find_links=[_expanded(word, home) for word in words("find-links")],
+        no_index=found.get("no-index", "").strip().lower() in _TRUE,
+        pre=found.get("pre", "").strip().lower() in _TRUE,
+        no_binary=_packages(found.get("no-binary", "")),
+        only_binary=_packages(found.get("only-binary", "")),
+        constraints=[_expanded(word, home) for word in words("constraint")],
+        trusted_hosts=words("trusted-host"),
+        cert=_expanded(found.get("cert", "").strip(), home) or _certificates(variables),
+        client_cert=_expanded(found.get("client-cert", "").strip(), home) or None,
+        proxy=found.get("proxy", "").strip() or None,
+        timeout_s=(found.get("timeout") or found.get("default-timeout") or "").strip().partition(".")[0] or None,
+        retries=found.get("retries", "").strip() or None,
+        index_strategy=variables.get("UV_INDEX_STRATEGY") or None,
+    )
+
+
+def _host(url: str) -> str:
+    from urllib.parse import urlsplit  # only builds come here
+
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _expanded(path: str, home: str) -> str:
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _certificates(variables: Mapping[str, str]) -> Optional[str]:
+    """Return the file that pip takes when it is told of none; uv knows the variable SSL_CERT_FILE alone."""
+    if variables.get("SSL_CERT_FILE"):
+        return None
+    return variables.get("REQUESTS_CA_BUNDLE") or variables.get("CURL_CA_BUNDLE")
+
+
+def _mtime(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _packages(text: str) -> List[str]:
+    return [word for word in text.replace(",", " ").split() if word != ":none:"]
+
+
+def _with_options(settings: PipSettings, lines: Sequence[str]) -> PipSettings:
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        while words:
+            name, equals, value = words.pop(0).partition("=")
+            if name in _FLAGS:
+                settings = replace(settings, **_FLAGS[name])
+                continue
+            if not equals and name[:2] in ("-i", "-f") and len(name) > 2 and name[1] != "-":
+                name, value, equals = name[:2], name[2:], "="
+            if name not in _WITH_VALUE or not (equals or words):
+                raise _unknown(line)
+            settings = _with_option(settings, _WITH_VALUE[name], value if equals else words.pop(0))
+    return settings
+
+
+_FLAGS: Dict[str, Dict[str, Any]] = {
+    "--pre": {"pre": True},
+    "--no-index": {"no_index": True},
+    "--no-deps": {"no_deps": True},
+    "--require-hashes": {"require_hashes": True},
+    "--prefer-binary": {},
+}
+_WITH_VALUE = {
+    "-i": "index_url", "--index-url": "index_url", "--pypi-url": "index_url",
+    "--extra-index-url": "extra_index_urls", "-f": "find_links", "--find-links": "find_links",
+    "--trusted-host": "trusted_hosts", "--no-binary": "no_binary", "--only-binary": "only_binary",
+}  # fmt: skip
+
+
+def _with_option(settings: PipSettings, name: str, value: str) -> PipSettings:
+    if name == "index_url":
+        return replace(settings, index_url=value, no_index=False)
+    added: Dict[str, Any] = {
+        name: [*getattr(settings, name), *(_packages(value) if name.endswith("_binary") else [value])]
+    }
+    return replace(settings, **added)
+
+
+def _unknown(line: str) -> SubmitRejected:
+    known = ", ".join(sorted({*_FLAGS, *_WITH_VALUE} - {"--pypi-url"}))
+    return SubmitRejected(
+        f"The pip option `{hide_passwords(line)}` cannot be followed here.",
+        why="A build knows the options that say from where packages come.",
+        hint=f"Remove it from the environment's pip lines. Known: {known}.",
+    )
+
 
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _EDITABLE = ("-e ", "--editable ", "--editable=")
@@ -97,7 +355,7 @@ def install(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Seque
     if pip.requirements:
         _install_requirements(pip, python, say=say, check=check, keep=keep)
     if pip.horovod is not None:
-        from runyard.environments.horovod_build import HorovodBuild  # few environments have it
+        from runyard.environments.horovod import HorovodBuild  # few environments have it
 
         HorovodBuild(pip.horovod, pip, python, say=say, check=check, keep=keep).install()
 
@@ -164,3 +422,20 @@ def _file_facts(line: str) -> List[int]:
     files = [os.path.join(path, name) for name in _PROJECT] if os.path.isdir(path) else [path]
     found = [os.stat(file) for file in files if os.path.exists(file)]
     return [number for one in found for number in (one.st_size, one.st_mtime_ns)]
+
+
+_SCRIPT = """#!/bin/sh
+echo "error: Nothing can be installed into this environment while a run goes on: other runs share it." >&2
+echo "hint: Name the package where you submit: env.python.conda_dependencies.add_pip_package('NAME')." >&2
+exit 1
+"""
+
+
+def guard_pip(prefix: Path) -> None:
+    """Put the stand-in where a script's `pip install` finds it first, unless pip was asked for."""
+    if (prefix / "bin" / "pip").exists():
+        return
+    for name in ("pip", "pip3"):
+        script = prefix / "bin" / name
+        script.write_text(_SCRIPT, encoding="utf-8")
+        script.chmod(0o755)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from runyard.core.errors import SubmitRejected
-from runyard.environments.interpreter import NotPython, find_facts
+from runyard.environments.system import NotPython, find_facts
 
 OLDEST = (3, 8)
 _PROGRAM = re.compile(r"python3\.(\d+)")

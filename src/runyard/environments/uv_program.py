@@ -7,7 +7,7 @@ import re
 import shutil
 from typing import Dict, List, Mapping, Sequence
 
-from runyard.core.config.urls import hide_passwords
+from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import SubmitRejected
 
 # Of a user's own uv settings, those that say from where and how, not into what.

@@ -3,32 +3,256 @@
 There is no lock: a lock held by another thread at a fork, or by the code that a signal handler interrupts, would stop
 training. Instead every step may happen twice or beside another: two segments or two ids for one name are harmless, and
 a name id never leaves the segment that defined it.
+
+Records that could not be written yet: they wait in memory, up to a limit.
+
+One journal file that is open for appending, and the name ids that hold in it.
+
+Tells our own failures from what a signal handler raised while our code was interrupted.
+
+How a writer learns that the server has its records: the supervisor writes the stored offset beside each segment.
 """
 
 from __future__ import annotations
 
 import atexit
+import errno
+import fcntl
+import itertools
 import os
 import sys
 import time
 import zlib
 from collections import deque
-from typing import Any, Callable, Deque, Dict, List, Optional
+from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequence, Tuple, Type
 
 from runyard.core.formats import journal
 from runyard.core.machine.disk import NO_SPACE
-from runyard.core.machine.whole_files import write_whole
-from runyard.runtime.acks import wake
-from runyard.runtime.backlog import LIMIT_BYTES, Backlog, size_of
-from runyard.runtime.foreign import raise_foreign
+from runyard.core.machine.files import write_whole
 from runyard.runtime.overflow import Tally, find_folder
-from runyard.runtime.records import Cell, Record, Side
-from runyard.runtime.segment import Names, Segment, Write
+from runyard.runtime.values import Cell, Record, Side
+
+LIMIT_BYTES = 64 << 20
+_CELL_BYTES = 200  # what a waiting number costs in memory
+
+
+class Backlog:
+    """A queue of records. Threads share it without a lock: each step is one call into a deque."""
+
+    def __init__(self) -> None:
+        self._records: Deque[Record] = deque()
+        self._size = 0
+        self.numbers = 0  # how many of the records are numbers
+        self.lost = self.lost_numbers = 0
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def add(self, record: Record) -> bool:
+        """Return whether there was room."""
+        size = _size_of(record)
+        if self._size + size > LIMIT_BYTES:
+            self.lost += 1
+            self.lost_numbers += isinstance(record, Cell)
+            return False
+        self._size += size
+        self.numbers += isinstance(record, Cell)
+        self._records.append(record)
+        return True
+
+    def take(self, count: int) -> Deque[Record]:
+        """Remove and return up to `count` of the oldest."""
+        taken: Deque[Record] = deque()
+        while len(taken) < count:
+            try:
+                taken.append(self._records.popleft())
+            except IndexError:
+                break
+        self._size -= size_of(taken)
+        self.numbers -= _count_numbers(taken)
+        return taken
+
+    def put_back(self, records: Deque[Record]) -> None:
+        self._size += size_of(records)
+        self.numbers += _count_numbers(records)
+        self._records.extendleft(reversed(records))
+
+
+def size_of(records: Iterable[Record]) -> int:
+    """Return about how much memory the records take."""
+    return sum(map(_size_of, records))
+
+
+def _count_numbers(records: Iterable[Record]) -> int:
+    return sum(isinstance(record, Cell) for record in records)
+
+
+def _size_of(record: Record) -> int:
+    if isinstance(record, Cell):
+        return _CELL_BYTES
+    return len(record.body if isinstance(record, Side) else record) + 100
+
+
+Write = Callable[[int, bytes], int]
+Entry = Tuple[int, int]  # file descriptor and name id: always of the same segment, whatever happens between
+
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_HIGH_NUMBERS = (960, 240)
+
+
+class Names(Dict[str, Entry]):
+    """Where each name is logged. It does not travel: joblib and Ray pickle functions with all that they refer to, and a
+    descriptor's number means another file, or none, in the process that unpickles it."""
+
+    def __reduce__(self) -> Tuple[Type[Names], Tuple[()]]:
+        return Names, ()
+
+
+class Segment:
+    """Raises OSError from every method; `write` may be short, and then the segment must not be used again."""
+
+    def __init__(self, folder: str, writer: str, number: int, *, write: Write) -> None:
+        self.writer = writer
+        self.number = number
+        self.path = f"{folder}/{writer}.{number}.journal"
+        self.fd = _high(os.open(self.path, _FLAGS, 0o600))
+        self.names = Names()
+        self.torn = False
+        self._ids = itertools.count(1)
+        self._sides = itertools.count()
+        self._write = write
+
+    def begin(self, header: Dict[str, Any]) -> None:
+        """Write the first record. When the disk is full the empty file stays, and this is called again; so it is when a
+        signal's handler raised just after the write.
+        """
+        if os.fstat(self.fd).st_size == 0:
+            self._write_whole(journal.pack_long(journal.HEADER, header))
+
+    def entry(self, name: str) -> Entry:
+        """Return where and under which id `name` is logged, after its definition was written."""
+        found = self.names.get(name)
+        if found is None:
+            found = (self.fd, next(self._ids))
+            self._write_whole(journal.pack_long(journal.NAME, {"id": found[1], "name": name}))
+            self.names[name] = found
+        return found
+
+    def write(self, data: bytes) -> int:
+        return self._write(self.fd, data)
+
+    def side_path(self) -> str:
+        """Return a new path for a payload that is too large for a record."""
+        return f"{self.path[: -len('.journal')]}.{next(self._sides)}.side"
+
+    def disown(self) -> None:
+        """In a forked child: if interrupted code still defines a name here, its id must not be one of the parent's."""
+        self._ids = itertools.count(1 << 31 | int.from_bytes(os.urandom(4), "little") >> 2)
+
+    def close(self) -> None:
+        fd, self.fd = self.fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def _write_whole(self, data: bytes) -> None:
+        if self._write(self.fd, data) != len(data):
+            self.torn = True
+            raise OSError(errno.EIO, "short write", self.path)
+
+
+def _high(fd: int) -> int:
+    """Move the descriptor where nobody else's is: a program that closes all of its files and opens others must not
+    find its own file under the number that we write to."""
+    for lowest in _HIGH_NUMBERS:
+        try:
+            moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, lowest)
+        except OSError:  # the limit of open files is below
+            continue
+        os.close(fd)
+        return moved
+    return fd
+
+
+_OURS = __name__.rpartition(".")[0] + "."
+
+
+def raise_foreign(error: Exception) -> None:
+    """Pass on an exception from somebody else's code: TimeoutError, which handlers raise, is an OSError too."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+        raise error
+
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+_WAKE_AGAIN_S = 1.0
+
+
+def wake(run_folder: str) -> None:
+    """Put a byte into the supervisor's FIFO; nobody has to listen."""
+    try:
+        fd = os.open(f"{run_folder}/wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        os.write(fd, b"\n")
+    except OSError:  # full: it is awake already
+        pass
+    finally:
+        os.close(fd)
+
+
+def wait_for_acks(run_folder: str, segments: Sequence[Segment], *, deadline: float, ended: bool) -> bool:
+    """Wait until all whole records that the segments hold now are stored; `deadline` is on time.monotonic().
+
+    The run folder of a run that has `ended` vanishes when the server has everything.
+    """
+    wanted = {segment.path: _end_of(segment.path, last=segment is segments[-1]) for segment in segments}
+    pause = _FIRST_PAUSE_S
+    waked = float("-inf")
+    while True:
+        wanted = _still_wanted(wanted)
+        if not wanted or (ended and not os.path.isdir(run_folder)):
+            return True
+        now = time.monotonic()
+        if now >= deadline or not os.path.isdir(run_folder):
+            return False
+        if now - waked >= _WAKE_AGAIN_S:
+            wake(run_folder)
+            waked = now
+        time.sleep(min(pause, deadline - now))
+        pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+def read_ack(segment_path: str) -> int:
+    """Return how many bytes of the segment the server has."""
+    try:
+        with open(f"{segment_path[: -len('.journal')]}.acked", "rb") as file:
+            data = file.read(8)
+    except OSError:
+        return 0
+    return int.from_bytes(data, "little") if len(data) == 8 else 0
+
+
+def _still_wanted(wanted: Dict[str, int]) -> Dict[str, int]:
+    return {path: end for path, end in wanted.items() if end > 0 and read_ack(path) < end}
+
+
+def _end_of(path: str, *, last: bool) -> int:
+    """Return the offset after the last whole record; only a segment that was left can have a torn one."""
+    try:
+        if last:
+            return os.stat(path).st_size
+        with open(path, "rb") as file:
+            return journal.end_of(file.read())
+    except OSError:
+        return 1  # gone with its records: nobody will ever store them
+
 
 _EXIT_S = 5.0
 _BATCH_BYTES = 1 << 20
 _BATCH_RECORDS = 4096
-_WAKE_AGAIN_S = 1.0
 _KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
 UseNames = Callable[[Names], None]

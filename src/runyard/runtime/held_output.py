@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from runyard.core.machine.disk import NO_SPACE, OUTPUT
-from runyard.runtime.acks import wake
+from runyard.runtime.appender import wake
 from runyard.runtime.overflow import Tally, find_folder
 
 LIMIT_BYTES = 16 << 20

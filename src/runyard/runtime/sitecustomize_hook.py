@@ -319,7 +319,7 @@ def _write(run_folder: str, folder: str, text: str) -> None:
     except OSError as error:
         if error.errno not in _NO_SPACE:
             raise
-    from runyard.runtime.acks import wake
+    from runyard.runtime.appender import wake
 
     deadline = time.monotonic() + _OVERFLOW_S
     wake(run_folder)

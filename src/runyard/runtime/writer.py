@@ -15,12 +15,10 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.formats import journal
 from runyard.core.machine.facts import boot_id
 from runyard.core.names import clean_file_name
-from runyard.runtime import acks, values
-from runyard.runtime.appender import Appender
-from runyard.runtime.foreign import raise_foreign
-from runyard.runtime.records import PACKERS, Packers, list_records, long_record, value_record
-from runyard.runtime.segment import Names, Write
+from runyard.runtime import appender, values
+from runyard.runtime.appender import Appender, Names, Write, raise_foreign
 from runyard.runtime.uploads import copy_upload
+from runyard.runtime.values import PACKERS, Packers, list_records, long_record, value_record
 
 Translate = Callable[[InvalidArgument], Exception]
 _CELL = journal.CELL
@@ -161,7 +159,7 @@ class JournalWriter:
 
     def wake(self) -> None:
         """Tell the supervisor that there is something to ship now."""
-        acks.wake(self.run_folder)
+        appender.wake(self.run_folder)
 
     def flush(self, timeout_s: float = 300.0) -> bool:
         """Wait until the server has all that this process has recorded so far; return whether it has."""
@@ -170,7 +168,9 @@ class JournalWriter:
             if time.monotonic() >= deadline:
                 return False
             time.sleep(0.02)
-        return acks.wait_for_acks(self.run_folder, self._appender.all_segments(), deadline=deadline, ended=self._ended)
+        return appender.wait_for_acks(
+            self.run_folder, self._appender.all_segments(), deadline=deadline, ended=self._ended
+        )
 
     def close(self) -> None:
         """Write what waits and let go of the files; later calls record nothing and say so once."""

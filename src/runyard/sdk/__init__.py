@@ -1,1 +1,5 @@
-"""What users type: workspaces, experiments, runs, configurations. `runyard` and `azureml.core` give its names."""
+"""What users type: workspaces, experiments, runs, configurations. `runyard` and `azureml.core` give out its names.
+
+May enter: cli, azureml.
+Loads: in user processes, each module when its first name is used.
+"""

@@ -1,9 +1,15 @@
-"""Tell a clash with Microsoft's azureml-core early, and say what to uninstall."""
+"""Tell a clash with Microsoft's azureml-core early, and say what to uninstall.
+
+Azure's switch for diagnostics. Runyard collects none, so there is nothing to switch.
+
+A dict that may also be called: `ws.experiments` was a method in 2018 and is a property since.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+from typing import Dict, Optional, TypeVar
 
 from runyard.core.errors import UserError
 
@@ -43,3 +49,17 @@ def refuse_foreign_core() -> None:
             why=f"Python found {getattr(core, '__file__', None)} first.",
             hint=REMEDY,
         )
+
+
+def set_diagnostics_collection(
+    send_diagnostics: bool = True, verbosity: Optional[int] = None, reason: str = "", path: Optional[str] = None
+) -> None:
+    """Do nothing."""
+
+
+V = TypeVar("V")
+
+
+class CallableDict(Dict[str, V]):
+    def __call__(self) -> CallableDict[V]:
+        return self

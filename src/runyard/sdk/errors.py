@@ -1,15 +1,21 @@
 """Where errors leave the SDK: what the rest of Runyard raises becomes Azure's class too, so that both can be caught.
 
 `except UserErrorException` and `except runyard.core.errors.NotFound` catch the same object: it inherits from both.
+
+Names of later releases: they import, take part in `isinstance`, and say on use what is not there yet.
+
+What estimators and sweeps refuse: Azure's TrainingException, with what, why and a hint.
 """
 
 from __future__ import annotations
 
 from functools import wraps
-from typing import Any, Callable, Dict, Iterator, Tuple, Type, TypeVar, cast
+from typing import Any, Callable, Dict, Iterator, NoReturn, Tuple, Type, TypeVar, cast
 
 from runyard.core import errors
+from runyard.core.errors import InvalidArgument, NotYetSupported
 from runyard.sdk import exceptions as azure
+from runyard.sdk.exceptions import TrainingException
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,3 +108,52 @@ def _class_of_both(theirs: type, ours: type) -> Any:
     if both is None:
         both = _BOTH[theirs, ours] = type(theirs.__name__, (theirs, ours), {"__module__": theirs.__module__})
     return both
+
+
+def refuse(thing: str, *, hint: str = "") -> NoReturn:
+    """Raise the error that says that `thing` is not in this version."""
+    raise not_yet(thing, hint=hint)
+
+
+def not_yet(thing: str, *, hint: str = "") -> Exception:
+    from runyard import __version__
+
+    return azure_error(
+        NotYetSupported(
+            f"{thing} is not there yet.",
+            why=f"Runyard {__version__} submits and tracks script runs on this machine; later releases bring the rest.",
+            hint=hint
+            or "What is there: docs/azureml-differences.md. `pip install --upgrade runyard` brings newer releases.",
+        )
+    )
+
+
+class _Refusing(type):
+    """Metaclass of placeholders: calling the class or reading an attribute of it is the use that is refused."""
+
+    def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse(f"`{_public_name(cls)}`")
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        # Dunder names are asked for by inspect, copy, doctest and notebooks, which expect this answer.
+        if name.startswith("__") or name.startswith("_repr_") or name.startswith("_ipython_"):
+            raise AttributeError(name)
+        refuse(f"`{_public_name(cls)}.{name}`")
+
+    def __repr__(cls) -> str:
+        return f"<{_public_name(cls)}: not in this version of Runyard>"
+
+
+def placeholder(path: str) -> Type[Any]:
+    """Return a class that stands for `path`, such as `azureml.train.dnn.TensorFlow`."""
+    module, _, name = path.rpartition(".")
+    return _Refusing(name, (), {"__module__": module, "__doc__": "Not in this version of Runyard."})
+
+
+def _public_name(cls: type) -> str:
+    named = next((base for base in cls.__mro__ if base.__module__.startswith("azureml")), cls)
+    return f"{named.__module__}.{named.__name__}"
+
+
+def training_error(what: str, *, why: str = "", hint: str = "") -> Exception:
+    return azure_error(InvalidArgument(what, why=why, hint=hint), TrainingException)

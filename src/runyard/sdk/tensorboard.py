@@ -1,22 +1,143 @@
-"""`Tensorboard`: a real TensorBoard beside your script, on the event files of one or many runs, live ones followed."""
+"""`Tensorboard`: a real TensorBoard beside your script, on the event files of one or many runs, live ones followed.
+
+`export_to_tensorboard`: what runs logged, as event files that TensorBoard reads. TensorFlow is not needed.
+
+The event files of one run, copied to this machine while they grow.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
 
+from runyard.core.errors import RunyardError
+from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
+from runyard.core.names import true_file_name
+from runyard.core.records import RunFile
+from runyard.core.statuses import RunStatus
+from runyard.sdk.errors import translates
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.tensorboard_files import RunLogs
 
 if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
+    from runyard.sdk.workspaces.experiment import Experiment
+
+
+RunData = Union["Run", "Experiment", Iterable["Run"]]
+
+
+@translates
+def export_to_tensorboard(run_data: RunData, logsdir: str, logger: Any = None, recursive: bool = True) -> None:
+    """Write each run's metrics below `logsdir`, in a folder with the run's id.
+
+    Args:
+        run_data: a run, several runs, or an experiment.
+        recursive: their children too.
+    """
+    for run in _runs(run_data, recursive=recursive):
+        if logger is not None:
+            logger.info("Exporting the metrics of run %s", run.id)
+        _export(run, os.path.join(logsdir, run.id))
+
+
+def _runs(run_data: Any, *, recursive: bool) -> Iterator[Run]:
+    if hasattr(run_data, "get_runs"):
+        chosen: List[Any] = list(run_data.get_runs())
+    else:
+        chosen = [run_data] if hasattr(run_data, "get_metrics") else list(run_data)
+    for run in chosen:
+        yield run
+        if recursive:
+            yield from run.get_children(recursive=True)
+
+
+def _export(run: Run, folder: str) -> None:
+    os.makedirs(folder, exist_ok=True)
+    name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}"
+    beside = os.path.join(folder, f".{name}.{os.getpid()}")
+    with open(beside, "wb") as file:
+        file.write(first_record(time.time()))
+        for scalar in _scalars(run):
+            file.write(scalar_record(scalar))
+    _remove_older(folder)
+    os.replace(beside, os.path.join(folder, name))
+
+
+def _remove_older(folder: str) -> None:
+    """TensorBoard shows all files of a folder: a second export takes the place of the first."""
+    for entry in os.listdir(folder):
+        if entry.startswith("events.out.tfevents."):
+            os.unlink(os.path.join(folder, entry))
+
+
+def _scalars(run: Run) -> Iterator[Scalar]:
+    for metric in run._client.runs.metrics(run.id):
+        if metric.kind == "artifact":
+            continue
+        for column in metric.columns:
+            if metric.kind == "table" and not column:
+                continue  # it counts the rows
+            tag = f"{metric.name}/{column}" if column else metric.name
+            points = run._client.runs.metric_series(run.id, metric.name, column=column)
+            for count, (moment, value) in enumerate(zip(points.times, points.values)):
+                number = _number(value)
+                if number is not None:
+                    yield Scalar(tag, count, moment / 1e9, number)
+
+
+def _number(value: Any) -> Optional[float]:
+    if isinstance(value, (bool, int, float)):
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return None
+
+
+LIVE = "logs/"
+MARK = "tfevents"
+
+
+class RunLogs:
+    """`copy` gets what changed since; a server that does not answer now is asked again with the next."""
+
+    def __init__(self, run: Any, folder: str) -> None:
+        self._run = run
+        self._folder = folder
+        self._copied: Dict[str, Tuple[int, Any]] = {}
+        self.is_over = False
+
+    def copy(self) -> bool:
+        """Return whether anything was new."""
+        try:
+            ended = RunStatus(self._run.get_status()).is_terminal
+            files = list(self._changed())
+            for file, target in files:
+                self._run._client.runs.download(self._run.id, file.name, target, expected=file)
+                self._copied[file.name] = (file.size, file.sha256)
+        except RunyardError:
+            return False
+        self.is_over = ended and not files
+        return bool(files)
+
+    def _changed(self) -> Iterator[Tuple[RunFile, str]]:
+        for file in self._run._client.runs.files(self._run.id):
+            name = true_file_name(file.name)
+            if file.kind != "blob" or not (name.startswith(LIVE) or MARK in os.path.basename(name)):
+                continue
+            if self._copied.get(file.name) != (file.size, file.sha256):
+                below = name[len(LIVE) :] if name.startswith(LIVE) else name
+                yield file, os.path.join(self._folder, below)
+
 
 START_S = 60.0
 STOP_S = 5.0

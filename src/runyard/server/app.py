@@ -9,72 +9,55 @@ from fastapi.openapi.utils import get_openapi
 
 import runyard
 from runyard.server import errors
-from runyard.server.http.openapi import describe_bodies
+from runyard.server.http.requests import describe_bodies
 from runyard.server.routes import (
     assets,
-    bulk,
-    charts,
     compute,
     content,
-    datastores,
-    deletes,
-    environments,
     events,
-    experiments,
-    file_zips,
     files,
-    gang,
     logs,
-    many_runs,
     metrics,
     models,
-    nodes,
     pages,
-    plans,
     runs,
-    secrets,
-    server,
-    snapshot_files,
-    snapshots,
     supervisors,
-    sweeps,
-    table,
     users,
     workspaces,
 )
 from runyard.server.services import Services
 
 API = "/api/v1"
-MODULES = (
-    server,
-    workspaces,
-    experiments,
-    assets,
-    compute,
-    datastores,
-    environments,
-    models,
-    secrets,
-    runs,
-    table,
-    many_runs,
-    supervisors,
-    nodes,
-    gang,
-    metrics,
-    charts,
-    events,
-    files,
-    file_zips,
-    logs,
-    content,
-    snapshots,
-    snapshot_files,
-    deletes,
-    bulk,
-    plans,
-    sweeps,
-    users,
+ROUTERS = (
+    users.server_router,
+    workspaces.router,
+    workspaces.experiments_router,
+    assets.router,
+    compute.router,
+    assets.datastores_router,
+    assets.environments_router,
+    models.router,
+    assets.secrets_router,
+    runs.router,
+    workspaces.table_router,
+    runs.many_router,
+    supervisors.router,
+    supervisors.nodes_router,
+    supervisors.gang_router,
+    metrics.router,
+    metrics.charts_router,
+    events.router,
+    files.router,
+    files.zips_router,
+    logs.router,
+    content.router,
+    content.snapshots_router,
+    content.snapshot_files_router,
+    workspaces.deletes_router,
+    runs.bulk_router,
+    supervisors.plans_router,
+    workspaces.sweeps_router,
+    users.router,
 )
 
 
@@ -89,8 +72,8 @@ def create_app(services: Services) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.services = services
-    for module in MODULES:
-        app.include_router(module.router, prefix=API)
+    for router in ROUTERS:
+        app.include_router(router, prefix=API)
     app.include_router(pages.router)
     errors.add_handlers(app)
     app.add_middleware(errors.LastResort)
@@ -98,7 +81,7 @@ def create_app(services: Services) -> FastAPI:
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             schema = get_openapi(title=app.title, version=app.version, routes=app.routes)
-            app.openapi_schema = describe_bodies(schema, [module.router for module in MODULES], prefix=API)
+            app.openapi_schema = describe_bodies(schema, ROUTERS, prefix=API)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the document

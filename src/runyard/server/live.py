@@ -1,14 +1,25 @@
-"""Who is told that a run changed: streams of open pages. News say that something changed, never what it is now."""
+"""Who is told that a run changed: streams of open pages. News say that something changed, never what it is now.
+
+A store that says of every change which run changed, and in what: open pages read it again then.
+
+Who waits for a log to grow: requests sleep on the event loop, not in a thread each.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from runyard.core.errors import StoreUnavailable, TooManyRequests
+
+if TYPE_CHECKING:
+    from runyard.core.records import Mark
+    from runyard.store.base import RunStore, SegmentPart
+
 
 MOST_STREAMS = 500
 MOST_EACH = 100  # of one user or run
@@ -156,3 +167,130 @@ class News:
         if workspace is None:
             return {listener for listeners in self._by_workspace.values() for listener in listeners}
         return self._by_workspace.get(workspace, ())
+
+
+# Methods that change a run (their first argument, or those that they return), and what a reader of it reads again.
+OF_RUNS: dict[str, tuple[str, ...]] = {
+    "create_run": ("status",),
+    "set_status": ("status",),
+    "start_attempt": ("status",),
+    "fence_attempt": ("status",),
+    "set_desired": ("status",),
+    "append_events": ("status",),
+    "update_run": ("tags",),
+    "hide_run": ("status",),
+    "restore_run": ("status",),
+    "purge_run": ("status",),
+    "delete_run": ("status",),
+    "put_file": ("files",),
+    "put_files": ("files",),
+}
+# Methods that change a workspace's list, their first argument.
+OF_LISTS = frozenset(
+    {"put_experiment", "update_experiment", "hide_experiment", "restore_experiment", "delete_experiment"}
+)
+
+
+def watched(store: RunStore, news: News) -> RunStore:
+    """Return `store`, telling of changes once they are stored."""
+    return cast("RunStore", _Watched(store, news))
+
+
+class _Watched:
+    def __init__(self, store: RunStore, news: News) -> None:
+        self._store = store
+        self._news = news
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet: a method is wrapped at its first use."""
+        found = getattr(self._store, name)
+        if name not in OF_RUNS and name not in OF_LISTS:
+            return found
+        telling = self._telling(found, OF_RUNS[name]) if name in OF_RUNS else self._telling_of_list(found)
+        setattr(self, name, telling)
+        return telling
+
+    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+        marks = self._store.ingest(run_id, attempt, parts)
+        # Journals carry tags and properties too, seldom: a page need not read the run again for every point.
+        has_tags = any(part.tags_set or part.tags_remove or part.properties_add for part in parts)
+        self._news.tell(run_id, "metrics", *(["tags"] if has_tags else []))
+        return marks
+
+    def _telling(self, call: Any, what: tuple[str, ...]) -> Any:
+        def change(about: Any, *args: Any, **kwargs: Any) -> Any:
+            answer = call(about, *args, **kwargs)
+            run_ids = answer if _is_ids(answer) else [about if isinstance(about, str) else about.id]
+            for run_id in run_ids:
+                self._news.tell(run_id, *what)
+            return answer
+
+        return change
+
+    def _telling_of_list(self, call: Any) -> Any:
+        def change(workspace: str, *args: Any, **kwargs: Any) -> Any:
+            answer = call(workspace, *args, **kwargs)
+            self._news.tell_list(workspace)
+            for run_id in answer if _is_ids(answer) else ():
+                self._news.tell(run_id, "status")
+            return answer
+
+        return change
+
+
+def _is_ids(answer: Any) -> bool:
+    return isinstance(answer, list) and all(isinstance(item, str) for item in answer)
+
+
+T = TypeVar("T")
+
+
+class Growth:
+    """`notify` is called from any thread, `watch` on an event loop."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiters: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+
+    def notify(self, run_id: str) -> None:
+        """Wake everybody who watches this run: a log of it grew, or its status moved."""
+        with self._lock:
+            waiters = list(self._waiters.get(run_id, ()))
+        for loop, event in waiters:
+            try:
+                loop.call_soon_threadsafe(event.set)
+            except RuntimeError:
+                continue  # that loop was closed, and its requests with it
+
+    @contextmanager
+    def watch(self, run_id: str) -> Iterator[asyncio.Event]:
+        """Give an event that is set at every change from now on; look at the log after entering, then wait."""
+        waiter = (asyncio.get_running_loop(), asyncio.Event())
+        with self._lock:
+            self._waiters.setdefault(run_id, set()).add(waiter)
+        try:
+            yield waiter[1]
+        finally:
+            with self._lock:
+                left = self._waiters[run_id]
+                left.discard(waiter)
+                if not left:
+                    del self._waiters[run_id]
+
+    async def wait_until(
+        self, run_id: str, look: Callable[[], Awaitable[T]], is_enough: Callable[[T], bool], *, wait_s: float
+    ) -> T:
+        """Look again at every change until it is enough or the time is over; return what was seen last."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        with self.watch(run_id) as changed:
+            while True:
+                changed.clear()
+                found = await look()
+                left = until - loop.time()
+                if is_enough(found) or left <= 0:
+                    return found
+                try:
+                    await asyncio.wait_for(changed.wait(), left)
+                except (asyncio.TimeoutError, TimeoutError):
+                    return found

@@ -24,18 +24,16 @@ from runyard.core.records import DEFAULT_WORKSPACE, Workspace
 from runyard.engine.engine import Engine
 from runyard.engine.state.backends import Given
 from runyard.server.access.activity import Activity
-from runyard.server.access.reach import Reach
+from runyard.server.access.permissions import ContentAccess
 from runyard.server.access.shares import Shares
 from runyard.server.access.vault import Vault
-from runyard.server.growth import Growth
-from runyard.server.live import News
+from runyard.server.live import Growth, News, watched
 from runyard.server.logs.lines import LineIndexes
 from runyard.server.storage.belonging import check_database, database_id, find_content_folder
 from runyard.server.storage.collecting import Collecting
 from runyard.server.storage.health import Health, health_of
 from runyard.server.storage.quotas import Quotas
 from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
-from runyard.server.watched_store import watched
 from runyard.store import open_store
 from runyard.store.base import RunStore
 
@@ -66,7 +64,7 @@ class Services:
     growth: Growth
     nodes: Growth  # nodes of a run that wait for news from each other
     news: News
-    reach: Reach
+    reach: ContentAccess
     collecting: Collecting
     vault: Vault
     room: Room
@@ -155,7 +153,7 @@ def open_services(
         growth=growth,
         nodes=nodes,
         news=news,
-        reach=Reach(opened, content),
+        reach=ContentAccess(opened, content),
         collecting=collecting,
         vault=Vault(opened, settings.home),
         room=Room(settings.home, reserve_bytes=TEAM_RESERVE_BYTES if ours.is_team else OWN_RESERVE_BYTES),

@@ -1,1 +1,5 @@
-"""A source folder becomes a snapshot, and back. Standard library only; Python 3.8 and newer."""
+"""A source folder becomes a snapshot, and a snapshot becomes a folder.
+
+May enter: sdk, supervisor.
+Loads: at a submit and when a node prepares a run; only the standard library.
+"""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from runyard.core.config.paths import cache_folder
-from runyard.core.machine.whole_files import write_whole
+from runyard.core.machine.files import write_whole
 from runyard.snapshots.folder import Folder, Kept, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both

@@ -13,8 +13,7 @@ from runyard.core.formats.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.formats.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
 from runyard.snapshots.folder import OPEN_FOLDER, Folder, Kept, chunks_of, stamp_of
 from runyard.snapshots.links import leaves_tree
-from runyard.snapshots.rules import SECRET, Rules
-from runyard.snapshots.secrets import holds_key
+from runyard.snapshots.rules import SECRET, Rules, holds_key
 
 _OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _KINDS = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}

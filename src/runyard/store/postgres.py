@@ -12,12 +12,12 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import QueuePool
 
-from runyard.core.config.urls import hide_passwords
+from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import MissingExtra, RunyardError, StoreUnavailable
-from runyard.store.damage import Damaged
 from runyard.store.sql.database import Session
 from runyard.store.sql.store import SqlStore
 from runyard.store.sql.writes import GroupedDatabase
+from runyard.store.text import Damaged
 
 try:
     import psycopg

@@ -1,4 +1,7 @@
-"""Text and JSON that any database takes and gives back: no NUL, no lone surrogate, no unreadable number."""
+"""Text and JSON that any database takes and gives back: no NUL, no lone surrogate, no unreadable number.
+
+Stored bytes that are not what was stored.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from runyard.store.damage import Damaged
+
+class Damaged(Exception):
+    """A row cannot be read. The database turns it into StoreUnavailable, which names the file."""
+
 
 MAX_INDEXED = 255  # PostgreSQL refuses index entries over 2.7 kB
 MAX_INT_BITS = 10_000  # json refuses to write or read integers of more than 4,300 digits

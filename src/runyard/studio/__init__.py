@@ -1,1 +1,5 @@
-"""The web page as it was built from `web/`; it gets its data from the HTTP API like everyone else."""
+"""The web page as it was built from `web/`. It gets its data from the HTTP API like everyone else.
+
+May enter: server.
+Loads: with the server.
+"""

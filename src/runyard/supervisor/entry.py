@@ -8,7 +8,7 @@ import socket
 import sys
 
 from runyard.core.config.settings import Settings
-from runyard.core.machine.node_variables import supervisor_command
+from runyard.core.machine.facts import supervisor_command
 from runyard.supervisor.processes.keeper import Keeper, ReaperGone, ReaperLink
 from runyard.supervisor.run_folder import RunFolder, take_lock
 

@@ -12,7 +12,7 @@ from runyard.core.config.settings import Settings
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.lifecycle.outcome import folder_removed
-from runyard.supervisor.lifecycle.wake import Wake
+from runyard.supervisor.lifecycle.stopping import Wake
 from runyard.supervisor.proc import is_alive, open_pidfd
 from runyard.supervisor.processes.reaper import remove_run_folder
 from runyard.supervisor.run_folder import RunFolder

@@ -11,9 +11,8 @@ from typing import List, Optional
 
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.machine.facts import boot_id
-from runyard.supervisor.early import Early
 from runyard.supervisor.entry import configure_logging, supervise, watch_over
-from runyard.supervisor.own_processes import leave_the_session, leave_the_starter
+from runyard.supervisor.own_processes import Early, leave_the_session, leave_the_starter
 from runyard.supervisor.proc import set_subreaper
 from runyard.supervisor.processes.adopted import Adopted
 from runyard.supervisor.processes.reaper import Reaper, remove_run_folder
@@ -160,7 +159,10 @@ def _warm_up(settings: Settings) -> None:
     from runyard.core.formats.plain import from_plain, to_plain
     from runyard.core.lazy_dataclass import make_all
     from runyard.core.specs import JobSpec, RunSpec
-    from runyard.environments import get_builder, interpreter  # noqa: F401
+    from runyard.environments import (
+        get_builder,
+        system,  # noqa: F401
+    )
     from runyard.launchers import get_launcher
     from runyard.runtime.injection import injection_folder
     from runyard.supervisor.lifecycle import (

@@ -1,22 +1,28 @@
-"""One run on this node, from Preparing to its end. May be killed at any instant and started again."""
+"""One run on this node, from Preparing to its end. May be killed at any instant and started again.
+
+Notices that the engine's process which started this supervisor is gone.
+
+An engine whose daemon on this node dies does not end our processes, and may give their resources to somebody else. Who
+starts a supervisor below such a daemon gives it the reading end of a pipe, names it in RUNYARD_WATCH_FD, and keeps the
+other end: it closes when that process ends, however that happens.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
 
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
 from runyard.core.formats.plain import to_plain
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.engine_watch import watch_engine
 from runyard.supervisor.gang.peers import Peers
 from runyard.supervisor.lifecycle.layout import MPI
-from runyard.supervisor.lifecycle.limits import TimeLimit
 from runyard.supervisor.lifecycle.outcome import Outcome, after_failed_preparation, before_launch, decide
 from runyard.supervisor.lifecycle.prepare import Preparation, PreparationFailed, Unwanted
 from runyard.supervisor.lifecycle.stopping import (
@@ -30,22 +36,54 @@ from runyard.supervisor.lifecycle.stopping import (
     TIME_LIMIT,
     Stop,
     Stopping,
+    TimeLimit,
+    Wake,
 )
-from runyard.supervisor.lifecycle.wake import Wake
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.processes.exits import has_failed, has_raised
 from runyard.supervisor.processes.keeper import Keeper
-from runyard.supervisor.run_folder import RunFolder
-from runyard.supervisor.shipping.connection import HomeGone
+from runyard.supervisor.run_folder import RunFolder, remove_shared
+from runyard.supervisor.shipping.connection import GRACE_S, HomeGone
 from runyard.supervisor.shipping.courier import Courier
-from runyard.supervisor.shipping.lease import GRACE_S
-from runyard.supervisor.work_folders import remove_shared
 
 if TYPE_CHECKING:
     from runyard.supervisor.gang.mpi_job import MpiJob
     from runyard.supervisor.lifecycle.observer import Observer
 
+
+VARIABLE = "RUNYARD_WATCH_FD"
+
 logger = logging.getLogger(__name__)
+
+
+def watch_engine(gone: Callable[[], None], environ: Mapping[str, str] = os.environ) -> None:
+    """Call `gone` from a thread, once, when the engine's process is gone; nothing where there is none to watch."""
+    fd = _find_descriptor(environ)
+    if fd is not None:
+        threading.Thread(target=_wait, args=(fd, gone), name="engine-watch", daemon=True).start()
+
+
+def _find_descriptor(environ: Mapping[str, str]) -> Optional[int]:
+    text = environ.get(VARIABLE, "")
+    if not text.isdigit():
+        return None
+    try:
+        os.set_inheritable(int(text), True)  # a supervisor that takes over by exec needs it too
+    except OSError:
+        logger.warning("%s names descriptor %s, which is not open", VARIABLE, text)
+        return None
+    return int(text)
+
+
+def _wait(fd: int, gone: Callable[[], None]) -> None:
+    try:
+        while os.read(fd, 4096):
+            pass
+    except OSError as error:  # a socket that was reset: the other end is gone as well
+        logger.info("the engine's pipe: %s", error)
+    logger.warning("the engine's process that started this supervisor is gone")
+    gone()
+
 
 LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
 PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves

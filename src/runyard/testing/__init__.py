@@ -1,0 +1,5 @@
+"""Fakes and conformance suites for those who write a backend, a store or an artifact store.
+
+May enter: tests, here and in plug-ins.
+Loads: in tests.
+"""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from runyard.core.plugins import load_plugin
-from runyard.core.sweeps import SweepSpec
+from runyard.core.specs import SweepSpec
 from runyard.tuning.base import Sampler, StoppingPolicy
 
 SAMPLERS = {
     "RANDOM": "runyard.tuning.samplers:RandomSampler",
-    "GRID": "runyard.tuning.grid:GridSampler",
+    "GRID": "runyard.tuning.samplers:GridSampler",
     "BayesianOptimization": "runyard.tuning.bayesian:BayesianSampler",
 }
 POLICIES = {
-    "Default": "runyard.tuning.no_stopping:NoStopping",
+    "Default": "runyard.tuning.policies:NoStopping",
     "Bandit": "runyard.tuning.policies:Bandit",
-    "MedianStopping": "runyard.tuning.median:MedianStopping",
-    "TruncationSelection": "runyard.tuning.truncation:Truncation",
+    "MedianStopping": "runyard.tuning.policies:MedianStopping",
+    "TruncationSelection": "runyard.tuning.policies:Truncation",
 }
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
-from runyard.core.sweeps import Decision, SweepSpec, Trial
+from runyard.core.specs import Decision, SweepSpec, Trial
 
 
 class Sampler(ABC):

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from runyard.core.errors import MissingExtra
-from runyard.core.sweeps import MAXIMIZE, SweepSpec, Trial
+from runyard.core.specs import MAXIMIZE, SweepSpec, Trial
 from runyard.tuning.base import Sampler
-from runyard.tuning.expressions import split
-from runyard.tuning.goals import best_of
+from runyard.tuning.policies import best_of
+from runyard.tuning.samplers import split
 
 try:
     import optuna

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from runyard.sdk.compute.attached import RemoteCompute
-from runyard.sdk.compute.compute_instance import ComputeInstance
-from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute
+from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance
 from runyard.sdk.compute.target import ComputeTarget
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.errors import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")
 DsvmCompute = placeholder("azureml.core.compute.DsvmCompute")

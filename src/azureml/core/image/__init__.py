@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.not_yet import placeholder
+from runyard.sdk.errors import placeholder
 
 ContainerImage = placeholder("azureml.core.image.ContainerImage")
 Image = placeholder("azureml.core.image.Image")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from runyard.sdk.errors import placeholder
 from runyard.sdk.exceptions import WebserviceException
-from runyard.sdk.not_yet import placeholder
 
 AciWebservice = placeholder("azureml.core.webservice.AciWebservice")
 AksEndpoint = placeholder("azureml.core.webservice.AksEndpoint")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runyard.sdk.sweeps.parameter_expressions import (
+from runyard.sdk.sweeps.sampling import (
     choice,
     lognormal,
     loguniform,

@@ -1,12 +1,24 @@
-"""`runyard models`: what is registered, where it came from, and its files."""
+"""`runyard models`: what is registered, where it came from, and its files.
+
+`runyard datasets`: what is registered, and where its data lies.
+
+`runyard secrets`: what runs read by name and no log ever shows.
+"""
 
 from __future__ import annotations
 
+import sys
+from typing import Any
+
 import click
 
-from runyard.cli.commands.deleting import YES, ask
+from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.output import moment, print_fields, print_json, print_table, size
 from runyard.cli.text import plain
+from runyard.core.errors import InvalidArgument
+from runyard.core.formats.plain import to_plain
+from runyard.core.specs import KIND
+from runyard.sdk.data.dataset import AnyDataset, Dataset, of_asset
 from runyard.sdk.models.model import Model
 from runyard.sdk.workspaces.workspace import Workspace
 
@@ -32,16 +44,23 @@ def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json
         click.echo("There is none. In a script: run.register_model('name', 'outputs/model.pkl')", err=True)
         return None
     rows = [
-        (model.name, model.version, model.model_framework, moment(model.created_time), model.run_id or "", _tags(model))
+        (
+            model.name,
+            model.version,
+            model.model_framework,
+            moment(model.created_time),
+            model.run_id or "",
+            _model_tags(model),
+        )
         for model in found
     ]
     return print_table(("MODEL", "VERSION", "FRAMEWORK", "REGISTERED", "RUN", "TAGS"), rows)
 
 
-@models.command()
+@models.command("show")
 @click.argument("model")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def show(model: str, as_json: bool) -> None:
+def show_model(model: str, as_json: bool) -> None:
     """Show a model: its files, tags, and where it came from."""
     found = find_model(model)
     files = found._model.spec.files
@@ -56,7 +75,7 @@ def show(model: str, as_json: bool) -> None:
             ("registered", f"{moment(found.created_time)} by {found.created_by}"),
             ("run", found.run_id or ""),
             ("experiment", found.experiment_name or ""),
-            ("tags", _tags(found)),
+            ("tags", _model_tags(found)),
             ("properties", ", ".join(f"{key}={value}" for key, value in sorted(found.properties.items()))),
             ("datasets", ", ".join(f"{purpose}: {dataset}" for purpose, dataset in found._model.spec.datasets)),
             ("size", f"{size(sum(file.size for file in files))} in {len(files)} files"),
@@ -75,10 +94,10 @@ def download(model: str, target: str, overwrite: bool) -> None:
     click.echo(plain(find_model(model).download(target, exist_ok=overwrite)))
 
 
-@models.command()
+@models.command("delete")
 @click.argument("names", metavar="MODEL...", nargs=-1, required=True)
 @YES
-def delete(names: tuple[str, ...], yes: bool) -> None:
+def delete_model(names: tuple[str, ...], yes: bool) -> None:
     """Delete versions of models; a name alone is its latest version. Prints their ids."""
     found = [find_model(name) for name in names]
     ask(f"Delete {', '.join(model.id for model in found)} for good?", yes)
@@ -94,5 +113,130 @@ def find_model(text: str) -> Model:
     return Model(workspace, name, version=int(version)) if colon and version.isdigit() else Model(workspace, text)
 
 
-def _tags(model: Model) -> str:
+def _model_tags(model: Model) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(model.tags.items()))
+
+
+@click.group()
+def datasets() -> None:
+    """List and show datasets of the workspace."""
+
+
+@datasets.command("list")
+@click.argument("name", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_datasets(name: str | None, as_json: bool) -> None:
+    """List datasets, the latest version of each; of one NAME all versions."""
+    workspace = Workspace.from_config()
+    found = [
+        (asset, of_asset(workspace, asset)) for asset in workspace._client.assets.list(workspace.name, KIND, name=name)
+    ]
+    if as_json:
+        return print_json([_plain(dataset) for _, dataset in found])
+    if not found:
+        click.echo("There is none. dataset.register(workspace, name) keeps one.", err=True)
+        return None
+    rows = [
+        (one.name, one.version, one._spec.kind, moment(asset.created_at), _sources(one), _dataset_tags(one))
+        for asset, one in found
+    ]
+    return print_table(("DATASET", "VERSION", "KIND", "REGISTERED", "DATA", "TAGS"), rows)
+
+
+@datasets.command("show")
+@click.argument("name")
+@click.option("--version", metavar="N", type=int, help="The version. [default: the latest]")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show_dataset(name: str, version: int | None, as_json: bool) -> None:
+    """Show a dataset, and how many files and bytes it has now."""
+    found = Dataset.get_by_name(Workspace.from_config(), name, version=version)
+    amount = found._amount()
+    if as_json:
+        return print_json({**_plain(found), **amount})
+    return print_fields(
+        [
+            ("dataset", found.name),
+            ("version", found.version),
+            ("id", found.id),
+            ("kind", found._spec.kind),
+            ("description", found.description or ""),
+            ("tags", _dataset_tags(found)),
+            ("data", _sources(found)),
+            ("size", f"{size(amount['bytes'])} in {amount['files']} files"),
+            ("fingerprint", amount["fingerprint"]),
+        ]
+    )
+
+
+def _plain(dataset: AnyDataset) -> dict[str, Any]:
+    about = {"name": dataset.name, "version": dataset.version, "description": dataset.description or ""}
+    return {**about, "tags": dataset.tags, **to_plain(dataset._spec)}
+
+
+def _sources(dataset: AnyDataset) -> str:
+    return ", ".join(source.url or f"{source.datastore}/{source.path}" for source in dataset._spec.sources)
+
+
+def _dataset_tags(dataset: AnyDataset) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(dataset.tags.items()))
+
+
+@click.group()
+def secrets() -> None:
+    """Set, list and delete secrets of the workspace; scripts read them with run.get_secret(name)."""
+
+
+@secrets.command("set")
+@click.argument("name")
+def set_secret(name: str) -> None:
+    """Keep a secret. Its value is asked for, or read from stdin: `runyard secrets set NAME < file`."""
+    if sys.stdin.isatty():
+        value = click.prompt("Value", hide_input=True, confirmation_prompt=True)
+    else:
+        value = sys.stdin.read().rstrip("\n")
+    if not value:
+        raise InvalidArgument("The value is empty.", hint=f"printf %s VALUE | runyard secrets set {name}")
+    Workspace.from_config().get_default_keyvault().set_secret(name, value)
+    click.echo(f"Secret `{name}` is set. In a script: run.get_secret('{name}')", err=True)
+
+
+@secrets.command()
+@click.argument("name")
+@click.argument("users", nargs=-1)
+@click.option("--everyone", is_flag=True, help="All users of the team, and their runs.")
+def share(name: str, users: tuple[str, ...], everyone: bool) -> None:
+    """Say who reads a secret besides its owner and admins: these users, and no others.
+
+    Without users and --everyone it is read by its owner and by admins alone.
+    """
+    readers = ["*"] if everyone else [*users]
+    Workspace.from_config().get_default_keyvault().share_secret(name, readers)
+    who = "all users" if everyone else ", ".join(f"`{user}`" for user in users) or "nobody else"
+    click.echo(f"Secret `{name}` is read by its owner, by admins and by {who}.", err=True)
+
+
+@secrets.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_secrets(as_json: bool) -> None:
+    """List the names of the secrets."""
+    names = [one["name"] for one in Workspace.from_config().get_default_keyvault().list_secrets()]
+    if as_json:
+        return print_json(names)
+    if not names:
+        click.echo("There is none yet. `runyard secrets set NAME` keeps one.", err=True)
+        return None
+    return print_table(("SECRET",), [(name,) for name in names])
+
+
+@secrets.command("show")
+@click.argument("name")
+def show_secret(name: str) -> None:
+    """Print a secret's value."""
+    click.echo(Workspace.from_config().get_default_keyvault().get_secret(name))
+
+
+@secrets.command("delete")
+@click.argument("names", nargs=-1, required=True)
+def delete_secret(names: tuple[str, ...]) -> None:
+    """Delete secrets; one that is not there counts as deleted."""
+    Workspace.from_config().get_default_keyvault().delete_secrets(names)

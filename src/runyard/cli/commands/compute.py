@@ -7,12 +7,11 @@ from typing import Any
 
 import click
 
-from runyard.cli.amounts import Seconds
+from runyard.cli.app import LazyGroup
 from runyard.cli.commands.compute_attach import engine_options, target_options
-from runyard.cli.commands.deleting import YES, ask
-from runyard.cli.known_names import compute_names
-from runyard.cli.lazy import LazyGroup
-from runyard.cli.output import moment, print_fields, print_json, print_table, seconds, size
+from runyard.cli.commands.experiments import YES, ask
+from runyard.cli.lookup import compute_names
+from runyard.cli.output import Seconds, moment, print_fields, print_json, print_table, seconds, size
 from runyard.cli.text import plain
 from runyard.core.compute import (
     DEFAULT_IDLE_SECONDS,
@@ -21,8 +20,8 @@ from runyard.core.compute import (
     ComputeSpec,
     ComputeTarget,
     check_compute_name,
+    check_target_name,
 )
-from runyard.core.engine_names import check_target_name
 from runyard.sdk.workspaces.workspace import Workspace
 
 NAME = click.argument("name", shell_complete=compute_names)
@@ -34,7 +33,7 @@ COMMANDS = {
         "runyard.cli.commands.compute_attach:attach",
         "Let runs go to a Ray or Slurm cluster, or to hosts over SSH.",
     ),
-    "test": ("runyard.cli.commands.compute_test:test", "Run a tiny job on each node, and say what is wrong."),
+    "test": ("runyard.cli.commands.compute_attach:test", "Run a tiny job on each node, and say what is wrong."),
 }
 
 

@@ -1,19 +1,30 @@
-"""`runyard experiments`: list, archive and reactivate."""
+"""`runyard experiments`: list, archive and reactivate.
+
+`runyard workspaces`.
+
+`runyard runs delete` and `restore`, the same of experiments, and `workspaces delete`. Those for good ask first.
+"""
 
 from __future__ import annotations
 
+import sys
+
 import click
 
-from runyard.cli.known_names import experiment_names
-from runyard.cli.lazy import LazyGroup
+from runyard.cli.app import LazyGroup
+from runyard.cli.lookup import experiment_names, get_run, run_ids, workspace_names
 from runyard.cli.output import moment, print_json, print_table
 from runyard.cli.text import plain
-from runyard.core.names import check_experiment_name
+from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name
+from runyard.sdk.workspaces.server import Deletion, connect
 from runyard.sdk.workspaces.workspace import Workspace
 
 COMMANDS = {
-    "delete": ("runyard.cli.commands.deleting:delete_experiment", "Delete an experiment with all its runs."),
-    "restore": ("runyard.cli.commands.deleting:restore_experiment", "Bring back a deleted experiment with its runs."),
+    "delete": ("runyard.cli.commands.experiments:delete_experiment", "Delete an experiment with all its runs."),
+    "restore": (
+        "runyard.cli.commands.experiments:restore_experiment",
+        "Bring back a deleted experiment with its runs.",
+    ),
 }
 
 
@@ -59,3 +70,123 @@ def _set_archived(name: str, archived: bool) -> None:
     workspace = Workspace.from_config()
     workspace._client.experiments.update(workspace.name, name, archived=archived)
     click.echo(f"Experiment `{plain(name)}` is {'archived' if archived else 'active'}.", err=True)
+
+
+WORKSPACE_COMMANDS = {
+    "delete": (
+        "runyard.cli.commands.experiments:delete_workspace",
+        "Delete a workspace with all that is in it, for good.",
+    ),
+}
+
+
+@click.group(cls=LazyGroup, lazy=WORKSPACE_COMMANDS)
+def workspaces() -> None:
+    """Look at the workspaces of the server."""
+
+
+@workspaces.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_workspaces(as_json: bool) -> None:
+    """List workspaces; a star marks the one that commands in this folder use."""
+    current = Workspace.from_config()
+    found = current._client.workspaces.list()
+    if as_json:
+        print_json(found)
+        return
+    rows = [("*" if one.name == current.name else "", one.name, moment(one.created_at)) for one in found]
+    print_table(("", "WORKSPACE", "CREATED"), rows)
+
+
+YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+NOW = click.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
+
+
+@click.command("delete")
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
+@NOW
+@YES
+def delete_runs(run_ids: tuple[str, ...], now: bool, yes: bool) -> None:
+    """Delete runs that have ended, with their child runs, metrics and files. Prints the ids.
+
+    They can be restored for a day (the server's setting RUNYARD_UNDO); then their bytes go for good.
+    """
+    workspace = Workspace.from_config()
+    known = [check_run_id(run_id) if now else get_run(workspace, run_id).id for run_id in run_ids]
+    ask(f"Delete {', '.join(known)}{' for good' if now else ''}?", yes)
+    for run_id in known:
+        done = workspace._client.runs.delete(run_id, now=now)
+        for deleted in done.deleted:
+            click.echo(plain(deleted))
+        _say_undo(done, f"runyard runs restore {run_id}")
+
+
+@click.command("restore")
+@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+def restore_runs(run_ids: tuple[str, ...]) -> None:
+    """Bring back deleted runs, with what was deleted with them. Prints the ids.
+
+    `runyard runs list --view deleted` shows those that can be restored.
+    """
+    workspace = Workspace.from_config()
+    for run_id in run_ids:
+        restored = workspace._client.runs.restore(check_run_id(run_id))
+        if not restored:
+            click.echo(f"Run `{plain(run_id)}` is not deleted.", err=True)
+        for known in restored:
+            click.echo(plain(known))
+
+
+@click.command("delete")
+@click.argument("name", shell_complete=experiment_names)
+@NOW
+@YES
+def delete_experiment(name: str, now: bool, yes: bool) -> None:
+    """Delete an experiment with all its runs, which must have ended. Prints their ids.
+
+    They can be restored for a day (the server's setting RUNYARD_UNDO); then their bytes go for good.
+    """
+    check_experiment_name(name)
+    workspace = Workspace.from_config()
+    if not now:
+        workspace._client.experiments.get(workspace.name, name)
+    ask(f"Delete experiment {name} and all its runs{' for good' if now else ''}?", yes)
+    done = workspace._client.experiments.delete(workspace.name, name, now=now)
+    for deleted in done.deleted:
+        click.echo(plain(deleted))
+    _say_undo(done, f"runyard experiments restore {name}")
+
+
+@click.command("restore")
+@click.argument("name")
+def restore_experiment(name: str) -> None:
+    """Bring back a deleted experiment, with the runs that were deleted with it. Prints their ids."""
+    workspace = Workspace.from_config()
+    for known in workspace._client.experiments.restore(workspace.name, check_experiment_name(name)):
+        click.echo(plain(known))
+    click.echo(f"Experiment `{plain(name)}` is back.", err=True)
+
+
+@click.command("delete")
+@click.argument("name", shell_complete=workspace_names)
+@YES
+def delete_workspace(name: str, yes: bool) -> None:
+    """Delete a workspace with its experiments and runs, which must have ended. Prints the runs' ids."""
+    calls = connect().workspaces
+    calls.get(check_workspace_name(name))
+    ask(f"Delete workspace {name}, its experiments and all their runs for good?", yes)
+    for deleted in calls.delete(name):
+        click.echo(plain(deleted))
+
+
+def _say_undo(done: Deletion, command: str) -> None:
+    if done.undo_until is not None:
+        click.echo(f"Until {moment(done.undo_until)} you can bring it back: `{plain(command)}`.", err=True)
+
+
+def ask(question: str, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody can be asked here. Add --yes to delete.", click.get_current_context())
+    click.confirm(plain(question), abort=True, err=True)

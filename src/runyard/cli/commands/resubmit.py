@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from runyard.cli.known_names import RUN
-from runyard.cli.lookup import get_run
+from runyard.cli.lookup import RUN, get_run
 from runyard.cli.output import print_json
 from runyard.cli.text import plain
 from runyard.core.names import make_uuid

@@ -1,18 +1,64 @@
-"""What `runyard runs show` says about a run, and the short form at the end of a submit."""
+"""What `runyard runs show` says about a run, and the short form at the end of a submit.
+
+Why a run failed, in at most 15 lines: the message, the lines of the log that show it, and where the rest is.
+
+Follow a run to its end: its output to stdout as it grows.
+"""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
-from runyard.cli.commands.diagnosis_report import failure_report
+from runyard.cli.lookup import no_such_file
 from runyard.cli.output import duration, moment, number, print_fields, size
-from runyard.cli.text import plain
+from runyard.cli.text import LogPrinter, plain, plain_block
+from runyard.core.errors import NotFound
 from runyard.core.records import MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
-from runyard.sdk.runs.run_details import attempts_of
+from runyard.sdk.runs.details import Pace, attempts_of
+from runyard.sdk.runs.log_stream import BUILD_WAIT_S, STARTED_AGAIN, is_build_log, next_log, pick_log
+from runyard.sdk.workspaces.server import Client
+
+LAST_LINES = "\n\nLast lines of"  # where a run's error message begins to quote its log
+MOST_MESSAGE = 7
+MOST_EVIDENCE = 4
+WIDTH = 160
+
+
+def failure_report(run: Run, *, with_log: bool) -> str:
+    """Return what to print after `error: `. `with_log`: a run of one process shows the end of its log as well."""
+    error = run.error or {}
+    message = str(error.get("message") or error.get("code") or "The run failed and left no message.")
+    details = error.get("details") or {}
+    if len(details.get("consequences") or ()) == 0 and details.get("kind") != "hang":
+        return plain_block(message if with_log else message.partition(LAST_LINES)[0])
+    lines = _cut(message.partition(LAST_LINES)[0].splitlines(), MOST_MESSAGE)
+    lines += _evidence(details.get("evidence") or ())
+    rest = details.get("stacks") or details.get("log")
+    lines += ["", f"more: runyard runs logs {run.id} --file {rest}"] if rest else []
+    return plain_block("\n".join(lines))
+
+
+def _evidence(found: Any) -> list[str]:
+    if not found:
+        return []
+    shown = [one for one in found if isinstance(one, dict)][:MOST_EVIDENCE]
+    places = [f"{one.get('file')}:{one['line']}" if one.get("line") else str(one.get("file")) for one in shown]
+    width = max(len(place) for place in places)
+    texts = [plain(str(one.get("text", "")).strip())[:WIDTH] for one in shown]
+    return ["", "evidence", *(f"  {place.ljust(width)}  {text}" for place, text in zip(places, texts, strict=True))]
+
+
+def _cut(lines: list[str], most: int) -> list[str]:
+    """Keep the first and the last lines: the sentence, then who and where."""
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 4], "…", *lines[-3:]]
 
 
 def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile], *, page: str) -> None:
@@ -103,3 +149,101 @@ def _print_section(title: str, rows: Sequence[tuple[str, str]]) -> None:
     width = min(max(len(plain(name)) for name, _ in rows), 60)
     for name, text in rows:
         click.echo(f"  {plain(name).ljust(width)}  {plain(text)}".rstrip())
+
+
+WAIT_S = 5.0
+PART_BYTES = 1 << 20
+
+
+def find_main_log(client: Client, run_id: str) -> str | None:
+    """Return the name of the first process's output, when it has written any."""
+    return pick_log(file.name for file in client.runs.files(run_id))
+
+
+def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool = False) -> Run:
+    """Print the run's output, or its file `name`, until the run has ended; return the run as it ended.
+
+    Before it, what was said while its environment was built goes to stderr.
+    """
+    pace, log = Pace(), _Log(client, run_id, name, redact=redact)
+    while True:
+        # The status is read before the log: a final one means that every byte is there.
+        run = client.runs.get(run_id)
+        if run.status.is_terminal:
+            log.print_rest()
+            return run
+        if not log.print_growth(wait_s=WAIT_S):
+            time.sleep(pace.next())
+
+
+def wait(client: Client, run_id: str) -> Run:
+    """Return the run once it has ended."""
+    pace = Pace()
+    while True:
+        run = client.runs.get(run_id)
+        if run.status.is_terminal:
+            return run
+        time.sleep(pace.next())
+
+
+def print_log(client: Client, run_id: str, name: str, *, redact: bool = False) -> None:
+    """Print what there is of a file now."""
+    _Log(client, run_id, name, redact=redact).print_rest()
+
+
+class _Log:
+    def __init__(self, client: Client, run_id: str, name: str | None, *, redact: bool) -> None:
+        self._client = client
+        self._run_id = run_id
+        self._asked_for = name
+        self._name = name
+        self._printer = LogPrinter(redact=redact)
+        self._talk = LogPrinter(sys.stderr, redact=redact)
+        self._offset = 0
+
+    def print_growth(self, *, wait_s: float | None = None) -> bool:
+        """Print one part; return whether there was anything new."""
+        if self._name is None and not self._move_on():
+            return False
+        return self._print_part(wait_s) or self._move_on()
+
+    def _print_part(self, wait_s: float | None) -> bool:
+        assert self._name is not None
+        is_talk = not self._asked_for and is_build_log(self._name)
+        wait_s = min(wait_s, BUILD_WAIT_S) if wait_s is not None and is_talk else wait_s
+        try:
+            part = self._client.runs.read_file(self._run_id, self._name, self._offset, PART_BYTES, wait_s)
+        except NotFound:
+            return False
+        if part.size < self._offset:  # the next attempt's log has taken the name over
+            self._offset = 0
+            click.echo(STARTED_AGAIN, err=True)
+            return True
+        (self._talk if is_talk else self._printer).write(part.data)
+        self._offset += len(part.data)
+        return bool(part.data)
+
+    def _move_on(self) -> bool:
+        """Turn to the next log, if there is one."""
+        if self._asked_for or (self._name is not None and not is_build_log(self._name)):
+            return False
+        name = next_log((file.name for file in self._client.runs.files(self._run_id)), self._name)
+        if name is None:
+            return False
+        while self._name is not None and self._print_part(None):  # where the next log is, all of this one is
+            pass
+        self._name, self._offset = name, 0
+        return True
+
+    def print_rest(self) -> None:
+        while self.print_growth():
+            pass
+        self._talk.finish()
+        self._printer.finish()
+        if self._asked_for and not self._offset:
+            self._check_that_it_exists(self._asked_for)
+
+    def _check_that_it_exists(self, name: str) -> None:
+        known = [file.name for file in self._client.runs.files(self._run_id)]
+        if name not in known:
+            raise no_such_file(self._run_id, name, known)

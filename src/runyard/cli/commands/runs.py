@@ -1,37 +1,94 @@
-"""`runyard runs`: list, show, follow and cancel; the rest is in modules of its own."""
+"""`runyard runs`: list, show, follow and cancel; the rest is in modules of its own.
+
+Columns that `runyard runs list --columns` adds: the last value of a metric, a parameter, a tag, a property.
+
+`runyard runs archive` and `unarchive`.
+
+`runyard runs tag`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import click
 
-from runyard.cli.commands.dry_run import print_handed
-from runyard.cli.commands.following import find_main_log, follow, print_log, wait
-from runyard.cli.commands.run_columns import Column, read_cells, read_columns, shown
-from runyard.cli.commands.run_report import print_run
+from runyard.cli.app import LazyGroup
+from runyard.cli.commands.run_report import find_main_log, follow, print_log, print_run, wait
+from runyard.cli.commands.submit import print_handed
 from runyard.cli.exit_codes import exit_code_of
-from runyard.cli.known_names import RUN, experiment_names
-from runyard.cli.lazy import LazyGroup
-from runyard.cli.lookup import get_run, newest
-from runyard.cli.output import duration, moment, print_json, print_table
+from runyard.cli.lookup import RUN, experiment_names, get_run, newest, run_ids
+from runyard.cli.output import Progress, duration, moment, number, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
-from runyard.core.formats.filters import parse_field, parse_filter
+from runyard.core.formats.filters import KEYED_FIELDS, parse_field, parse_filter
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_experiment_name
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.sdk.runs.portal import page_url
+from runyard.sdk.runs.details import page_url
+from runyard.sdk.workspaces.server import Client
 from runyard.sdk.workspaces.workspace import Workspace
 
+LABELS = {"params": "parameters", "tags": "tags", "properties": "properties"}  # field → field of Run
+
+
+@dataclass(frozen=True)
+class Column:
+    field: str  # of core.filters.KEYED_FIELDS
+    key: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.field}.{self.key}"
+
+
+def read_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Column]:
+    """Return the columns of `--columns metrics.loss,params.lr`, which may be repeated."""
+    found = []
+    for text in (part.strip() for value in values for part in value.split(",")):
+        field, _, key = text.partition(".")
+        if field not in KEYED_FIELDS or not key:
+            known = ", ".join(f"{name}.<name>" for name in KEYED_FIELDS)
+            raise click.BadParameter(f"{text!r} is no column. There are: {known}.", ctx, param)
+        found.append(Column(field, key))
+    return list(dict.fromkeys(found))
+
+
+def read_cells(client: Client, runs: Sequence[Run], columns: Sequence[Column]) -> list[list[object]]:
+    """Return the values for each run, None where it has none."""
+    names = {column.key for column in columns if column.field == "metrics"}
+    progress = Progress("read the metrics of", len(runs))
+    rows = []
+    for at, run in enumerate(runs):
+        progress.step(at)
+        readable = names and run.undo_until is None  # of a deleted run only the record is left to read
+        metrics = {info.name: info.last for info in client.runs.metrics(run.id)} if readable else {}
+        rows.append([_value(run, column, metrics) for column in columns])
+    return rows
+
+
+def shown(cell: object) -> str:
+    return "" if cell is None else number(cell)
+
+
+def _value(run: Run, column: Column, metrics: dict[str, object]) -> object:
+    if column.field == "metrics":
+        return metrics.get(column.key)
+    labels = getattr(run, LABELS[column.field])
+    return (labels[column.key] or "") if column.key in labels else None
+
+
 COMMANDS = {
-    "metrics": ("runyard.cli.commands.run_metrics:metrics", "List a run's metrics, or every point of one."),
+    "metrics": ("runyard.cli.commands.run_data:metrics", "List a run's metrics, or every point of one."),
     "files": ("runyard.cli.commands.run_data:files", "List a run's files."),
     "download": ("runyard.cli.commands.run_data:download", "Download files of a run."),
-    "tag": ("runyard.cli.commands.run_tags:tag", "Tag a run."),
-    "delete": ("runyard.cli.commands.deleting:delete_runs", "Delete runs."),
-    "restore": ("runyard.cli.commands.deleting:restore_runs", "Bring back deleted runs."),
-    "archive": ("runyard.cli.commands.run_archive:archive", "Take runs out of lists."),
-    "unarchive": ("runyard.cli.commands.run_archive:unarchive", "Bring archived runs back."),
+    "tag": ("runyard.cli.commands.runs:tag", "Tag a run."),
+    "delete": ("runyard.cli.commands.experiments:delete_runs", "Delete runs."),
+    "restore": ("runyard.cli.commands.experiments:restore_runs", "Bring back deleted runs."),
+    "archive": ("runyard.cli.commands.runs:archive", "Take runs out of lists."),
+    "unarchive": ("runyard.cli.commands.runs:unarchive", "Bring archived runs back."),
     "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
 }
 
@@ -230,3 +287,55 @@ def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str,
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
+
+
+RUNS = click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
+
+
+@click.command()
+@RUNS
+def archive(run_ids: tuple[str, ...]) -> None:
+    """Take runs and their child runs out of lists. They stay and can be read: `runyard runs list --view archived`."""
+    _set_archived(run_ids, True)
+
+
+@click.command()
+@RUNS
+def unarchive(run_ids: tuple[str, ...]) -> None:
+    """Bring archived runs and their child runs back."""
+    _set_archived(run_ids, False)
+
+
+def _set_archived(run_ids: tuple[str, ...], archived: bool) -> None:
+    workspace = Workspace.from_config()
+    for run_id in [get_run(workspace, given).id for given in run_ids]:
+        workspace._client.runs.update(run_id, archived=archived)
+        click.echo(f"Run `{plain(run_id)}` is {'archived' if archived else 'active'}.", err=True)
+
+
+@click.command()
+@RUN
+@click.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
+@click.option("--remove", "-r", metavar="KEY", multiple=True, help="Take this tag off. May be repeated.")
+@click.option("--json", "as_json", is_flag=True, help="Print all tags of the run as JSON.")
+@click.pass_context
+def tag(ctx: click.Context, run_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+    """Tag a run, also one that has ended. An existing key gets the new value. Prints the run's tags."""
+    if not (tags or remove):
+        raise click.UsageError("There is no tag to set. Write KEY=VALUE, or --remove KEY.", ctx)
+    wanted = dict(_pair(ctx, text) for text in tags)
+    workspace = Workspace.from_config()
+    run = get_run(workspace, run_id)
+    changed = workspace._client.runs.update(run.id, tags_set=wanted, tags_remove=remove)
+    if as_json:
+        print_json(changed.tags)
+    else:
+        for key, value in changed.tags.items():
+            click.echo(plain(key if value is None else f"{key}={value}"))
+
+
+def _pair(ctx: click.Context, text: str) -> tuple[str, str | None]:
+    key, equals, value = text.partition("=")
+    if not key:
+        raise click.UsageError(f"{text!r} has no key. Write KEY=VALUE.", ctx)
+    return key, value if equals else None

@@ -1,23 +1,128 @@
-"""`runyard server`: the private server that the first call starts by itself."""
+"""`runyard server`: the private server that the first call starts by itself.
+
+A home's server gets other settings: checked, written, and the server started again with them.
+
+`runyard server repair`: what was lost, table by table and run by run.
+
+`runyard server settings` and `set`: what this home's server is.
+
+`runyard server start`: the private server, or with `--host` a team's.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
 import click
 
-from runyard.cli.commands.server_change import refuse_a_teams_server, wait_until_gone
+from runyard.cli.app import LazyGroup
 from runyard.cli.exit_codes import NOT_RUNNING
-from runyard.cli.lazy import LazyGroup
 from runyard.cli.output import print_fields, print_json, seconds, size
+from runyard.cli.text import plain
+from runyard.core.config.logins import hide_database_password
 from runyard.core.config.paths import server_folder
+from runyard.core.config.server_settings import (
+    KEYS,
+    TEAM_PORT,
+    ServerSettings,
+    checked,
+    field_of,
+    read_server_settings,
+    with_setting,
+    write_server_settings,
+)
+from runyard.core.config.settings import read_settings
+from runyard.core.errors import RunyardError, SystemFailure, UserError
 from runyard.core.formats.plain import to_plain
-from runyard.sdk.runs.portal import page_url
-from runyard.sdk.workspaces.server import ServerInfo, choice, connect, find
+from runyard.sdk.runs.details import page_url
+from runyard.sdk.workspaces.server import Client, ServerInfo, become_server, choice, connect, find, find_own
+from runyard.server.storage.belonging import allow_new_database, forbid_new_database
+from runyard.server.storage.collecting import refuse_hidden_runs
+from runyard.server.storage.repair import RepairReport, repair_home
+
+STOP_PATIENCE_S = 20.0
+
+
+def change(new: ServerSettings, *, force: bool, start: bool) -> None:
+    """Write the settings and have the server run with them; when it cannot, all is as before.
+
+    Args:
+        start: start the server when it is not running, too.
+    """
+    refuse_a_teams_server("change")
+    home = read_settings().home
+    old = read_server_settings(home)
+    if not force:
+        refuse_hidden_runs(home, old, new)
+    if force and old.database != new.database:
+        allow_new_database(home)
+    write_server_settings(home, new)
+    was_running = stop_own()
+    if not (was_running or start):
+        return
+    try:
+        connect().server.info()
+    except RunyardError:
+        forbid_new_database(home)
+        write_server_settings(home, old)
+        if was_running:
+            click.echo("The server goes on with its old settings.", err=True)
+            connect().server.info()
+        raise
+
+
+def stop_own() -> bool:
+    """Stop this home's server and wait until it is gone; whether there was one. Live runs go on."""
+    running = find_own()
+    if running is None:
+        return False
+    pid = running.server.info().pid
+    running.server.stop()
+    wait_until_gone(pid)
+    return True
+
+
+def refuse_a_teams_server(verb: str) -> None:
+    chosen = choice()
+    url = chosen.settings.url
+    if url:
+        raise UserError(
+            f"`runyard server` does not {verb} a team's server ({url.partition('#')[0]}).",
+            why=f"Your calls go to that server and not to one of this machine: {chosen.why}.",
+            hint="Unset RUNYARD_URL, or `runyard logout`, for the server of this machine.",
+        )
+
+
+def wait_until_gone(pid: int) -> None:
+    deadline = time.monotonic() + STOP_PATIENCE_S
+    while _is_alive(pid):
+        if time.monotonic() > deadline:
+            raise SystemFailure(
+                f"The server (pid {pid}) was asked to stop and is still there after {STOP_PATIENCE_S:.0f} s.",
+                hint=f"Wait, or end it with `kill {pid}`: runs go on and nothing is lost.",
+            )
+        time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
 
 COMMANDS = {
-    "start": ("runyard.cli.commands.server_start:start", "Start the server; with --host it is a team's."),
-    "settings": ("runyard.cli.commands.server_settings:show", "Show the settings of this home's server."),
-    "set": ("runyard.cli.commands.server_settings:set_setting", "Change a setting of this home's server."),
-    "repair": ("runyard.cli.commands.server_repair:repair", "Repair a damaged database and check all stored files."),
+    "start": ("runyard.cli.commands.server:start", "Start the server; with --host it is a team's."),
+    "settings": ("runyard.cli.commands.server:show", "Show the settings of this home's server."),
+    "set": ("runyard.cli.commands.server:set_setting", "Change a setting of this home's server."),
+    "repair": ("runyard.cli.commands.server:repair", "Repair a damaged database and check all stored files."),
 }
 
 
@@ -115,3 +220,167 @@ def _health(info: ServerInfo) -> str:
 def _fingerprint(info: ServerInfo) -> str:
     """Return the SHA-256 of a certificate that no authority vouches for."""
     return "".join(address.partition("#sha256=")[2] for address in info.listens_on)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def repair(as_json: bool) -> None:
+    """Repair a damaged database and check all stored files. The server must be stopped.
+
+    Every row that can be read goes into a new file; the damaged one is kept beside it. What is lost is named.
+    """
+    refuse_a_teams_server("repair")
+    report = repair_home(read_settings().home)
+    if as_json:
+        print_json(_plain(report))
+        return
+    _tell_database(report)
+    _tell_content(report)
+
+
+def _tell_database(report: RepairReport) -> None:
+    found = report.database.salvage
+    if report.database.damaged_file is None:
+        click.echo("The database is sound.")
+        return
+    click.echo(f"The database was damaged ({plain(found.problems[0]) if found.problems else 'rows cannot be read'}).")
+    for table in found.tables:
+        if table.lost != 0:
+            lost = "some rows" if table.lost is None else f"{table.lost} row(s)"
+            click.echo(f"  {table.name}: {lost} lost, {table.saved} saved")
+    if all(table.lost == 0 for table in found.tables):
+        click.echo("No row is lost: its indexes were made anew.")
+    click.echo(f"The damaged file is kept: {plain(str(report.database.damaged_file))}", err=True)
+
+
+def _tell_content(report: RepairReport) -> None:
+    if not report.runs and not report.damaged_chunks:
+        click.echo("All stored files are whole.")
+        return
+    click.echo(
+        f"{report.damaged_chunks} piece(s) of stored content are damaged; {report.missing_packs} pack(s) are gone."
+    )
+    for run in report.runs:
+        for name in run.files:
+            click.echo(f"  {plain(run.run_id)}: {plain(name)}")
+        for path in run.snapshot:
+            click.echo(f"  {plain(run.run_id)}: its code, {plain(path)}")
+    click.echo("Bring `artifacts/packs` back from a backup: files that are whole there are used again.", err=True)
+
+
+def _plain(report: RepairReport) -> dict[str, object]:
+    found = report.database.salvage
+    kept = report.database.damaged_file
+    return {
+        "sound": kept is None,
+        "damaged_file": None if kept is None else str(kept),
+        "problems": found.problems,
+        "tables": [{"name": table.name, "saved": table.saved, "lost": table.lost} for table in found.tables],
+        "missing_packs": report.missing_packs,
+        "damaged_chunks": report.damaged_chunks,
+        "runs": [to_plain(run) for run in report.runs],
+    }
+
+
+@click.command("settings")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(as_json: bool) -> None:
+    """Show the settings of this home's server. Passwords are hidden."""
+    found = read_server_settings(read_settings().home)
+    shown = {key: _shown(key, found) for key in KEYS}
+    if as_json:
+        print_json(shown)
+        return
+    print_fields([(key, _text(value) or "(not set)") for key, value in shown.items()])
+
+
+@click.command("set")
+@click.argument("key")
+@click.argument("value")
+@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
+def set_setting(key: str, value: str, force: bool) -> None:
+    """Change a setting of this home's server; '' takes it back. A running server starts again with it.
+
+    \b
+      runyard server set server.names team.example,10.0.0.5
+      runyard server set compute.amlcompute.engine slurm
+    """
+    new = with_setting(read_server_settings(read_settings().home), key, value)
+    change(new, force=force, start=False)
+    click.echo(f"{plain(key)} is {plain(_text(_shown(key, new)) or '(not set)')}.", err=True)
+
+
+def _shown(key: str, settings: ServerSettings) -> object:
+    value = getattr(settings, field_of(key))
+    return hide_database_password(value) if isinstance(value, str) else value
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return "" if value in (0, False, "") else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@click.command()
+@click.option("--host", help="Listen for others too, on this name or address of the machine.")
+@click.option("--port", type=click.IntRange(1, 65535), help=f"The port for others.  [default: {TEAM_PORT}]")
+@click.option("--name", "names", multiple=True, help="NAME or NAME:PORT under which others know it; the first is used.")
+@click.option("--database", help="postgresql://user:password@host:5432/name instead of SQLite in the home.")
+@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Certificate, PEM.")
+@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Its key, PEM.")
+@click.option("--behind-proxy/--no-proxy", default=None, help="Plain HTTP, since a proxy in front speaks TLS.")
+@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
+@click.option("--foreground", is_flag=True, help="Stay in this process, for systemd and the like.")
+def start(force: bool, foreground: bool, **options: Any) -> None:
+    """Start the server unless it is running. With options it becomes a team's server, and stays one.
+
+    \b
+      runyard server start --host 10.0.0.5 --port 8787
+      runyard server start --host 0.0.0.0 --name team.example --database postgresql://…
+
+    Without --tls-cert, a certificate is made once, and clients know it by its fingerprint: `runyard login`.
+    """
+    wanted = {key: value for key, value in options.items() if value not in (None, ())}
+    if wanted:
+        new = _with(read_server_settings(read_settings().home), wanted)
+        change(new, force=force, start=not foreground)
+    elif force:
+        refuse_a_teams_server("start")
+        allow_new_database(read_settings().home)
+    if foreground:
+        _become_the_server()
+    running = None if wanted else find()
+    client = running or connect()
+    _tell(client, was_running=running is not None)
+
+
+def _with(old: ServerSettings, wanted: dict[str, Any]) -> ServerSettings:
+    """Return the settings with what was given changed; given files of a certificate end the proxy and the reverse."""
+    new: ServerSettings = replace(old, **wanted)
+    new = replace(new, names=list(new.names))
+    if not new.host and set(wanted) - {"database"}:
+        raise click.UsageError("Without --host the server listens for nobody else: give --host too.")
+    if wanted.get("behind_proxy"):
+        new = replace(new, tls_cert=wanted.get("tls_cert", ""), tls_key=wanted.get("tls_key", ""))
+    if new.host and not new.port:
+        new = replace(new, port=TEAM_PORT)
+    return checked(new)
+
+
+def _become_the_server() -> None:
+    refuse_a_teams_server("start")
+    stop_own()
+    sys.stdout.flush()
+    become_server()
+
+
+def _tell(client: Client, *, was_running: bool) -> None:
+    info = client.server.info()
+    click.echo(f"The server {'was running already' if was_running else 'is running'} (pid {info.pid}).", err=True)
+    if info.team:
+        click.echo(f"Others log in with: runyard login {plain(info.url)}", err=True)
+        pin = info.listens_on[-1].partition("#sha256=")[2]
+        if pin:
+            click.echo(f"They should see this fingerprint: {plain(pin)}", err=True)
+        click.echo("`runyard users add NAME` makes a token for each of them.", err=True)
+    click.echo(plain(info.url))

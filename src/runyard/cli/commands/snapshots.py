@@ -7,13 +7,11 @@ from collections.abc import Iterator
 
 import click
 
-from runyard.cli.known_names import RUN, run_ids
-from runyard.cli.lazy import LazyGroup
-from runyard.cli.lookup import get_run
-from runyard.cli.output import print_json, print_table, size
-from runyard.cli.progress import Progress
+from runyard.cli.app import LazyGroup
+from runyard.cli.lookup import RUN, get_run, run_ids
+from runyard.cli.output import Progress, print_json, print_table, size
 from runyard.cli.text import plain
-from runyard.sdk.runs.snapshot_files import (
+from runyard.sdk.runs.snapshot_archive import (
     SnapshotChange,
     SnapshotFile,
     compare_snapshots,

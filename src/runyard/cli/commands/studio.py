@@ -1,4 +1,9 @@
-"""`runyard studio`: the address of the server's pages, which signs the browser in, opened where there is a screen."""
+"""`runyard studio`: the address of the server's pages, which signs the browser in, opened where there is a screen.
+
+`runyard tensorboard`: TensorBoard on runs, live ones followed.
+
+`runyard completion`: what a shell needs to complete commands, options and names.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +14,15 @@ from html import escape
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
-from runyard.cli.known_names import run_ids
-from runyard.cli.lookup import get_run
+from runyard.cli.lookup import get_run, run_ids
 from runyard.cli.text import plain
 from runyard.core.config.settings import read_settings
 from runyard.core.machine.files import replace_private
-from runyard.sdk.runs.portal import signin_url
+from runyard.sdk.runs.details import signin_url
+from runyard.sdk.runs.run import Run
+from runyard.sdk.tensorboard import Tensorboard, export_to_tensorboard, follow_forever
 from runyard.sdk.workspaces.workspace import Workspace
 
 
@@ -60,3 +67,45 @@ def write_leading_page(link: str, home: Path) -> Path:
     page = f'<!doctype html><title>Runyard</title><meta http-equiv="refresh" content="0;url={escape(link)}">'
     replace_private(path, page.encode())
     return path
+
+
+@click.command()
+@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
+@click.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
+@click.option("--logdir", help="Where event files are copied to. [default: a temporary folder]")
+@click.option("--export", "export", is_flag=True, help="Only write what the runs logged as event files into --logdir.")
+def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bool) -> None:
+    """Show runs in TensorBoard until Ctrl-C: the event files below their ./logs and ./outputs."""
+    workspace = Workspace.from_config()
+    chosen = [Run.get(workspace, run_id) for run_id in runs]
+    if export:
+        if logdir is None:
+            raise click.UsageError("--export needs --logdir, the folder to write to.")
+        export_to_tensorboard(chosen, logdir)
+        click.echo(f"Written below {logdir}. `tensorboard --logdir {logdir}` shows them.", err=True)
+        return
+    board = Tensorboard(chosen, local_root=logdir, port=port)
+    click.echo("Copying event files; TensorBoard starts …", err=True)
+    board.start()
+    click.echo("Ctrl-C stops it.", err=True)
+    follow_forever(board)
+
+
+SHELLS = ("bash", "fish", "zsh")
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(SHELLS))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the completion script of a shell: commands, options, ids of runs, names of experiments and workspaces.
+
+    \b
+      bash: add to ~/.bashrc   eval "$(runyard completion bash)"
+      zsh:  add to ~/.zshrc    eval "$(runyard completion zsh)"
+      fish: runyard completion fish > ~/.config/fish/completions/runyard.fish
+    """
+    root = ctx.find_root()
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(root.command, {}, "runyard", "_RUNYARD_COMPLETE").source())

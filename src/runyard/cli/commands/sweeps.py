@@ -1,23 +1,176 @@
-"""`runyard sweeps`: which children a sweep made, what they reached, and why some were stopped."""
+"""`runyard sweeps`: which children a sweep made, what they reached, and why some were stopped.
+
+A sweep as one HTML file that opens without a network: parallel coordinates, the best so far, and the table.
+"""
 
 from __future__ import annotations
 
+import html
 import json
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from runyard.cli.commands.sweep_report import report_page
-from runyard.cli.known_names import RUN
-from runyard.cli.lookup import get_run, newest
+from runyard.cli.lookup import RUN, get_run, newest
 from runyard.cli.output import moment, number, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
+from runyard.core.specs import SWEEP_TYPE
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import SWEEP_TYPE
 from runyard.sdk.sweeps.run import best_first
 from runyard.sdk.workspaces.workspace import Workspace
+
+WIDTH, HEIGHT, MARGIN = 900, 320, 60
+STYLE = """
+body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 960px; padding: 0 1rem; color: #1c2430; }
+h1 { font-size: 1.3rem; overflow-wrap: anywhere; } h2 { font-size: 1rem; margin-top: 2rem; }
+svg { width: 100%; height: auto; } text { font-size: 11px; fill: #52606d; }
+table { border-collapse: collapse; width: 100%; } td, th { text-align: left; padding: .25rem .6rem; }
+tr { border-bottom: 1px solid #e4e7eb; } .stopped { color: #9a6700; } .best { font-weight: 600; }
+.line { fill: none; stroke: #9fb3c8; stroke-width: 1.2; opacity: .7; } .line.best { stroke: #0b69a3; stroke-width: 3; opacity: 1; }
+.line.stopped { stroke: #d9a441; stroke-dasharray: 4 3; } .axis { stroke: #cbd2d9; } .dot { fill: #9fb3c8; } .dot.best { fill: #0b69a3; }
+"""  # noqa: E501  # style rules, one a line
+
+
+def report_page(sweep: dict[str, Any], *, status: str) -> str:
+    """Return the page. Everything that a user named is escaped."""
+    spec, children = sweep["spec"], sweep["children"]
+    title = f"Sweep {sweep['run_id']}"
+    reason = (sweep["finished"] or {}).get("reason") or sweep["closed"] or "It goes on."
+    parts = [
+        f"<h1>{_e(title)}</h1>",
+        f"<p>{_e(status)}: {_e(reason)}<br>{_e(spec['goal'].lower())} <b>{_e(spec['primary_metric'])}</b>, "
+        f"{len(children)} of at most {spec['max_total_runs']} children.</p>",
+        "<h2>Best so far</h2>",
+        best_curve(sweep),
+        "<h2>Parameters and result</h2>",
+        parallel_coordinates(sweep),
+        "<h2>Children</h2>",
+        _table(sweep),
+    ]
+    head = f'<meta charset="utf-8"><title>{_e(title)}</title><style>{STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
+
+
+def best_curve(sweep: dict[str, Any]) -> str:
+    """Return each child's best as a dot in the order they were made, and the best so far as a line."""
+    known = [(child["index"], float(child["best"])) for child in sweep["children"] if _is_number(child["best"])]
+    if not known:
+        return "<p>No child has logged the metric yet.</p>"
+    x = _scale(min(index for index, _ in known), max(index for index, _ in known), MARGIN, WIDTH - 20)
+    y = _scale(min(value for _, value in known), max(value for _, value in known), HEIGHT - 30, 15)
+    better = max if sweep["spec"]["goal"] == "MAXIMIZE" else min
+    best: float | None = None
+    points: list[str] = []
+    dots: list[str] = []
+    for index, value in sorted(known):
+        before, best = best, value if best is None else better(best, value)
+        points += [f"{x(index):.1f},{y(height):.1f}" for height in (before, best) if height is not None]  # a step
+        dots.append(f'<circle class="dot" cx="{x(index):.1f}" cy="{y(value):.1f}" r="3"/>')
+    labels = _labels([value for _, value in known], y, x=MARGIN - 8)
+    line = f'<polyline class="line best" points="{" ".join(points)}"/>'
+    return _svg([*labels, *dots, line, f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}">child</text>'])
+
+
+def parallel_coordinates(sweep: dict[str, Any]) -> str:
+    """Return one axis a parameter and one for the result; each child is a line across them."""
+    children = [child for child in sweep["children"] if _is_number(child["best"])]
+    if not children:
+        return "<p>No child has logged the metric yet.</p>"
+    names = list(sweep["spec"]["space"])
+    columns = [[child["parameters"].get(name) for child in children] for name in names]
+    columns.append([float(child["best"]) for child in children])
+    titles = [*(name.lstrip("-") for name in names), sweep["spec"]["primary_metric"]]
+    step = (WIDTH - 2 * MARGIN) / max(len(columns) - 1, 1)
+    axes = [_Axis(column, MARGIN + number * step) for number, column in enumerate(columns)]
+    best = sweep["best"]["run_id"] if sweep["best"] else None
+    lines = []
+    for place, child in enumerate(children):
+        points = " ".join(
+            f"{axis.x:.1f},{axis.y(column[place]):.1f}" for axis, column in zip(axes, columns, strict=True)
+        )
+        kind = "best" if child["run_id"] == best else "stopped" if child["stopped"] else ""
+        title = f"{child['run_id']}: {json.dumps(child['parameters'])} → {child['best']:.6g}"
+        lines.append(f'<polyline class="line {kind}" points="{points}"><title>{_e(title)}</title></polyline>')
+    drawn = [axis.draw(title) for axis, title in zip(axes, titles, strict=True)]
+    return _svg([*sorted(lines, key=lambda line: "line best" in line), *drawn])
+
+
+class _Axis:
+    """A vertical axis: numbers by size, everything else by kind."""
+
+    def __init__(self, values: Sequence[Any], x: float) -> None:
+        self.x = x
+        self._numbers = [float(value) for value in values if _is_number(value)]
+        self._texts = sorted({json.dumps(value) for value in values}) if len(self._numbers) < len(values) else []
+        if self._texts:
+            self._scale = _scale(0, len(self._texts) - 1, HEIGHT - 40, 30)
+        else:
+            self._scale = _scale(min(self._numbers), max(self._numbers), HEIGHT - 40, 30)
+
+    def y(self, value: Any) -> float:
+        return self._scale(self._texts.index(json.dumps(value)) if self._texts else float(value))
+
+    def draw(self, title: str) -> str:
+        axis = f'<line class="axis" x1="{self.x:.1f}" x2="{self.x:.1f}" y1="30" y2="{HEIGHT - 40}"/>'
+        name = f'<text x="{self.x:.1f}" y="{HEIGHT - 15}" text-anchor="middle">{_e(title)}</text>'
+        if self._texts:
+            ticks = [(json.loads(text), self._scale(number)) for number, text in enumerate(self._texts)]
+        else:
+            ticks = [(f"{value:.4g}", self._scale(value)) for value in {min(self._numbers), max(self._numbers)}]
+        marks = "".join(f'<text x="{self.x + 6:.1f}" y="{at + 4:.1f}">{_e(text)}</text>' for text, at in ticks)
+        return axis + name + marks
+
+
+def _table(sweep: dict[str, Any]) -> str:
+    names = list(sweep["spec"]["space"])
+    head = "".join(f"<th>{_e(title)}</th>" for title in ("child", "status", "best", *names, "stopped because"))
+    best = sweep["best"]["run_id"] if sweep["best"] else None
+    rows = []
+    for child in sweep["children"]:
+        values = [child["parameters"].get(name) for name in names]
+        shown = [f"_{child['index']}", child["status"], child["best"], *values]
+        cells = [*map(_cell, shown), (child["stopped"] or {}).get("reason") or ""]
+        kind = "best" if child["run_id"] == best else "stopped" if child["stopped"] else ""
+        drawn = "".join(f"<td>{_e(cell)}</td>" for cell in cells)
+        rows.append(f'<tr class="{kind}">{drawn}</tr>')
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _labels(values: Sequence[float], y: Callable[[float], float], *, x: float) -> list[str]:
+    return [
+        f'<text x="{x}" y="{y(value) + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+        for value in {min(values), max(values)}
+    ]
+
+
+def _scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """Return what maps [low, high] to [start, end]; a single value lies in the middle."""
+    if high == low:
+        return lambda value: (start + end) / 2
+    return lambda value: start + (value - low) / (high - low) * (end - start)
+
+
+def _svg(parts: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>'
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _e(value: Any) -> str:
+    return html.escape(str(value))
+
 
 BAR = 30
 

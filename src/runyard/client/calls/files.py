@@ -19,7 +19,7 @@ from runyard.core.errors import (
 )
 from runyard.core.formats.frames import iter_frames
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.whole_files import written_beside
+from runyard.core.machine.files import written_beside
 from runyard.core.names import clean_file_name
 from runyard.core.records import RunFile
 

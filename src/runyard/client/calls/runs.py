@@ -1,11 +1,15 @@
-"""Calls about runs: creation, reading, and what their supervisors report."""
+"""Calls about runs: creation, reading, and what their supervisors report.
+
+Packed columns of metrics, out of the frames they travel in.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+import json
+import sys
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from runyard.client.calls.files import FileCalls
-from runyard.client.calls.series import SeriesPoints, read_chart, read_points, read_values
 from runyard.client.decoding import (
     AddedWriter,
     BulkResult,
@@ -28,10 +32,98 @@ from runyard.client.decoding import (
     ship_answer,
 )
 from runyard.client.http1 import Buffer, quote
-from runyard.core.formats.frames import pack_frame
+from runyard.client.transport import Response
+from runyard.core.errors import ProtocolError
+from runyard.core.formats.frames import iter_frames, pack_frame
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Mark, MetricInfo, NewRun, Run
 from runyard.core.statuses import RunStatus
+
+Values = Union["memoryview[int]", "memoryview[float]", List[Any]]
+_FORMATS = {"f8": "d", "i8": "q"}
+
+
+class SeriesPoints(NamedTuple):
+    """One series, point by point; the three have one length."""
+
+    steps: Values
+    times: Values  # wall clock, ns
+    values: Values
+
+
+def read_values(response: Response) -> List[SeriesValues]:
+    return [_series(head, body) for head, body in iter_frames(response.read())]
+
+
+def read_points(response: Response) -> SeriesPoints:
+    columns = _columns(response)
+    try:
+        return SeriesPoints(columns["steps"], columns["times"], columns["values"])
+    except KeyError as error:
+        raise ProtocolError("A series came without one of its columns.", why=f"There is no {error}.") from error
+
+
+def read_chart(response: Response) -> Dict[str, List[Any]]:
+    return {name: _as_list(values) for name, values in _columns(response).items()}
+
+
+def _columns(response: Response) -> Dict[str, Values]:
+    return {str(head.get("column")): _numbers(head, body)[1] for head, body in iter_frames(response.read())}
+
+
+def _series(head: Dict[str, Any], body: memoryview) -> SeriesValues:
+    kind, values = _numbers(head, body)
+    try:
+        return SeriesValues(
+            metric=str(head["metric"]),
+            kind=str(head["kind"]),
+            column=str(head.get("column", "")),
+            rank=int(head.get("rank") or 0),
+            type=kind,
+            count=len(values),
+            values=values,
+            file=head.get("file"),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError("A metric's frame cannot be read.", why=f"Its head is {str(head)[:200]}.") from error
+
+
+def _numbers(head: Dict[str, Any], body: memoryview) -> Tuple[str, Values]:
+    kind = str(head.get("type"))
+    try:
+        values = _unpack(kind, body)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError(
+            "A column of numbers cannot be read.", why=f"{len(body)} bytes of type {kind[:20]!r}."
+        ) from error
+    if len(values) != head.get("count", len(values)):
+        raise ProtocolError("A column of numbers is cut off.", why=f"{head.get('count')} were due, {len(values)} came.")
+    return kind, values
+
+
+def _unpack(kind: str, body: memoryview) -> Values:
+    if kind == "json":
+        found = json.loads(bytes(body) or b"[]")
+        if not isinstance(found, list):
+            raise ValueError("not a list")
+        return found
+    if kind == "b1":
+        return [bool(value) for value in body]
+    if kind not in _FORMATS:
+        raise ValueError("not a type of numbers")
+    if sys.byteorder == "big":
+        # Rare enough not to deserve a faster way.
+        from array import array
+
+        swapped = array(_FORMATS[kind], body.tobytes())
+        swapped.byteswap()
+        return swapped.tolist()
+    return body.cast("d") if kind == "f8" else body.cast("q")
+
+
+def _as_list(values: Values) -> List[Any]:
+    return values.tolist() if isinstance(values, memoryview) else values
+
 
 # A page asks for what one request can carry; `iter` goes on from there.
 _REPEATED = ("status", "tag", "property", "parameter", "metric")

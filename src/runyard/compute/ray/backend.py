@@ -22,15 +22,14 @@ from runyard.compute.base import (
     JobRequest,
     ReachesBack,
 )
+from runyard.compute.local import virtual_nodes
 from runyard.compute.node_start import VARIABLE, node_command, node_ticket
 from runyard.compute.poller import Watch
-from runyard.compute.ray.link import BridgeFailure, RayLink
-from runyard.compute.ray.ray_reports import job_name, read_nodes, read_reports
-from runyard.compute.virtual_nodes import virtual_nodes
+from runyard.compute.ray.link import BridgeFailure, RayLink, job_name, read_nodes, read_reports
 from runyard.core.compute_options import AUTO
 from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument, MissingExtra, RunyardError, SubmitRejected, UserError
-from runyard.core.machine.node_variables import KEPT, node_variables
+from runyard.core.machine.facts import KEPT, node_variables
 from runyard.core.specs import JobSpec
 
 logger = logging.getLogger(__name__)

@@ -24,9 +24,8 @@ from runyard.compute.base import (
 )
 from runyard.compute.node_start import VARIABLE, node_start_script, node_ticket
 from runyard.compute.poller import Watch
-from runyard.compute.slurm.cluster import Refused, SlurmCommands
+from runyard.compute.slurm.cluster import Refused, SlurmCommands, SlurmJob, report
 from runyard.compute.slurm.sbatch import PYTHON, batch_script, job_name, read_extra, sbatch_words, wishes
-from runyard.compute.slurm.slurm_states import SlurmJob, report
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotYetSupported, RunyardError, SubmitRejected, SystemFailure, UserError
 from runyard.core.specs import JobSpec, NodeSpec

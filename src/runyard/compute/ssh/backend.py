@@ -25,9 +25,7 @@ from runyard.compute.base import (
 )
 from runyard.compute.node_start import node_ticket
 from runyard.compute.poller import EVERY_S, Watch
-from runyard.compute.ssh.client import CALL_S, END_S, Host, SshClient
-from runyard.compute.ssh.ssh_questions import Answer, Questions
-from runyard.compute.ssh.ssh_states import NodeStand, report_of
+from runyard.compute.ssh.client import CALL_S, END_S, Answer, Host, NodeStand, Questions, SshClient, report_of
 from runyard.core.compute_options import SSH_PORT, host_of_place
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, SubmitRejected, SystemFailure, UserError

@@ -1,5 +1,11 @@
 """One call to a machine over SSH, by the OpenSSH client of the server's machine: a program and its request on stdin,
 one line of JSON back.
+
+What ssh's words mean for a user, and what to do about them.
+
+One question at a time to each machine, all at once: one that accepts and says nothing holds up nobody.
+
+How a job stands, from what the machines say that may have a part of it. Pure.
 """
 
 from __future__ import annotations
@@ -11,21 +17,93 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.compute.node_start import node_start_script
 from runyard.compute.ssh import host_script
-from runyard.compute.ssh.ssh_errors import explain
 from runyard.core.compute_options import SSH, SSH_PORT, check_options
 from runyard.core.config.paths import server_folder
 from runyard.core.config.runtime_folder import runtime_folder
 from runyard.core.config.settings import Settings
-from runyard.core.errors import InvalidArgument, MissingExtra
+from runyard.core.errors import InvalidArgument, MissingExtra, NotTrusted, RunyardError, SystemFailure, UserError
 from runyard.core.machine.files import replace_private
+
+_CLIENT_FAILED = 255  # ssh itself, not the program there
+_NOT_FOUND = (126, 127)
+
+
+class Reached(Protocol):
+    @property
+    def username(self) -> str: ...
+    @property
+    def python(self) -> str: ...
+    def forget_command(self, host: Any) -> str: ...
+
+
+def explain(host: Any, words: str, *, code: int, client: Reached) -> RunyardError:
+    """Return the error that a call to `host` ended with; `words` is what ssh or the program there said."""
+    said = _last_words(words)
+    if code == _CLIENT_FAILED:
+        return _of_connection(host, words, said, client)
+    if code in _NOT_FOUND:
+        return UserError(
+            f"The machine {host} has no `{client.python}`.",
+            why=f"Its shell says: {said}.",
+            hint="Install Python 3.8 or newer there, or name the one it has: python='/usr/bin/python3.11'.",
+        )
+    return UserError(
+        f"The machine {host} could not do what it was asked.",
+        why=f"The program there ended with {code}: {said}.",
+        hint="It needs Python 3.8 or newer and a private folder for runs (node_home). See docs/guides/ssh.md.",
+    )
+
+
+def _of_connection(host: Any, words: str, said: str, client: Reached) -> RunyardError:
+    if "IDENTIFICATION HAS CHANGED" in words or "REVOKED HOST KEY" in words:
+        return NotTrusted(
+            f"The machine {host} shows another host key than the one that was recorded.",
+            why="It was installed again, or another machine answers in its place. Nothing was sent to it.",
+            hint=f"If the new key is right: `{client.forget_command(host)}`, then attach the target again.",
+        )
+    if "Host key verification failed" in words or "host key is known for" in words:
+        return NotTrusted(
+            f"The host key of {host} is not known.",
+            why="Keys are recorded when a target is attached, or given with it (known_hosts=).",
+            hint="Attach the target again to record it; `runyard compute show NAME` prints the fingerprints.",
+        )
+    if "Permission denied" in words or "Too many authentication failures" in words:
+        user = f"`{client.username}`" if client.username else "the server's user"
+        return UserError(
+            f"The machine {host} does not let {user} in.",
+            why=f"It says: {said}. Passwords are not used.",
+            hint=f"Put the key's public half into ~/.ssh/authorized_keys there (`ssh-copy-id -i KEY {host}`), "
+            "or load the key into the agent that the server was started with.",
+        )
+    if "UNPROTECTED PRIVATE KEY" in words or "error in libcrypto" in words or "invalid format" in words:
+        return UserError(
+            f"The private key for {host} cannot be used.",
+            why=f"ssh says: {said}.",
+            hint="Give an unencrypted private key, or load it into the agent (`ssh-add`) and give none.",
+        )
+    return SystemFailure(
+        f"The machine {host} does not answer.",
+        why=f"ssh says: {said}.",
+        hint="Is it up, does sshd run there on that port, and do its login scripts end? Runs on it go on and are found "
+        "again when it answers.",
+    )
+
+
+def _last_words(words: str) -> str:
+    lines = [line.strip() for line in words.splitlines() if line.strip()]
+    return lines[-1][:300].rstrip(".") if lines else "nothing"
+
 
 CALL_S = 20.0  # for one call, connecting included
 END_S = 28.0
@@ -220,3 +298,123 @@ def _path_value(path: Path) -> str:
         )
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped}"'
+
+
+MOST_AT_ONCE = 32
+Ask = Callable[[Host, Sequence[JobHandle]], Any]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a host said; `fault` when it said nothing. It knows nothing of jobs that came after `began`."""
+
+    began: float
+    jobs: dict[JobHandle, list[dict[str, Any]]]
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class _Asked:
+    began: float
+    future: Future[Answer]
+
+
+class Questions:
+    """Used by one thread. `ask(host, handles)` may take long or raise."""
+
+    def __init__(self, hosts: Sequence[Host], ask: Ask, *, patience_s: float = 5.0) -> None:
+        self._hosts = hosts
+        self._ask = ask
+        self._patience_s = patience_s
+        self._pool = ThreadPoolExecutor(min(MOST_AT_ONCE, len(hosts) or 1), thread_name_prefix="runyard-ssh-ask")
+        self._asked: dict[Host, _Asked] = {}
+        self._last: dict[Host, str] = {}
+
+    def ask(self, handles: Sequence[JobHandle]) -> dict[Host, Answer]:
+        """Ask all hosts, and return what those answered that did within the patience."""
+        for host in self._hosts:
+            if host not in self._asked:
+                began = time.monotonic()
+                self._asked[host] = _Asked(began, self._pool.submit(self._call, host, list(handles), began))
+        wait([asked.future for asked in self._asked.values()], timeout=self._patience_s)
+        return {host: self._take(host) for host in self._hosts}
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _take(self, host: Host) -> Answer:
+        asked = self._asked[host]
+        if not asked.future.done():
+            waited = time.monotonic() - asked.began
+            return Answer(asked.began, {}, self._last.get(host) or f"it has said nothing for {waited:.0f} s")
+        del self._asked[host]
+        answer = asked.future.result()
+        self._last[host] = answer.fault
+        return answer
+
+    def _call(self, host: Host, handles: list[JobHandle], began: float) -> Answer:
+        try:
+            found = self._ask(host, handles)["jobs"]
+            return Answer(began, dict(zip(handles, found, strict=True)))
+        except Exception as error:
+            # Whatever it is, it concerns this host alone.
+            return Answer(began, {}, getattr(error, "why", "") or str(error) or type(error).__name__)
+
+
+_ORDER = (JobState.ALIVE, JobState.ORPHANED, JobState.WAITING, JobState.GONE)
+
+
+@dataclass(frozen=True)
+class NodeStand:
+    """One node's part of a job, as the machine says that it was started on."""
+
+    host: str
+    rank: int
+    count: int  # of the whole job
+    state: JobState
+    why: str = ""
+    cause: Cause = Cause.UNKNOWN
+
+
+def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobReport:
+    """Return how the job stands. `silent`: hosts that may have a part of it and do not answer, with the reason."""
+    found = _by_rank(nodes)
+    missing = silent if not nodes or len(found) < max(node.count for node in nodes) else {}
+    states = {node.state for node in found}
+    lost = [node for node in found if node.state is JobState.GONE and node.cause is Cause.NODE_LOST]
+    if lost:  # the others would wait for it for ever
+        return JobReport(JobState.GONE, _say(lost, JobState.GONE, "is gone"), Cause.NODE_LOST)
+    if JobState.ORPHANED in states:
+        return JobReport(JobState.ORPHANED, _say(found, JobState.ORPHANED, "has no supervisor"))
+    if JobState.ALIVE in states:
+        return JobReport(JobState.ALIVE, _silence(missing) or _say(found, JobState.GONE, "is gone"))
+    if missing:
+        return JobReport(JobState.UNKNOWN, _silence(missing))
+    if JobState.WAITING in states:
+        return JobReport(JobState.WAITING, _say(found, JobState.WAITING, "gets ready"))
+    cause = Cause.ENDED if any(node.cause is Cause.ENDED for node in found) else Cause.UNKNOWN
+    return JobReport(JobState.GONE, _say(found, JobState.GONE, ""), cause)
+
+
+def _by_rank(nodes: Sequence[NodeStand]) -> list[NodeStand]:
+    """Return one entry for each rank: a host that was told again after a failure has the older one too."""
+    best: dict[int, NodeStand] = {}
+    for node in nodes:
+        known = best.get(node.rank)
+        if known is None or _rank(node) < _rank(known):
+            best[node.rank] = node
+    return [best[rank] for rank in sorted(best)]
+
+
+def _rank(node: NodeStand) -> tuple[int, bool]:
+    """Return its place in the order of what says most; one that came second and was sent away says least."""
+    return _ORDER.index(node.state), node.cause is Cause.NODE_LOST
+
+
+def _say(nodes: Sequence[NodeStand], state: JobState, default: str) -> str:
+    said = [(node.host, node.why or default) for node in nodes if node.state is state]
+    return "; ".join(f"{host}: {why}" for host, why in said if why)
+
+
+def _silence(silent: Mapping[str, str]) -> str:
+    return "; ".join(f"{host} does not answer: {why}" for host, why in silent.items())

@@ -10,8 +10,8 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
+from runyard.core.compute import read_engine
 from runyard.core.config.paths import server_folder
-from runyard.core.engine_names import read_engine
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.files import read_private, write_private

@@ -1,8 +1,16 @@
-"""What the kernel says about a process: the fields of `/proc/<pid>/stat`, and what tells it from a later one."""
+"""What the kernel says about a process: the fields of `/proc/<pid>/stat`, and what tells it from a later one.
+
+Under which address other machines most likely reach this one.
+
+How a supervisor is started on a machine, and what the processes of a run may know of it, whoever submitted them.
+"""
 
 from __future__ import annotations
 
-from typing import List, Union
+import os
+import socket
+import sys
+from typing import Dict, List, Mapping, Union
 
 STATE, PARENT, GROUP, SESSION, START_TICKS = 0, 1, 2, 3, 19
 
@@ -29,3 +37,33 @@ def boot_id() -> str:
             return file.read().decode().strip()
     except OSError:
         return ""
+
+
+def find_own_address() -> str:
+    """Return the address that this machine's packets carry on their way out; "" when it has no network.
+
+    Nothing is sent: a datagram socket only looks its route up.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            sock.connect(("192.0.2.1", 9))  # a documentation address, nobody's
+            found = str(sock.getsockname()[0])
+        except OSError:
+            return ""
+    return "" if found.startswith("127.") or found == "0.0.0.0" else found
+
+
+# Nothing that changes how a program is loaded or a shell starts; a run's own variables travel in its job.
+KEPT = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}
+)
+
+
+def node_variables(environ: Mapping[str, str]) -> Dict[str, str]:
+    return {name: value for name, value in environ.items() if name in KEPT or name.startswith("LC_")}
+
+
+def supervisor_command() -> List[str]:
+    """Return the start of every supervisor's argv. `-I`: no PYTHON… variable, user site or current folder gets in."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return [sys.executable, "-I", os.path.join(package, "supervisor", "__main__.py")]

@@ -1,12 +1,17 @@
 """Journal bytes into what the store keeps. Hostile bytes end in quarantine, never in an exception.
 
 Numbers go through numpy by the hundred thousand (`numbers.py`); everything else is one JSON object a time.
+
+Records that could not be applied, folded together: a million bad cells are one entry.
+
+Where a segment's records come from. Its HEADER says so once; later bytes of the segment need it again.
 """
 
 from __future__ import annotations
 
 import bisect
 import json
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -21,11 +26,90 @@ from runyard.core.formats import journal
 from runyard.core.names import check_metric_name, clean_file_name
 from runyard.core.statuses import RunStatus
 from runyard.engine.ingest import columns
-from runyard.engine.ingest.origins import INT64, ORIGIN, dump_origin, load_origin, origin_of
-from runyard.engine.ingest.quarantine import Quarantine
-from runyard.engine.ingest.scalars import RowBatch, Unusable, row_columns, scalar_list, table_columns
-from runyard.engine.texts import storable
+from runyard.engine.ingest.columns import RowBatch, Unusable, row_columns, scalar_list, table_columns
+from runyard.engine.sanitize import storable
 from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
+
+MAX_ENTRIES = 100
+MAX_SAMPLE = 2000
+
+
+class Quarantine:
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, str], dict[str, Any]] = {}
+
+    def add(self, offset: int, kind: int, reason: str, payload: dict[str, Any], *, count: int = 1) -> None:
+        key = (kind, reason[:300])
+        found = self._entries.get(key)
+        if found is None and len(self._entries) >= MAX_ENTRIES:
+            key = (0, "many other reasons")
+            found = self._entries.get(key)
+        if found is not None:
+            found["count"] += count
+            return
+        self._entries[key] = {
+            "offset": offset,
+            "kind": kind,
+            "reason": storable(key[1]),
+            "count": count,
+            "sample": _sample(payload),
+        }
+
+    def entries(self) -> list[dict[str, Any]]:
+        return list(self._entries.values())
+
+
+def _sample(payload: dict[str, Any]) -> str:
+    try:
+        return json.dumps(payload, ensure_ascii=True)[:MAX_SAMPLE]
+    except RecursionError:
+        return ""
+
+
+# The store keeps a segment's names by id; ids of real names are not negative.
+ORIGIN = -1
+INT64 = range(-(1 << 63), 1 << 63)
+_RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
+
+
+@dataclass(frozen=True)
+class Origin:
+    rank: int
+    role: str
+    wall_offset_ns: int
+
+
+def origin_of(header: Mapping[str, Any], writer: str) -> Origin:
+    """Return what a HEADER says; the writer's id tells the rank where it does not."""
+    return Origin(_rank(header, writer), storable(str(header.get("role", "worker")))[:64], _wall_offset(header))
+
+
+def dump_origin(origin: Origin) -> str:
+    return json.dumps([origin.rank, origin.role, origin.wall_offset_ns])
+
+
+def load_origin(text: str | None) -> Origin | None:
+    if text is None:
+        return None
+    rank, role, offset = json.loads(text)
+    return Origin(rank, role, offset)
+
+
+def _rank(header: Mapping[str, Any], writer: str) -> int:
+    rank = header.get("rank")
+    if type(rank) is int and 0 <= rank < 1 << 31:
+        return rank
+    match = _RANK_OF_WRITER.match(writer)
+    return int(match.group(1)) if match else 0
+
+
+def _wall_offset(header: Mapping[str, Any]) -> int:
+    wall, monotonic = header.get("wall_ns"), header.get("t")
+    if type(wall) is not int or type(monotonic) is not int:
+        return 0
+    offset = wall - monotonic
+    return offset if offset in INT64 else 0
+
 
 _ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 Content = Points | Rows | ArtifactMetric

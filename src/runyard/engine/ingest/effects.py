@@ -1,24 +1,35 @@
-"""Records that do more than add data: a child run is made, a run without a supervisor ends, a script calls `fail()`."""
+"""Records that do more than add data: a child run is made, a run without a supervisor ends, a script calls `fail()`.
+
+A process that logs on a run which it is not, often after the run's end: it gets a journal folder and a watcher.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from runyard.core.attempts import writer_attempt
+from runyard.core.config.paths import run_folder
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.formats import journal
 from runyard.core.names import check_run_id
 from runyard.core.records import NewRun, Run
+from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import Yard
+from runyard.engine.runs.dispatch import job_of
 from runyard.engine.runs.reports import end_unsupervised
-from runyard.engine.sweeps.sweep_children import check_free_id
-from runyard.engine.texts import storable
+from runyard.engine.runs.submit import Watched
+from runyard.engine.sanitize import storable
+from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
+from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.store.record_limits import not_yet_said
 
 if TYPE_CHECKING:
     from runyard.engine.ingest.decode import Event
+
 
 logger = logging.getLogger(__name__)
 
@@ -104,3 +115,29 @@ def _failure(payload: dict[str, Any]) -> dict[str, Any]:
 
 def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:
     return {storable(key): None if value is None else storable(str(value)) for key, value in tags.items()}
+
+
+@dataclass(frozen=True)
+class Writer:
+    token: str
+    folder: str
+    attempt: int
+
+
+def add_writer(yard: Yard, run_id: str, process: Watched) -> Writer:
+    """Start a watcher that ships what `process` writes about the run. The same process again gets the same folder.
+    One on another machine has a watcher there, and gets the token for it.
+
+    Its token adds metrics and files; it never moves the run's status, because its attempt is never the present one.
+    """
+    run = yard.store.get_run(run_id)
+    attempt = writer_attempt(process.pid, process.start_ticks, process.host)
+    token = mint_run_token()
+    yard.store.add_token(hash_token(token), run_id=run.id, attempt=attempt)
+    if process.host:
+        return Writer(token, "", attempt)
+    here = replace(run, attempt=attempt, snapshot_root=None, spec=RunSpec())
+    job = job_of(yard, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks))
+    backend = yard.backend(job.workspace, job.spec.target)
+    backend.submit(backend.plan(job))
+    return Writer(token, str(run_folder(yard.settings.home, run.id, attempt)), attempt)

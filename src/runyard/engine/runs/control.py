@@ -14,8 +14,8 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Yard, is_launched
 from runyard.engine.runs.dispatch import end_unstarted
 from runyard.engine.runs.retries import never_ran
-from runyard.engine.state.job import Stage
-from runyard.engine.texts import storable_value
+from runyard.engine.sanitize import storable_value
+from runyard.engine.state.allocation import Stage
 from runyard.store.base import RunQuery
 
 logger = logging.getLogger(__name__)

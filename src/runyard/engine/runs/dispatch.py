@@ -1,27 +1,53 @@
-"""One attempt is handed to its compute target. Repeating it is safe: a claimed attempt never starts twice."""
+"""One attempt is handed to its compute target. Repeating it is safe: a claimed attempt never starts twice.
+
+Under which address the processes of a target reach this server.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
+import socket
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from runyard.compute.base import JobHandle
 from runyard.core.compute import LOCAL
 from runyard.core.errors import InvalidTransition, SubmissionLost, UserError
 from runyard.core.formats.plain import from_plain
+from runyard.core.machine.facts import find_own_address
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Yard, is_launched
-from runyard.engine.runs.reachable import address_for
 from runyard.engine.runs.wait_reasons import note_wait
 from runyard.engine.sanitize import holds_hidden
-from runyard.engine.state.gpu_wish import with_device_order
-from runyard.engine.state.job import Stage
-from runyard.engine.state.spool import Spooled
-from runyard.engine.state.tokens import hash_token, mint_run_token
+from runyard.engine.state.allocation import Stage
+from runyard.engine.state.gpus import with_device_order
+from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
+
+
+def address_for(yard: Yard, workspace: str, target: str) -> Mapping[str, Any]:
+    """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
+    found = yard.targets.find(workspace, target)
+    if found is None or found.backend == LOCAL:
+        return yard.address
+    return yard.node_address or yard.address
+
+
+def require_reachable(yard: Yard, target_kind: str) -> None:
+    """Raise UserError unless machines of a cluster can reach this server."""
+    if yard.node_address is not None:
+        return
+    name = find_own_address() or socket.gethostname()
+    raise UserError(
+        f"Machines of kind `{target_kind}` cannot be used: they cannot reach this server.",
+        why="The server listens on a socket and on loopback addresses of its own machine only.",
+        hint=f"On the server's machine: `runyard server start --host {name} --port 8787`, with a name or address under "
+        "which the nodes know it. Nothing is lost by it: the server of this home starts again, and runs go on.",
+    )
+
 
 logger = logging.getLogger(__name__)
 

@@ -2,6 +2,11 @@
 
 Leases are measured by this process's monotonic clock from the moment a word was received. They begin anew when the
 server starts, and when it finds that it was itself stopped for a while.
+
+The engine calls a job gone whose run has no end: the end, the next attempt, or a moment's patience.
+
+On this machine gone is proof. Elsewhere it is an engine's opinion: a node that it lost sight of may run on. So a run
+whose supervisor still speaks is told to stop, and one that is silent is ended when it must have stopped by itself.
 """
 
 from __future__ import annotations
@@ -12,20 +17,104 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
+from typing import Any
 
-from runyard.compute.base import JobHandle, JobReport, JobState
+from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict
-from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Yard, handle_of
-from runyard.engine.runs.lost import lose
-from runyard.engine.runs.retries import go_on_when_all_told
+from runyard.engine.runs.retries import (
+    MARGIN_S,
+    Loss,
+    give_up,
+    go_on,
+    go_on_when_all_told,
+    hosts_of,
+    is_over,
+    loss_of,
+    may_follow,
+    never_ran,
+)
+from runyard.engine.runs.streams import close_streams
 from runyard.engine.runs.wait_reasons import explain_run, note_wait
+from runyard.engine.state.allocation import Job, Stage
 from runyard.engine.state.backends import InstanceKey
-from runyard.engine.state.job import Job, Stage
 
 logger = logging.getLogger(__name__)
+
+KILLED_S = 10.0  # two heartbeats: an engine that saw or made the end of a job has no process of it any more
+MACHINE_GONE = (Cause.NODE_LOST, Cause.PREEMPTED)
+# How long a supervisor elsewhere must be silent before what its engine says is believed.
+QUIET_S = {
+    Cause.NODE_LOST: LEASE_S + MARGIN_S,
+    Cause.PREEMPTED: LEASE_S + MARGIN_S,
+    Cause.UNKNOWN: LEASE_S,
+}
+
+
+def lose(yard: Yard, job: Job, report: JobReport, now: float) -> None:
+    """Act on a job of which its engine found nothing, twice in a row, unless the run's end arrived meanwhile."""
+    with yard.locks(job.run_id):
+        run = yard.store.get_run(job.run_id)
+        current = yard.board.find(job.run_id)
+        if run.status.is_terminal:
+            return yard.ended(run)
+        if current is None or current.heard != job.heard or run.attempt != job.attempt:
+            return
+        if run.is_fenced:
+            if is_over(yard, job, now):
+                go_on(yard, run)
+            return
+        loss = loss_of(run, report, hosts_of(yard, run))
+        has_begun = yard.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(yard, job)
+        if not _is_believed(yard, run, job, report.cause, now):
+            _prepare_for(yard, run, job, report.cause, loss)
+        elif may_follow(run, loss.code, has_begun=has_begun):
+            _follow(yard, give_up(yard, run, loss.error, has_begun=has_begun), job, now)
+        else:
+            _end(yard, run, loss)
+
+
+def _is_believed(yard: Yard, run: Run, job: Job, cause: Cause, now: float) -> bool:
+    if yard.is_local(run):
+        return True
+    if never_ran(yard, job):
+        return True
+    return now - job.heard >= QUIET_S.get(cause, KILLED_S)
+
+
+def _prepare_for(yard: Yard, run: Run, job: Job, cause: Cause, loss: Loss) -> None:
+    """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
+    if not (job.engine_gone or cause in MACHINE_GONE):
+        return
+    if may_follow(run, loss.code):
+        give_up(yard, run, loss.error)
+    elif run.desired is None:
+        logger.warning("run %s: its engine has lost it, so it shall end", run.id)
+        yard.store.set_desired(run.id, "fail", loss.error)
+        yard.backend(run.workspace, run.spec.target).cancel(handle_of(job))
+        yard.gangs.touch(run.id)
+
+
+def _follow(yard: Yard, fenced: Run, job: Job, now: float) -> None:
+    if is_over(yard, job, now):
+        go_on(yard, fenced)
+
+
+def _end(yard: Yard, run: Run, loss: Loss) -> None:
+    status = loss.status
+    error: dict[str, Any] | None = loss.error
+    if run.desired == "cancel":
+        status, error = RunStatus.CANCELED, None
+    elif run.desired == "fail":
+        status, error = RunStatus.FAILED, run.desired_error or loss.error
+    close_streams(yard, run)
+    ended = yard.store.set_status(run.id, status, attempt=run.attempt, expected=[run.status], error=error, waits_for="")
+    logger.warning("run %s: nothing of it lives any more, %s", run.id, ended.status)
+    yard.ended(ended)
+
 
 SILENT_AFTER_S = LEASE_S
 POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file

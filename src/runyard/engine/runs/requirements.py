@@ -8,9 +8,8 @@ from dataclasses import replace
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import RunSpec
 from runyard.engine.context import Yard, is_launched
-from runyard.engine.state.gpu_wish import GpuWish, wish_of
-from runyard.engine.state.gpus import devices_of, find_live_job
-from runyard.engine.state.job import Job, Stage
+from runyard.engine.state.allocation import Job, Stage
+from runyard.engine.state.gpus import GpuWish, devices_of, find_live_job, wish_of
 
 
 def waiting_job(yard: Yard, run: Run) -> Job:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
-from runyard.core.machine.node_variables import node_variables
+from runyard.core.machine.facts import node_variables
 from runyard.core.names import make_uuid
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
 from runyard.engine.context import Yard

@@ -10,7 +10,7 @@ from runyard.engine.context import BEFORE_START, Yard, is_launched
 from runyard.engine.runs.dispatch import hand_over, keeps_spool, try_again_soon
 from runyard.engine.runs.requirements import handed_job, waiting_job
 from runyard.engine.runs.wait_reasons import explain
-from runyard.engine.state.job import Job, Stage
+from runyard.engine.state.allocation import Job, Stage
 
 
 def launch_now(yard: Yard, run: Run) -> None:

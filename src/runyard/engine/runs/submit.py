@@ -1,24 +1,84 @@
-"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free."""
+"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free.
+
+The target that a request names becomes the one that its run goes to, with what the run asks of its engine.
+
+The `--name value` pairs of a script's arguments: what runs are compared and filtered by.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from runyard.core.compute_options import check_resources
 from runyard.core.config.paths import run_folder
-from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected
+from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected, UserError
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
 from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
+from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Yard, is_launched
-from runyard.engine.runs.dispatch import draft_job, hand_over, mint_token
-from runyard.engine.runs.parameters import parse_parameters
+from runyard.engine.runs.dispatch import draft_job, hand_over, mint_token, require_reachable
 from runyard.engine.runs.requirements import find_wish, waiting_job
-from runyard.engine.runs.run_target import with_target
 from runyard.engine.runs.schedule import launch_now
 from runyard.engine.sanitize import redact, redact_variables
+from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.spool import Spooled
+
+
+def with_target(yard: Yard, new: NewRun) -> NewRun:
+    """Return the request with its target's own name: an alias may come to mean another target while the run lives.
+
+    Raises:
+        SubmitRejected: there is no such target, its machines cannot reach this server, or its engine cannot be told
+            what the run asks for.
+    """
+    target = yard.targets.get(new.workspace, new.spec.target)
+    spec = new.spec if target.name == new.spec.target else replace(new.spec, target=target.name)
+    try:
+        check_resources(spec.resources)
+        if not target.is_local:
+            require_reachable(yard, target.backend)
+    except UserError as error:
+        raise SubmitRejected(error.what, why=error.why, hint=error.hint) from error
+    return replace(new, spec=spec if target.is_local else _with_gpus(spec))
+
+
+def _with_gpus(spec: RunSpec) -> RunSpec:
+    """Return the spec with the GPUs that its variable asks for: an engine knows only numbers."""
+    variables = {**spec.environment.variables, **spec.variables}
+    asked = variables.get(VARIABLE, "").strip()
+    if not asked:
+        return spec
+    if not asked.isdecimal():
+        raise SubmitRejected(
+            f"The variable {VARIABLE} is {asked[:40]!r}.",
+            why=f"The engine of `{spec.target}` gives GPUs out by number.",
+            hint=f"{VARIABLE}=2 asks for two on each node of the run.",
+        )
+    return replace(spec, gpus=int(asked))
+
+
+MAX_NAME, MAX_VALUE, MAX_COUNT = 255, 1000, 500
+
+
+def parse_parameters(arguments: Sequence[str]) -> dict[str, str]:
+    """Return {name: value} of `--name value` and `--name=value`; a lone `--flag` is "True", the last of twins wins."""
+    found: dict[str, str] = {}
+    waiting = list(reversed(arguments))
+    while waiting and len(found) < MAX_COUNT:
+        word = waiting.pop()
+        if word == "--" or not word.startswith("--"):
+            continue
+        name, equals, value = word[2:].partition("=")
+        if not equals:
+            takes_next = bool(waiting) and not waiting[-1].startswith("--")
+            value = waiting.pop() if takes_next else "True"
+        if name and len(name) <= MAX_NAME:
+            found[name] = value[:MAX_VALUE]
+    return found
+
 
 MAX_KEY = 600  # with the namespace of who sent it
 MAX_ATTEMPTS = 100

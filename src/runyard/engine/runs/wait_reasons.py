@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict, NotFound
-from runyard.core.leases import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, Yard
 from runyard.engine.runs.retries import MARGIN_S
-from runyard.engine.state.allocation import Lack
-from runyard.engine.state.gpu_wish import VARIABLE
-from runyard.engine.state.job import Job, Stage
+from runyard.engine.state.allocation import Job, Lack, Stage
+from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.targets import Target
 
 MOST_NOTED = 20  # runs of the queue whose reasons are noted when they change

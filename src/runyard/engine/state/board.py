@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from runyard.engine.state.allocation import Books, Lack, Room, lowest_free
-from runyard.engine.state.job import Job, Stage
+from runyard.engine.state.allocation import Books, Job, Lack, Room, Stage, lowest_free
 from runyard.engine.state.targets import Key
 
 

@@ -1,16 +1,21 @@
-"""The GPUs that this server gives out, and those that live runs have from an earlier server."""
+"""The GPUs that this server gives out, and those that live runs have from an earlier server.
+
+How many GPUs a run gets: what it says, what its variables say, what the machine has. Pure.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from runyard.core.config.paths import run_folder
+from runyard.core.errors import SubmitRejected
 from runyard.core.formats.plain import from_plain
-from runyard.core.machine.gpus import NO_DEVICE, Gpu, list_gpus
-from runyard.core.specs import JobSpec
+from runyard.core.machine.gpus import BY_BUS, NO_DEVICE, ORDER, VISIBLE, Gpu, list_gpus
+from runyard.core.specs import JobSpec, RunSpec
 
 logger = logging.getLogger(__name__)
 
@@ -53,3 +58,84 @@ def devices_of(job: JobSpec) -> tuple[str, ...]:
 def _only(found: tuple[str, ...], allowed: str) -> tuple[str, ...]:
     wanted = {part.strip() for part in allowed.split(",")}
     return tuple(device for device in found if not allowed or device in wanted)
+
+
+VARIABLE = "RUNYARD_GPUS"
+ALL, SHARED = "all", "shared"
+
+
+@dataclass(frozen=True)
+class GpuWish:
+    """`count` devices are given when the run starts; `devices` are those that it named itself."""
+
+    count: int = 0
+    is_shared: bool = False  # others may have them too
+    devices: tuple[str, ...] = ()
+    warning: str = ""
+
+
+def wish_of(spec: RunSpec, submitter: Mapping[str, str], total: int) -> GpuWish:
+    """Return the wish of a run on a machine with `total` GPUs.
+
+    Raises:
+        SubmitRejected: RUNYARD_GPUS holds something else than it may.
+    """
+    variables = {**submitter, **spec.environment.variables, **spec.variables}
+    asked = variables.get(VARIABLE, "").strip().lower()
+    if not asked and VISIBLE in variables:
+        return GpuWish(is_shared=True, devices=_named(variables[VISIBLE]))
+    per_node, is_shared = _per_node(spec, asked, total)
+    if total == 0:
+        return GpuWish(warning=_no_gpus(per_node, is_said=bool(asked) or spec.gpus is not None))
+    wanted = total if per_node is None else per_node * spec.distribution.node_count
+    if wanted == 0:
+        return GpuWish(devices=(NO_DEVICE,))
+    return GpuWish(min(wanted, total), is_shared, warning=_too_few(wanted, total))
+
+
+def with_device_order(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:
+    """Return the spec of a run that was given devices: CUDA must count them as we do, unless the run named its own."""
+    variables = {**submitter, **spec.environment.variables, **spec.variables}
+    if VISIBLE in variables and not variables.get(VARIABLE):
+        return spec
+    return replace(spec, variables={**spec.variables, ORDER: BY_BUS})
+
+
+def _named(text: str) -> tuple[str, ...]:
+    """Return the devices that a CUDA_VISIBLE_DEVICES names; a text that hides all of them is left as it is."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _per_node(spec: RunSpec, asked: str, total: int) -> tuple[int | None, bool]:
+    """Return how many a node wants, None for all of the machine's, and whether others may have them too."""
+    if asked in (ALL, SHARED):
+        return None, asked == SHARED
+    if asked.isdecimal():
+        return int(asked), spec.share_gpus
+    if asked:
+        raise SubmitRejected(
+            f"The variable {VARIABLE} is {asked[:40]!r}.",
+            why="It says how many GPUs each node of the run gets.",
+            hint=f"{VARIABLE}=0 for none, 2 for two, {ALL} for all, {SHARED} to use them beside other runs.",
+        )
+    if spec.gpus is not None and spec.gpus < 0:
+        raise SubmitRejected(f"The run asks for {spec.gpus} GPUs.", why="It must be 0 or more, or not said.")
+    if spec.gpus is None and spec.share_gpus:
+        return None, True
+    return max(spec.distribution.processes_per_node, 1) if spec.gpus is None else spec.gpus, spec.share_gpus
+
+
+def _no_gpus(per_node: int | None, *, is_said: bool) -> str:
+    if not is_said or per_node == 0:
+        return ""
+    return (
+        "The run asks for GPUs and this machine has none that its driver shows, so it runs on the CPU. "
+        "`nvidia-smi` lists what the driver shows."
+    )
+
+
+def _too_few(wanted: int, total: int) -> str:
+    if wanted <= total:
+        return ""
+    has = "one GPU, which" if total == 1 else f"{total} GPUs, which"
+    return f"The run asks for {wanted} GPUs. This machine has {has} its nodes and processes share."

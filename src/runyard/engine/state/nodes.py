@@ -1,4 +1,7 @@
-"""What engines say about their machines: asked by a thread, at most every few seconds, and nobody waits for long."""
+"""What engines say about their machines: asked by a thread, at most every few seconds, and nobody waits for long.
+
+Which nodes of a pool are there without a run: those that a run left not long ago. Forgotten by a restart.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from runyard.compute.base import Attachable, EngineNode
 from runyard.core.errors import RunyardError
+from runyard.engine.state.allocation import Job
 from runyard.engine.state.backends import MOST_INSTANCES, Backends, InstanceKey
+from runyard.engine.state.targets import Key
 
 logger = logging.getLogger(__name__)
 
@@ -93,3 +99,33 @@ def _seen(ask: Callable[[], NodesSeen], before: NodesSeen) -> NodesSeen:
         # A backend may be somebody else's code; what it cannot tell concerns only who looks at its nodes.
         logger.exception("an engine could not list its nodes")
         return NodesSeen(before.nodes, f"Its engine could not be asked ({type(error).__name__}: {error}).")
+
+
+class IdleNodes:
+    """Shared between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._left: dict[Key, dict[int, datetime]] = {}
+
+    def note_release(self, job: Job, now: datetime) -> None:
+        """Remember that a run has left its nodes."""
+        if not job.launched or not job.slots:
+            return
+        with self._lock:
+            self._left.setdefault((job.workspace, job.target), {}).update(dict.fromkeys(job.slots, now))
+
+    def still_there(self, key: Key, *, idle_seconds: int, now: datetime) -> set[int]:
+        """Return the nodes that were left less than `idle_seconds` ago."""
+        since = now - timedelta(seconds=idle_seconds)
+        with self._lock:
+            return {slot for slot, left in self._left.get(key, {}).items() if left > since}
+
+    def last_release(self, key: Key) -> datetime | None:
+        """Return when a run left a node last."""
+        with self._lock:
+            return max(self._left.get(key, {}).values(), default=None)
+
+    def forget(self, key: Key) -> None:
+        with self._lock:
+            self._left.pop(key, None)

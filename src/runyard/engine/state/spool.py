@@ -1,18 +1,23 @@
-"""What a submit needs until its job is handed over and no database may hold: variables, and arguments with secrets."""
+"""What a submit needs until its job is handed over and no database may hold: variables, and arguments with secrets.
+
+Tokens of runs and of users: 256 random bits, of which only the SHA-256 is ever stored.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from runyard.core.errors import StoreUnavailable, SubmissionLost
-from runyard.core.machine.whole_files import sync_folder, write_new, write_whole
+from runyard.core.machine.files import sync_folder, write_new, write_whole
 from runyard.core.names import check_run_id
+from runyard.core.users import TOKEN_PREFIX
 
 
 @dataclass(frozen=True)
@@ -149,3 +154,18 @@ def _write_durably(path: str, data: bytes) -> None:
     except FileExistsError:
         write_whole(path, data, sync=True)
         sync_folder(os.path.dirname(path))
+
+
+PREFIX = "ryr_"
+
+
+def mint_run_token() -> str:
+    return PREFIX + secrets.token_hex(32)
+
+
+def mint_user_token() -> str:
+    return TOKEN_PREFIX + secrets.token_hex(32)
+
+
+def hash_token(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -18,10 +18,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.core.specs import Decision, SweepSpec, Trial
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import Decision, SweepSpec, Trial
 from runyard.tuning.base import StoppingPolicy
-from runyard.tuning.goals import best_of, is_better
+from runyard.tuning.policies import best_of, is_better
 
 Event = dict[str, Any]
 

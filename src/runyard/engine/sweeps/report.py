@@ -7,13 +7,13 @@ from typing import Any
 
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
+from runyard.core.specs import MAX_TOTAL_RUNS, MAXIMIZE
 from runyard.core.statuses import RunStatus
-from runyard.core.sweeps import MAX_TOTAL_RUNS, MAXIMIZE
 from runyard.engine.context import Yard
 from runyard.engine.sweeps.journal import Child, SweepState, plain_values
 from runyard.engine.sweeps.sweeps import read_sweep
 from runyard.store.base import MetricSummary, RunQuery
-from runyard.tuning.goals import best_of
+from runyard.tuning.policies import best_of
 
 
 def show_sweep(yard: Yard, run_id: str) -> dict[str, Any]:

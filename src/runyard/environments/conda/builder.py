@@ -14,16 +14,22 @@ from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
-from runyard.environments.building import build_once
-from runyard.environments.cache import Place, get_place
-from runyard.environments.conda.channels import hide_secrets, plan_channels
-from runyard.environments.conda.conda_names import Translated, translate
-from runyard.environments.conda.prefix import EXTRA_HINT, CondaOrder, CondaUnavailable, check_library, install_conda
-from runyard.environments.installed import Installed, list_installed
-from runyard.environments.lock import lock_text
+from runyard.environments.cache import Place, get_place, lock_text
+from runyard.environments.conda.prefix import (
+    EXTRA_HINT,
+    CondaOrder,
+    CondaUnavailable,
+    Translated,
+    check_library,
+    hide_secrets,
+    install_conda,
+    plan_channels,
+    translate,
+)
 from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pythons import Python
-from runyard.environments.uv import UvBuilder, environment_key, say_provided, who_asks
+from runyard.environments.system import Installed, list_installed
+from runyard.environments.uv import UvBuilder, build_once, environment_key, say_provided, who_asks
 
 
 class CondaBuilder(EnvironmentBuilder, SupportsLock):

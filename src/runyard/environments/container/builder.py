@@ -1,4 +1,7 @@
-"""The EnvironmentBuilder `container`: an image, and around each process of the run a container of it."""
+"""The EnvironmentBuilder `container`: an image, and around each process of the run a container of it.
+
+The Python of an image: which one it is, asked by running it once per image.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tuple
 
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
@@ -22,17 +25,89 @@ from runyard.environments.base import (
     SupportsLock,
     never,
 )
-from runyard.environments.building import build_once
 from runyard.environments.cache import Place, get_place
-from runyard.environments.conda.conda_names import translate
-from runyard.environments.container.container_wrapper import GPU_DEVICE, ContainerWrapper, has_gpus, run_in_container
-from runyard.environments.container.engines import PODMAN, Engine, client_variables, find_engine
-from runyard.environments.container.image_python import Answer, ImagePython, find_image_python
-from runyard.environments.container.images import Image, Images
-from runyard.environments.installed import list_installed
+from runyard.environments.conda.prefix import translate
+from runyard.environments.container.command import GPU_DEVICE, ContainerWrapper, has_gpus, run_in_container
+from runyard.environments.container.images import PODMAN, Engine, Image, Images, client_variables, find_engine
 from runyard.environments.pip import PipInstall, install, plan_pip
-from runyard.environments.pythons import Python
-from runyard.environments.uv import environment_key, make_venv, say_provided, who_asks
+from runyard.environments.pythons import OLDEST, Python
+from runyard.environments.system import PACKAGES_SCRIPT, list_installed
+from runyard.environments.uv import build_once, environment_key, make_venv, say_provided, who_asks
+
+# Debian's images have python3 and no python. The first word is the name that was asked for.
+_FIND = 'p=$(command -v "$1" || { [ "$1" = python ] && command -v python3; }) && exec "$p" -c "$2"'
+# Its version first: an old Python says no more.
+_ASK = """
+import json, os, sys
+print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.version_info[:3],
+                  "path": os.environ["PATH"]}))
+"""
+
+RunInside = Callable[[List[str]], "Answer"]
+
+
+class Answer(NamedTuple):
+    code: int
+    lines: List[str]
+
+
+class ImagePython(NamedTuple):
+    interpreter: str
+    version: str
+    path: str  # the image's own PATH
+    platform: str
+    packages: Dict[str, str]
+
+
+def find_image_python(image: Image, wanted: Optional[str], place: Place, run: RunInside) -> ImagePython:
+    """Return the image's Python, `wanted` by name or path, else `python` or `python3`.
+
+    Args:
+        place: keeps the answer for as long as the image's content is the same.
+
+    Raises:
+        SubmitRejected: the image has none that runs can use.
+    """
+    key = json.dumps([image.id, wanted])
+    known = place.read("python.json") or {}
+    if known.get("key") != key:
+        answer = run(["/bin/sh", "-c", _FIND, "sh", wanted or "python", _ASK + PACKAGES_SCRIPT])
+        known = {"key": key, **_parse(image, wanted, answer)}
+        place.folder.mkdir(mode=0o700, exist_ok=True)
+        place.write("python.json", known)
+    return ImagePython(*(known[name] for name in ImagePython._fields))
+
+
+def _parse(image: Image, wanted: Optional[str], answer: Answer) -> Dict[str, Any]:
+    told: Dict[str, Any] = {}
+    for line in answer.lines:
+        told.update(_object(line))
+    version = str(told.get("python", ""))
+    if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise _unusable(image, f"Its Python is {version}; runs need {'.'.join(map(str, OLDEST))} or newer.")
+    if answer.code != 0 or not set(ImagePython._fields) <= {*told, "version"}:
+        said = "\n".join(line for line in answer.lines if line.strip())[-2000:]
+        name = os.path.basename(wanted or "python")
+        raise _unusable(image, f"Asked for its `{name}`, it exited with {answer.code}. {said}".strip())
+    return {**told, "version": version}
+
+
+def _object(line: str) -> Dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _unusable(image: Image, why: str) -> SubmitRejected:
+    return SubmitRejected(
+        f"The image `{image.name}` cannot run the script.",
+        why=why,
+        hint="Name an image with a Python in env.docker.base_image (`python:3.11-slim`), and with "
+        "env.python.interpreter_path which one it is (user_managed_dependencies = True).",
+    )
+
 
 _FOR_UV = ("UV_", "SSL_", "NO_", "HTTP", "http", "no_", "ALL_PROXY", "all_proxy")
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CLIENT_CERT")

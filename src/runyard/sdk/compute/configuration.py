@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional
 
 from runyard.core.compute import BATCH_AI, DEFAULT_IDLE_SECONDS, INSTANCE, POOL, ComputeSpec
-from runyard.sdk.config.notices import note_without_effect
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.exceptions import ComputeTargetException
 
 PRIORITIES = ("dedicated", "lowpriority")

@@ -1,24 +1,119 @@
-"""`AmlCompute`: a pool of nodes; `BatchAiCompute` is its name of 2018."""
+"""`AmlCompute`: a pool of nodes; `BatchAiCompute` is its name of 2018.
+
+`ComputeInstance`: one node for one run at a time, which can be stopped.
+
+Common sizes of Azure's machines, which scripts look up before they choose one. None has an effect here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from runyard.core.compute import DEFAULT_IDLE_SECONDS
-from runyard.sdk.compute.compute_status import AmlComputeStatus, ScaleSettings, node_dicts, scale_settings
 from runyard.sdk.compute.configuration import (
     PORT_ACCESS,
     AmlComputeProvisioningConfiguration,
     BatchAiComputeProvisioningConfiguration,
+    ComputeInstanceProvisioningConfiguration,
     number,
 )
-from runyard.sdk.compute.target import SUCCEEDED, ComputeTarget
-from runyard.sdk.compute.vm_sizes import VM_SIZES
-from runyard.sdk.config.notices import note_without_effect
+from runyard.sdk.compute.target import (
+    SUCCEEDED,
+    AmlComputeStatus,
+    ComputeTarget,
+    ScaleSettings,
+    node_dicts,
+    scale_settings,
+)
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.errors import translates_errors
 
 if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
+
+
+RUNNING, STOPPED = "Running", "Stopped"
+
+
+class ComputeInstanceStatus:
+    """One look at an instance: `state` is Running or Stopped."""
+
+    def __init__(self, state: str, errors: List[Any]) -> None:
+        self.state = state
+        self.errors = errors
+
+    def serialize(self) -> Dict[str, Any]:
+        return {"state": self.state, "errors": self.errors}
+
+    def __repr__(self) -> str:
+        return f"ComputeInstanceStatus({self.serialize()!r})"
+
+
+@translates_errors
+class ComputeInstance(ComputeTarget):
+    """One virtual node on the server's machine. While it is stopped, runs wait."""
+
+    @staticmethod
+    def provisioning_configuration(
+        vm_size: str = "",
+        ssh_public_access: bool = False,
+        admin_user_ssh_public_key: Optional[str] = None,
+        tags: Optional[Mapping[str, Any]] = None,
+        description: Optional[str] = None,
+        location: Optional[str] = None,
+        **azure_only: Any,
+    ) -> ComputeInstanceProvisioningConfiguration:
+        """Return what `ComputeTarget.create` takes."""
+        return ComputeInstanceProvisioningConfiguration(
+            vm_size=vm_size,
+            ssh_public_access=ssh_public_access,
+            admin_user_ssh_public_key=admin_user_ssh_public_key,
+            tags=tags,
+            description=description,
+            location=location,
+            **azure_only,
+        )
+
+    def get_status(self) -> ComputeInstanceStatus:
+        self.refresh_state()
+        return ComputeInstanceStatus(STOPPED if self._record.spec.is_stopped else RUNNING, [])
+
+    def start(self, wait_for_completion: bool = False, show_output: bool = False) -> None:
+        """Let runs start on it."""
+        self._update(is_stopped=False)
+
+    def stop(self, wait_for_completion: bool = False, show_output: bool = False) -> None:
+        """Let no run start on it; the one that is on it goes on."""
+        self._update(is_stopped=True)
+
+    def restart(self, wait_for_completion: bool = False, show_output: bool = False) -> None:
+        """Let runs start on it; the one that is on it goes on."""
+        self._update(is_stopped=False)
+
+    def _serialized_properties(self) -> Dict[str, Any]:
+        return {"vmSize": self.vm_size, "state": STOPPED if self._record.spec.is_stopped else RUNNING}
+
+
+_SIZES: Tuple[Tuple[str, int, int, float, int], ...] = (
+    ("Standard_D1_v2", 1, 0, 3.5, 51200),
+    ("Standard_D2_v2", 2, 0, 7.0, 102400),
+    ("Standard_D3_v2", 4, 0, 14.0, 204800),
+    ("Standard_D4_v2", 8, 0, 28.0, 409600),
+    ("Standard_DS2_v2", 2, 0, 7.0, 14336),
+    ("Standard_DS3_v2", 4, 0, 14.0, 28672),
+    ("Standard_DS12_v2", 4, 0, 28.0, 57344),
+    ("Standard_F4s_v2", 4, 0, 8.0, 32768),
+    ("Standard_NC6", 6, 1, 56.0, 389120),
+    ("Standard_NC12", 12, 2, 112.0, 696320),
+    ("Standard_NC24", 24, 4, 224.0, 1474560),
+    ("Standard_NC6s_v3", 6, 1, 112.0, 344064),
+    ("Standard_NC24s_v3", 24, 4, 448.0, 1376256),
+    ("Standard_ND40rs_v2", 40, 8, 672.0, 3014656),
+)
+VM_SIZES: Tuple[Dict[str, Any], ...] = tuple(
+    {"name": name, "vCPUs": cpus, "gpus": gpus, "memoryGB": memory, "maxResourceVolumeMB": disk}
+    for name, cpus, gpus, memory, disk in _SIZES
+)
 
 
 @translates_errors

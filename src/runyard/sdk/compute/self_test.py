@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from runyard.core.compute import LOCAL, ComputeTarget
-from runyard.sdk.compute.compute_status import is_unusable
 from runyard.sdk.compute.node_check import METRIC
+from runyard.sdk.compute.target import is_unusable
 from runyard.sdk.run_config.run_configuration import PyTorchConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 from runyard.sdk.runs.run import Run

@@ -1,11 +1,37 @@
-"""Tags and properties: what a user may give, and the texts that are stored."""
+"""Tags and properties: what a user may give, and the texts that are stored.
+
+Words of the SDK for people: one log line each, said once per process where repetition would only annoy.
+
+Who submits.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Union
 
-from runyard.sdk.config.notices import warn
 from runyard.sdk.exceptions import UserErrorException
+
+_SAID: Set[str] = set()
+
+
+def warn(text: str) -> None:
+    import logging  # costs a third of the whole import, and most processes never warn
+
+    logging.getLogger("runyard.sdk").warning(text)
+
+
+def warn_once(text: str) -> None:
+    if text not in _SAID:
+        _SAID.add(text)
+        warn(text)
+
+
+def note_without_effect(arguments: Mapping[str, Any]) -> None:
+    """Say once which of these arguments, the given ones, only Azure's services act on."""
+    given = sorted(name for name, value in arguments.items() if value is not None)
+    if given:
+        warn_once(f"These arguments of Azure have no effect here: {', '.join(given)}.")
 
 
 def tag_texts(tags: Mapping[str, Any]) -> Dict[str, Optional[str]]:
@@ -61,3 +87,13 @@ def _key(key: Any, noun: str) -> str:
 def _check_mapping(value: Any, what: str) -> None:
     if not isinstance(value, Mapping):
         raise UserErrorException(f"{what} must be a dict, found {type(value).__name__}.")
+
+
+def user_name() -> str:
+    """Return this user's name, or their number where the system knows no name."""
+    import pwd  # only a submit asks
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

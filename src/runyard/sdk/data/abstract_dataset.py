@@ -10,8 +10,8 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar
 
-from runyard.core.datasets import FILE, KIND, DatasetSpec, DataSource
 from runyard.core.formats.plain import from_plain, to_plain
+from runyard.core.specs import FILE, KIND, DatasetSpec, DataSource
 from runyard.data.datasets import DataFile, fingerprint, list_files, opened_once
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
 from runyard.sdk.errors import translates_errors

@@ -1,20 +1,240 @@
-"""`Dataset`: what a workspace knows of its data, by name and version, and how to make more of it."""
+"""`Dataset`: what a workspace knows of its data, by name and version, and how to make more of it.
+
+`Dataset.File.from_files` and its like: paths as users write them become sources.
+
+`PromoteHeadersBehavior`: what the first lines of delimited files are.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, Type, Union
+import os
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, Union
 
-from runyard.core.datasets import FILE, KIND, TABULAR
 from runyard.core.errors import NotFound
-from runyard.sdk.callable_dict import CallableDict
-from runyard.sdk.data.dataset_factory import FileDatasetFactory, TabularDatasetFactory
-from runyard.sdk.data.kinds import FileDataset
-from runyard.sdk.data.tabular_dataset import TabularDataset
-from runyard.sdk.errors import translates
+from runyard.core.specs import FILE, KIND, TABULAR, DataSource
+from runyard.data.folder import clean_data_path
+from runyard.data.tables import DELIMITED, JSON_LINES, PARQUET
+from runyard.sdk.compat import CallableDict
+from runyard.sdk.data.inputs import DataPath, DataReference
+from runyard.sdk.data.kinds import DataType, FileDataset, TabularDataset, type_names
+from runyard.sdk.errors import refuse, translates
+from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
     from runyard.core.records import Asset
     from runyard.sdk.workspaces.workspace import Workspace
+
+
+class PromoteHeadersBehavior(Enum):
+    """A value of `header=`, as are True and False. Files that have headers have one each."""
+
+    NO_HEADERS = 0
+    ONLY_FIRST_FILE_HAS_HEADERS = 1
+    COMBINE_ALL_FILES_HEADERS = 2
+    ALL_FILES_HAVE_SAME_HEADERS = 3
+
+
+def has_header(header: Any) -> bool:
+    """Whether each file begins with the names of its columns."""
+    if header is PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS:
+        refuse("A header that only the first file has", hint="Give each file its header, or none: header=False.")
+    return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
+
+
+class FileDatasetFactory:
+    @staticmethod
+    @translates
+    def from_files(
+        path: Any, validate: bool = True, partition_format: Optional[str] = None, is_file: bool = False
+    ) -> FileDataset:
+        """Return a dataset of files: `(datastore, 'folder/**/*.png')`, several of them, a DataPath, or web addresses.
+
+        Args:
+            validate: look now whether anything is there.
+
+        Raises:
+            UserErrorException: nothing is there, or it is no path.
+        """
+        sources, workspace = sources_of(path)
+        if partition_format is not None:
+            refuse("`partition_format` of a dataset of files")
+        dataset = FileDataset._new(workspace, sources)
+        if validate and any(source.datastore for source in sources):
+            dataset.to_path()
+        return dataset
+
+    @staticmethod
+    @translates
+    def upload_directory(
+        src_dir: str, target: Any, pattern: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
+    ) -> FileDataset:
+        """Store a folder on a datastore and return it as a dataset.
+
+        Args:
+            target: `(datastore, 'path')` or a DataPath.
+            pattern: only files whose names fit, such as `*.csv`.
+        """
+        datastore, place = _place(target)
+        if pattern is None:
+            datastore.upload(src_dir, place, overwrite=overwrite, show_progress=show_progress)
+        else:
+            datastore.upload_files(
+                _fitting(src_dir, pattern),
+                relative_root=src_dir,
+                target_path=place,
+                overwrite=overwrite,
+                show_progress=show_progress,
+            )
+        return FileDatasetFactory.from_files((datastore, place))
+
+
+class TabularDatasetFactory:
+    """Nothing is read here, but to look whether the files are there."""
+
+    @staticmethod
+    @translates
+    def from_delimited_files(
+        path: Any,
+        validate: bool = True,
+        include_path: bool = False,
+        infer_column_types: bool = True,
+        set_column_types: Optional[Dict[str, DataType]] = None,
+        separator: str = ",",
+        header: Any = True,
+        partition_format: Optional[str] = None,
+        support_multi_line: bool = False,
+        empty_as_string: bool = False,
+        encoding: str = "utf8",
+    ) -> TabularDataset:
+        """Return a dataset of CSV, TSV or other delimited files.
+
+        Args:
+            header: False: the files have none, and columns are called Column1, Column2 …
+            set_column_types: `{'column': DataType.to_long()}`.
+        """
+        reader = {
+            "format": DELIMITED,
+            "include_path": bool(include_path),
+            "infer_column_types": bool(infer_column_types),
+            "types": type_names(set_column_types),
+            "separator": separator,
+            "header": has_header(header),
+            "support_multi_line": bool(support_multi_line),
+            "empty_as_string": bool(empty_as_string),
+            "encoding": encoding,
+        }
+        return _tabular(path, reader, validate, partition_format)
+
+    @staticmethod
+    @translates
+    def from_parquet_files(
+        path: Any,
+        validate: bool = True,
+        include_path: bool = False,
+        set_column_types: Optional[Dict[str, DataType]] = None,
+        partition_format: Optional[str] = None,
+    ) -> TabularDataset:
+        return _tabular(path, {"format": PARQUET, "include_path": bool(include_path)}, validate, partition_format)
+
+    @staticmethod
+    @translates
+    def from_json_lines_files(
+        path: Any,
+        validate: bool = True,
+        include_path: bool = False,
+        set_column_types: Optional[Dict[str, DataType]] = None,
+        partition_format: Optional[str] = None,
+        invalid_lines: str = "error",
+        encoding: str = "utf8",
+    ) -> TabularDataset:
+        return _tabular(path, {"format": JSON_LINES, "include_path": bool(include_path)}, validate, partition_format)
+
+    @staticmethod
+    def from_sql_query(*_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse("`Dataset.Tabular.from_sql_query`", hint="Write the query's result to Parquet, and from_parquet_files.")
+
+    @staticmethod
+    @translates
+    def register_pandas_dataframe(
+        dataframe: Any,
+        target: Any,
+        name: str,
+        description: Optional[str] = None,
+        tags: Optional[Dict[str, str]] = None,
+        show_progress: bool = True,
+        row_group_size: Optional[int] = None,
+        make_target_path_unique: bool = True,
+    ) -> TabularDataset:
+        """Write a DataFrame as Parquet to `target`, `(datastore, 'path')`, and register it under `name`."""
+        import tempfile
+        import uuid
+
+        datastore, place = _place(target) if isinstance(target, (tuple, DataPath)) else (target, "")
+        folder = "/".join(filter(None, (place, str(uuid.uuid4()) if make_target_path_unique else "")))
+        with tempfile.TemporaryDirectory(prefix="runyard-frame-") as scratch:
+            path = os.path.join(scratch, "data.parquet")
+            dataframe.to_parquet(path)
+            datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=show_progress)
+        dataset = TabularDatasetFactory.from_parquet_files((datastore, folder))
+        return dataset.register(datastore.workspace, name, description, tags, create_new_version=True)
+
+
+def _tabular(path: Any, reader: Dict[str, Any], validate: bool, partition_format: Optional[str]) -> TabularDataset:
+    if partition_format is not None:
+        refuse("`partition_format` of a tabular dataset")
+    sources, workspace = sources_of(path)
+    dataset = TabularDataset._new(workspace, sources, reader)
+    if validate and any(source.datastore for source in sources):
+        dataset._source_files()
+    return dataset
+
+
+def sources_of(path: Any) -> Tuple[List[DataSource], Optional[Workspace]]:
+    """Return what `path` means, and the workspace of its datastores.
+
+    Raises:
+        UserErrorException: it is no path.
+    """
+    given = path if isinstance(path, list) else [path]
+    if not given:
+        raise UserErrorException("A dataset needs at least one path.")
+    found = [_source(one) for one in given]
+    return [source for source, _ in found], next((workspace for _, workspace in found if workspace is not None), None)
+
+
+def _source(one: Any) -> Tuple[DataSource, Optional[Workspace]]:
+    if isinstance(one, str):
+        if one.lower().startswith(("http://", "https://")):
+            return DataSource(url=one), None
+        raise UserErrorException(
+            f"{one!r} is no path of a dataset: it lies on a datastore, or has a web address.\n"
+            f"Upload it, and write (datastore, {os.path.basename(one) or 'data'!r})."
+        )
+    if isinstance(one, DataReference):
+        return DataSource(one.datastore.name, clean_data_path(one.path_on_datastore)), one.datastore.workspace
+    datastore, place = _place(one)
+    return DataSource(datastore.name, place), datastore.workspace
+
+
+def _place(target: Any) -> Tuple[Any, str]:
+    if isinstance(target, DataPath):
+        target = (target.datastore, target.path_on_datastore)
+    if not isinstance(target, tuple) or len(target) != 2 or not hasattr(target[0], "datastore_type"):
+        raise UserErrorException(f"A place on a datastore is written as (datastore, 'path'), found {target!r:.100}.")
+    return target[0], clean_data_path(target[1])
+
+
+def _fitting(folder: str, pattern: str) -> List[str]:
+    import fnmatch
+
+    from runyard.data.folder import iter_files
+
+    found = [file.path for file in iter_files(folder) if fnmatch.fnmatch(file.name, pattern)]
+    if not found:
+        raise UserErrorException(f"No file below {folder!r} fits {pattern!r}.")
+    return found
+
 
 AnyDataset = Union[FileDataset, TabularDataset]
 

@@ -14,16 +14,14 @@ from runyard.data.datastores import (
     get_document,
     open_storage,
 )
-from runyard.data.paths import clean_data_path
-from runyard.sdk.data.data_reference import DataReference, reference_name
-from runyard.sdk.data.datastore_files import common_folder, files_below, progress, targets_of
-from runyard.sdk.data.datastore_list import list_datastores
-from runyard.sdk.errors import translates_errors
+from runyard.data.folder import clean_data_path
+from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
+from runyard.sdk.data.inputs import DataReference, reference_name
+from runyard.sdk.errors import refuse, translates_errors
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.not_yet import refuse
 
 if TYPE_CHECKING:
-    from runyard.client.calls.datastores import DatastoreFiles
+    from runyard.client.calls.workspace import DatastoreFiles
     from runyard.data.base import Storage
     from runyard.sdk.workspaces.workspace import Workspace
 
@@ -105,7 +103,7 @@ class Datastore:
         Raises:
             UserErrorException: it cannot be reached, or the name is taken and `overwrite` is not set.
         """
-        from runyard.sdk.data.object_datastores import azure_documents, register_objects
+        from runyard.sdk.data.datastore_files import azure_documents, register_objects
 
         documents = azure_documents(container_name, account_name, sas_token, account_key, protocol, endpoint)
         return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
@@ -127,7 +125,7 @@ class Datastore:
 
         Without keys those of the process that reads it are used (its variables, or the machine's role).
         """
-        from runyard.sdk.data.object_datastores import register_objects, s3_documents
+        from runyard.sdk.data.datastore_files import register_objects, s3_documents
 
         documents = s3_documents(bucket, prefix, region, endpoint, access_key_id, secret_access_key)
         return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
@@ -144,7 +142,7 @@ class Datastore:
         skip_validation: bool = False,
     ) -> Datastore:
         """Register a bucket of Google Cloud Storage; `service_account_key` is the JSON text of a key."""
-        from runyard.sdk.data.object_datastores import gcs_documents, register_objects
+        from runyard.sdk.data.datastore_files import gcs_documents, register_objects
 
         documents = gcs_documents(bucket, prefix, service_account_key, endpoint)
         return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
@@ -276,12 +274,12 @@ class Datastore:
         return open_storage(self._document, self._remote, self._secret)
 
     def _secret(self, name: str) -> str:
-        from runyard.client.calls.secrets import SecretCalls  # folders have none
+        from runyard.client.calls.workspace import SecretCalls  # folders have none
 
         return SecretCalls(self._workspace._client.transport).get(self._workspace.name, name)
 
     def _remote(self) -> DatastoreFiles:
-        from runyard.client.calls.datastores import DatastoreFiles  # a private server's are on this machine
+        from runyard.client.calls.workspace import DatastoreFiles  # a private server's are on this machine
 
         return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
 

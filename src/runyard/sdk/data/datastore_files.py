@@ -1,13 +1,26 @@
-"""Which files an upload is about, and under which names."""
+"""Which files an upload is about, and under which names.
+
+The datastores of a workspace, as its server knows them.
+
+Buckets and containers as datastores: what is kept of them, with their keys apart, and whether they answer.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from typing import Callable, Dict, List, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from runyard.data.walk import iter_files
+from runyard.data.datastores import KIND, Document, list_documents
+from runyard.data.folder import iter_files
 from runyard.sdk.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+    from runyard.sdk.data.datastore import Datastore
+    from runyard.sdk.workspaces.workspace import Workspace
 
 
 def files_below(src_dir: str) -> Dict[str, str]:
@@ -61,3 +74,90 @@ def _checked(files: Sequence[str]) -> List[str]:
 
 def _print(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+def list_datastores(workspace: Workspace) -> Dict[str, Document]:
+    """Return the documents by name."""
+    client = workspace._client
+    assets = client.assets.list(workspace.name, KIND)
+    return list_documents(assets, home=_server_home(client), workspace=workspace.name)
+
+
+def _server_home(client: Client) -> Optional[Path]:
+    """Return the folder of the server, where its datastores lie; None when it is on another machine."""
+    import socket  # a private server, the usual one, is on this machine
+
+    if client.address.home:
+        return Path(client.address.home)
+    info = client.server.info()
+    is_here = info.host == socket.gethostname() and os.access(info.home, os.R_OK | os.W_OK | os.X_OK)
+    return Path(info.home) if is_here else None
+
+
+Documents = Tuple[Dict[str, Any], Dict[str, Any]]  # what everybody may see, and the keys
+
+
+def s3_documents(
+    bucket: str,
+    prefix: str,
+    region: str,
+    endpoint: Optional[str],
+    access_key_id: Optional[str],
+    secret_access_key: Optional[str],
+) -> Documents:
+    if bool(access_key_id) != bool(secret_access_key):
+        raise UserErrorException("access_key_id and secret_access_key go together.")
+    options = {"region": region, **({"endpoint": endpoint} if endpoint else {})}
+    keys = {"access_key_id": access_key_id, "secret_access_key": secret_access_key} if access_key_id else {}
+    return {"type": "s3", "bucket": bucket, "prefix": prefix, "options": options}, keys
+
+
+def azure_documents(
+    container: str,
+    account: str,
+    sas_token: Optional[str],
+    account_key: Optional[str],
+    protocol: Optional[str],
+    endpoint: Optional[str],
+) -> Documents:
+    if not (sas_token or account_key):
+        raise UserErrorException("Azure Blob storage needs account_key or sas_token.")
+    options = {"account_name": account}
+    if endpoint and "://" in endpoint:
+        options["endpoint"] = endpoint
+    elif endpoint:
+        options["endpoint"] = f"{protocol or 'https'}://{account}.blob.{endpoint}"
+    keys = {"account_key": account_key} if account_key else {"sas_key": str(sas_token).lstrip("?")}
+    return {"type": "azure", "bucket": container, "prefix": "", "options": options}, keys
+
+
+def gcs_documents(bucket: str, prefix: str, service_account_key: Optional[str], endpoint: Optional[str]) -> Documents:
+    options = {"base_url": endpoint} if endpoint else {}
+    keys = {"service_account_key": service_account_key} if service_account_key else {}
+    return {"type": "gcs", "bucket": bucket, "prefix": prefix, "options": options}, keys
+
+
+def register_objects(
+    workspace: Workspace,
+    name: str,
+    document: Dict[str, Any],
+    keys: Dict[str, Any],
+    *,
+    overwrite: bool,
+    check: bool,
+) -> Datastore:
+    """Keep the datastore, its keys as a secret of the workspace, and look once whether it answers."""
+    from runyard.sdk.data.datastore import Datastore, check_new
+
+    known = check_new(workspace, name, overwrite=overwrite)
+    whole = {**document, **({"default_at": known["default_at"]} if known.get("default_at") else {})}
+    if keys:
+        whole["secret"] = f"datastore-{name.replace('_', '-')}"
+        vault = workspace.get_default_keyvault()
+        vault.set_secret(whole["secret"], json.dumps(keys))
+        vault.share_secret(whole["secret"], ["*"])  # a datastore is for all who use the workspace
+    datastore = Datastore._known(workspace, name, whole)
+    if check:
+        datastore._storage().find_file("runyard-looks-whether-this-answers")
+    workspace._client.assets.put(workspace.name, KIND, name, whole)
+    return Datastore(workspace, name)

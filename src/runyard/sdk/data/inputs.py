@@ -1,17 +1,120 @@
-"""`DatasetConsumptionConfig`: a dataset as an input of a run."""
+"""`DatasetConsumptionConfig`: a dataset as an input of a run.
+
+`OutputFileDatasetConfig`: a folder that a run writes to and that ends on a datastore, as a dataset if wanted.
+
+`DataReference`: data of a datastore that a run gets as a path.
+
+`DataPath`: a place on a datastore, and `DataPathComputeBinding`: how a run gets it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Optional
+import os
+import re
+import uuid
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from runyard.core.datasets import DIRECT, DOWNLOAD, MOUNT, TABULAR, DatasetInputSpec
-from runyard.sdk.data.data_reference import reference_name
+from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, UPLOAD, DatasetInputSpec, DatasetOutputSpec
+from runyard.data.datastores import DEFAULT
+from runyard.data.folder import clean_data_path
+from runyard.data.references import MODES, PREFIX
+from runyard.sdk.errors import refuse, translates_errors
 from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
 
 if TYPE_CHECKING:
     from runyard.sdk.data.abstract_dataset import AbstractDataset
+    from runyard.sdk.data.datastore import Datastore
 
-MODES = (DIRECT, MOUNT, DOWNLOAD)
+
+_NAME = re.compile(r"\w+", re.ASCII)
+
+
+@translates_errors
+class DataReference:
+    """`str()` of it is `$AZUREML_DATAREFERENCE_<name>`, which becomes the path where the run's processes start.
+
+    Args:
+        data_reference_name: default the datastore's name for all of it, else a random one.
+        path_on_datastore: a file or folder; default all of the datastore.
+        mode: `mount` (the data itself, on this machine), `download` (a copy before the start) or `upload` (what the run
+            writes there is copied to the datastore at its end).
+        path_on_compute: below the work folder, unless absolute.
+
+    Raises:
+        UserErrorException: a mode, name or path that cannot be.
+    """
+
+    def __init__(
+        self,
+        datastore: Datastore,
+        data_reference_name: Optional[str] = None,
+        path_on_datastore: Optional[str] = None,
+        mode: str = "mount",
+        path_on_compute: Optional[str] = None,
+        overwrite: bool = False,
+    ) -> None:
+        if not hasattr(datastore, "datastore_type"):
+            raise UserErrorException(f"A DataReference is about a Datastore, found {type(datastore).__name__}.")
+        self.datastore = datastore
+        self.path_on_datastore = clean_data_path(path_on_datastore) or None
+        self.data_reference_name = reference_name(data_reference_name or self._default_name())
+        self.mode = checked_mode(mode)
+        self.path_on_compute = path_on_compute
+        self.overwrite = bool(overwrite)
+
+    def path(self, path: Optional[str] = None, data_reference_name: Optional[str] = None) -> DataReference:
+        """Return a reference to `path` below this one."""
+        both = "/".join(filter(None, (self.path_on_datastore, clean_data_path(path))))
+        return DataReference(self.datastore, data_reference_name, both, self.mode, self.path_on_compute, self.overwrite)
+
+    def as_mount(self) -> DataReference:
+        return self._as("mount", None, False)
+
+    def as_download(self, path_on_compute: Optional[str] = None, overwrite: bool = False) -> DataReference:
+        return self._as("download", path_on_compute, overwrite)
+
+    def as_upload(self, path_on_compute: Optional[str] = None, overwrite: bool = False) -> DataReference:
+        return self._as("upload", path_on_compute, overwrite)
+
+    def to_config(self) -> DataReferenceConfiguration:
+        """Return the form that `run_config.data_references` holds."""
+        return DataReferenceConfiguration(
+            self.datastore.name, self.mode, self.path_on_datastore, self.path_on_compute, self.overwrite
+        )
+
+    def __str__(self) -> str:
+        return f"${PREFIX}{self.data_reference_name}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _as(self, mode: str, path_on_compute: Optional[str], overwrite: bool) -> DataReference:
+        return DataReference(
+            self.datastore, self.data_reference_name, self.path_on_datastore, mode, path_on_compute, overwrite
+        )
+
+    def _default_name(self) -> str:
+        return os.urandom(16).hex() if self.path_on_datastore else self.datastore.name
+
+
+def reference_name(name: Any) -> str:
+    """Raises UserErrorException for what cannot be part of a variable's name."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    raise UserErrorException(
+        f"{name!r:.100} cannot be the name of a data reference: it becomes a variable, {PREFIX}<name>.\n"
+        "Use letters, digits and `_`; give data_reference_name where the datastore's own name has others."
+    )
+
+
+def checked_mode(mode: Any) -> str:
+    if mode in MODES:
+        return str(mode)
+    raise UserErrorException(f"The mode of a data reference is one of {', '.join(MODES)}, found {mode!r}.")
+
+
+DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
 
 
 class DatasetConsumptionConfig:
@@ -21,8 +124,8 @@ class DatasetConsumptionConfig:
         self, name: str, dataset: AbstractDataset, mode: str = DIRECT, path_on_compute: Optional[str] = None
     ) -> None:
         """Raises UserErrorException: a name or mode that cannot be."""
-        if mode not in MODES:
-            raise UserErrorException(f"The mode of a dataset is one of {', '.join(MODES)}, found {mode!r}.")
+        if mode not in DATASET_MODES:
+            raise UserErrorException(f"The mode of a dataset is one of {', '.join(DATASET_MODES)}, found {mode!r}.")
         if dataset._kind == TABULAR and mode != DIRECT:
             raise UserErrorException("A tabular dataset is given as it is, not as files: leave as_mount() out.")
         self.name = reference_name(name)
@@ -52,3 +155,135 @@ class DatasetConsumptionConfig:
         return DatasetInputSpec(
             dataset._spec, self.mode, self.path_on_compute, dataset.name or "", dataset.version or 0
         )
+
+
+_TABLE = "Dataset.Tabular.from_delimited_files((datastore, 'path')), where the run has ended."
+PLACE = "dataset/{run-id}/{output-name}"
+
+
+class OutputFileDatasetConfig:
+    """In a run's arguments it stands for an existing, writable folder.
+
+    Args:
+        destination: `(datastore, 'path')`; `{run-id}` and `{output-name}` in the path are filled in. Default:
+            `dataset/{run-id}/{output-name}` on the workspace's own datastore.
+        source: where the script writes, below its work folder, when it does not take the path as an argument.
+    """
+
+    def __init__(
+        self,
+        name: Optional[str] = None,
+        destination: Optional[Tuple[Any, str]] = None,
+        source: Optional[str] = None,
+        partition_format: Optional[str] = None,
+    ) -> None:
+        if partition_format is not None:
+            refuse("`partition_format` of an output")
+        self.name = reference_name(name or f"output_{uuid.uuid4().hex[:8]}")
+        self.destination = _checked(destination)
+        self.source = source
+        self.mode = MOUNT
+        self._overwrite = False
+        self._globs: List[str] = []
+        self._register: Dict[str, Any] = {}
+
+    def as_mount(self, disable_metadata_cache: bool = False) -> OutputFileDatasetConfig:
+        return self._changed(mode=MOUNT)
+
+    def as_upload(
+        self, overwrite: bool = False, source_globs: Optional[Sequence[str]] = None
+    ) -> OutputFileDatasetConfig:
+        """Copy what the run wrote to the datastore at its end; of `source_globs` only what fits one of them."""
+        return self._changed(mode=UPLOAD, _overwrite=bool(overwrite), _globs=list(source_globs or ()))
+
+    def register_on_complete(
+        self, name: str, description: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None
+    ) -> OutputFileDatasetConfig:
+        """Register it as a dataset when the run has ended well."""
+        texts = {str(key): str(value) for key, value in (tags or {}).items()}
+        return self._changed(_register={"name": name, "description": description, "tags": texts})
+
+    def as_input(self, name: Optional[str] = None) -> Any:
+        refuse("An output as the input of a later step", hint="register_on_complete(name), then Dataset.get_by_name.")
+
+    def read_delimited_files(self, *_args: Any, **_kwargs: Any) -> Any:
+        refuse("An output that is read as a table", hint=_TABLE)
+
+    def read_parquet_files(self, *_args: Any, **_kwargs: Any) -> Any:
+        refuse("An output that is read as a table", hint=_TABLE)
+
+    def __str__(self) -> str:
+        return f"DatasetOutputConfig:{self.name}"
+
+    __repr__ = __str__
+
+    def _changed(self, **changes: Any) -> OutputFileDatasetConfig:
+        made = OutputFileDatasetConfig.__new__(OutputFileDatasetConfig)
+        made.__dict__ = {**self.__dict__, **changes}
+        return made
+
+    def _spec(self) -> DatasetOutputSpec:
+        datastore, path = self.destination or (None, PLACE)
+        return DatasetOutputSpec(
+            datastore=datastore.name if datastore is not None else DEFAULT,
+            path=path.replace("{output-name}", self.name),
+            mode=self.mode,
+            overwrite=self._overwrite,
+            source=self.source,
+            globs=list(self._globs),
+            register=dict(self._register),
+        )
+
+
+def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
+    if destination is None:
+        return None
+    if not isinstance(destination, tuple) or len(destination) != 2 or not hasattr(destination[0], "datastore_type"):
+        raise UserErrorException(f"destination is written as (datastore, 'path'), found {destination!r:.100}.")
+    return destination[0], clean_data_path(destination[1])
+
+
+class DataPathComputeBinding:
+    def __init__(self, mode: str = "mount", path_on_compute: Optional[str] = None, overwrite: bool = False) -> None:
+        self.mode = checked_mode(mode)
+        self.path_on_compute = path_on_compute
+        self.overwrite = overwrite
+
+    def create_data_reference(self, data_reference_name: str, datapath: DataPath) -> DataReference:
+        return datapath.create_data_reference(data_reference_name, self)
+
+
+@translates_errors
+class DataPath:
+    def __init__(
+        self,
+        datastore: Optional[Datastore] = None,
+        path_on_datastore: Optional[str] = None,
+        name: Optional[str] = None,
+    ) -> None:
+        self.datastore = datastore
+        self.path_on_datastore = clean_data_path(path_on_datastore) or None
+        self.name = name
+
+    @property
+    def datastore_name(self) -> Optional[str]:
+        return None if self.datastore is None else self.datastore.name
+
+    def create_data_reference(
+        self,
+        data_reference_name: Optional[str] = None,
+        datapath_compute_binding: Optional[DataPathComputeBinding] = None,
+    ) -> DataReference:
+        """Raises UserErrorException when it has no datastore."""
+        how = datapath_compute_binding or DataPathComputeBinding()
+        return DataReference(
+            self.datastore,  # type: ignore[arg-type]  # None is refused there, with words
+            data_reference_name or self.name,
+            self.path_on_datastore,
+            how.mode,
+            how.path_on_compute,
+            how.overwrite,
+        )
+
+    def __repr__(self) -> str:
+        return f"DataPath(datastore={self.datastore_name!r}, path_on_datastore={self.path_on_datastore!r})"

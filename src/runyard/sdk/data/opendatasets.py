@@ -8,9 +8,8 @@ from importlib import import_module
 from typing import Any
 
 from runyard.core.errors import NotFound
-from runyard.sdk.data.dataset_factory import FileDatasetFactory, TabularDatasetFactory
-from runyard.sdk.data.kinds import FileDataset
-from runyard.sdk.data.tabular_dataset import TabularDataset
+from runyard.sdk.data.dataset import FileDatasetFactory, TabularDatasetFactory
+from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.errors import translates
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.workspaces.workspace import Workspace

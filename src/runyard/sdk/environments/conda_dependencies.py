@@ -8,8 +8,8 @@ import sys
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from runyard.core.provided_packages import package_name
-from runyard.sdk.config.file_values import checked_mapping, checked_value, report_unknown
 from runyard.sdk.config.files import write_text
+from runyard.sdk.config.objects import checked_mapping, checked_value, report_unknown
 from runyard.sdk.environments.requirements_file import expand_lines, split_option
 from runyard.sdk.errors import translates_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -41,7 +41,7 @@ class CondaDependencies:
         self._name = "project_environment"
         self._source: Optional[str] = None
         if conda_dependencies_file_path is not None:
-            from runyard.sdk.config.yaml_reader import read_yaml
+            from runyard.sdk.config.files import read_yaml
 
             path = os.path.abspath(os.path.expanduser(os.fspath(conda_dependencies_file_path)))
             self._source = path
@@ -183,7 +183,7 @@ class CondaDependencies:
 
     def serialize_to_string(self) -> str:
         """Return the conda environment file's text."""
-        from runyard.sdk.config.yaml_writer import yaml_text
+        from runyard.sdk.config.files import yaml_text
 
         return _HEADER + yaml_text(self.as_dict())
 

@@ -1,4 +1,7 @@
-"""An `Environment` → the frozen EnvironmentSpec that a node builds. What can be seen to be wrong is found here."""
+"""An `Environment` → the frozen EnvironmentSpec that a node builds. What can be seen to be wrong is found here.
+
+The container that an environment asks for → the ContainerSpec that a node starts.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,23 @@ import os
 import re
 import shutil
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.provided_packages import split_provided
-from runyard.core.specs import EnvironmentSpec
-from runyard.sdk.config.notices import warn_once
+from runyard.core.specs import ContainerSpec, EnvironmentSpec
+from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, Environment
 from runyard.sdk.environments.requirements_file import expand_lines
+from runyard.sdk.environments.sources import dockerfile_text
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
+    from runyard.sdk.environments.environment import Environment
     from runyard.sdk.run_config.run_configuration import DockerConfiguration
+
 
 OLDEST = (3, 8)
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
@@ -54,8 +61,6 @@ def plan_environment(environment: Any, *, docker: Optional[DockerConfiguration] 
     _refuse_spark(environment)
     wanted = _wanted(environment)
     if _wants_container(environment, docker):
-        from runyard.sdk.environments.container_plan import plan_container  # most runs have none
-
         return plan_container(environment, docker, _spec(environment, wanted, "container", python=wanted.python))
     if environment.python.user_managed_dependencies:
         _note_unused_packages(environment, wanted)
@@ -245,3 +250,52 @@ def _note_unused_packages(environment: Environment, wanted: _Wanted) -> None:
 
 def _is_program(path: str) -> bool:
     return os.path.isfile(path) and os.access(path, os.X_OK)
+
+
+def plan_container(
+    environment: Environment, docker: Optional[DockerConfiguration], spec: EnvironmentSpec
+) -> EnvironmentSpec:
+    """Return `spec` in a container. Packages go into the image, unless its Python is the user's own.
+
+    Raises:
+        SubmitRejected: the settings contradict each other.
+    """
+    section = environment.docker
+    if section.build_context is not None:
+        raise SubmitRejected(
+            f"Environment `{environment.name}` builds its image from a folder (docker.build_context).",
+            why="Only a Dockerfile's text reaches the node.",
+            hint="Use Environment.from_dockerfile(name, 'Dockerfile') with a Dockerfile that needs no other file, or "
+            "build the image yourself and name it in docker.base_image.",
+        )
+    registry = section.base_image_registry
+    runtime: Any = docker if docker is not None and docker.use_docker else section
+    container = ContainerSpec(
+        image=str(section.base_image or ""),
+        dockerfile=dockerfile_text(section.base_dockerfile) if section.base_dockerfile else "",
+        registry=registry.address or "",
+        username=registry.username or "",
+        password=registry.password or "",
+        shared_volumes=bool(runtime.shared_volumes),
+        shm_size=str(runtime.shm_size or ""),
+        arguments=_words(runtime.arguments),
+    )
+    if not environment.python.user_managed_dependencies:
+        return replace(spec, container=container)
+    interpreter = environment.python.interpreter_path or "python"
+    return replace(
+        spec,
+        container=container,
+        interpreter=interpreter,
+        pip_packages=[],
+        pip_options=[],
+        pip_constraints=[],
+        conda_packages=[],
+        conda_channels=[],
+    )
+
+
+def _words(arguments: Any) -> List[str]:
+    if isinstance(arguments, str) or not all(isinstance(word, str) for word in arguments or []):
+        raise UserErrorException(f"docker.arguments must be a list of texts, found {arguments!r:.100}.")
+    return list(arguments or [])

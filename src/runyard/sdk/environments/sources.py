@@ -7,10 +7,9 @@ import re
 import shutil
 from typing import Optional
 
-from runyard.sdk.config.notices import warn
+from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.environments.environment import Environment
-from runyard.sdk.environments.environment_sections import ContainerRegistry
+from runyard.sdk.environments.environment import ContainerRegistry, Environment
 from runyard.sdk.environments.requirements_file import read_requirements
 from runyard.sdk.exceptions import UserErrorException
 
@@ -106,7 +105,7 @@ def _export(conda: str, conda_environment: str) -> object:
     import subprocess  # only here
     import tempfile
 
-    from runyard.sdk.config.yaml_reader import read_yaml
+    from runyard.sdk.config.files import read_yaml
 
     argv = [conda, "env", "export", "--no-builds", "--name", str(conda_environment)]
     try:

@@ -1,17 +1,100 @@
-"""An estimator's packages, image and framework → the Environment of its runs."""
+"""An estimator's packages, image and framework → the Environment of its runs.
+
+Which packages a framework's estimator installs: `frameworks.json`, by framework version and Python.
+
+An estimator's words about its processes → the run configuration that the plan reads.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from typing import Any, List, Mapping, Optional
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.machine.gpus import list_gpus
-from runyard.sdk.config.notices import warn_once
-from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.config.texts import warn_once
+from runyard.sdk.environments.conda_dependencies import CondaDependencies, requirement_name
 from runyard.sdk.environments.environment import ContainerRegistry, Environment
 from runyard.sdk.environments.requirements_file import read_requirements
-from runyard.sdk.estimators.frameworks import Release, find_release, supported_versions, without_named
-from runyard.sdk.training_errors import training_error
+from runyard.sdk.errors import training_error
+from runyard.sdk.run_config.distribution import Gloo, Mpi, Nccl, ParameterServer
+from runyard.sdk.run_config.run_configuration import (
+    MpiConfiguration,
+    PyTorchConfiguration,
+    RunConfiguration,
+    TensorflowConfiguration,
+)
+
+HOROVOD = "horovod==0.28.1"
+_found: Optional[Dict[str, Any]] = None
+
+
+class Release(NamedTuple):
+    framework: str
+    version: str  # as frameworks.json and `framework_version` name it
+    packages: List[str]
+    newest_python: str
+
+    @property
+    def exact(self) -> str:
+        """The version that is installed."""
+        return self.packages[0].partition("==")[2]
+
+
+def supported_versions(framework: str) -> List[str]:
+    return list(_framework(framework)["releases"])
+
+
+def find_release(
+    framework: str, asked: Optional[str], *, python: Optional[str], gpu: bool, horovod: bool
+) -> Optional[Release]:
+    """Return the release that was asked for when it can be had on `python` (None: on any), else the newest that can."""
+    releases = _framework(framework)["releases"]
+    fitting = [version for version, facts in releases.items() if _fits(facts, python, horovod)]
+    if not fitting:
+        return None
+    version = asked if asked is not None and asked in fitting else fitting[-1]
+    facts = releases[version]
+    packages = list(facts.get("gpu", facts["cpu"]) if gpu else facts["cpu"])
+    return Release(framework, version, packages + ([HOROVOD] if horovod else []), facts["pythons"][1])
+
+
+def without_named(framework: str, packages: Sequence[str], named: Sequence[str]) -> List[str]:
+    """Return those packages that a user does not name himself: what he says about a package decides."""
+    names = {requirement_name(line) for line in named}
+    aliases = set(_framework(framework)["aliases"])
+    taken = names | (aliases if names & aliases else set())
+    return [package for package in packages if requirement_name(package) not in taken]
+
+
+def named_version(framework: str, packages: Sequence[str]) -> str:
+    """Return the version that a list of packages pins; the newest known one when it pins none."""
+    aliases = _framework(framework)["aliases"]
+    pins = [line.partition("==")[2] for line in packages if requirement_name(line) in aliases]
+    return next((pin for pin in pins if pin), supported_versions(framework)[-1])
+
+
+def _fits(facts: Dict[str, Any], python: Optional[str], horovod: bool) -> bool:
+    if "pythons" not in facts or (horovod and not facts.get("horovod")):
+        return False
+    oldest, newest = (_numbers(version) for version in facts["pythons"])
+    return python is None or oldest <= _numbers(python) <= newest
+
+
+def _numbers(version: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
+
+
+def _framework(name: str) -> Dict[str, Any]:
+    global _found
+    if _found is None:
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frameworks.json")
+        with open(path, encoding="utf-8") as file:
+            _found = json.load(file)
+    assert _found is not None
+    framework: Dict[str, Any] = _found[name]
+    return framework
 
 
 def make_environment(values: Mapping[str, Any], *, framework: Optional[str], horovod: bool) -> Environment:
@@ -123,3 +206,53 @@ def _tell_choice(release: Release, asked: Optional[str], python: str, horovod: b
     if horovod:
         why += ", or none that Horovod can be built for"
     warn_once(f"{release.framework} {asked} {why}: {release.framework} {release.exact} is installed instead.")
+
+
+_BY_BACKEND = {"mpi": "IntelMpi", "ps": "ParameterServer", "gloo": "gloo", "nccl": "nccl"}
+_FRAMEWORKS = {"mpi": "Python", "ps": "TensorFlow", "gloo": "PyTorch", "nccl": "PyTorch"}
+_BY_TRAINING = {
+    Mpi: ("mpi", "Mpi", "Python"),
+    MpiConfiguration: ("mpi", "IntelMpi", "Python"),
+    ParameterServer: ("ps", "ParameterServer", "tensorflow"),
+    TensorflowConfiguration: ("ps", "ParameterServer", "tensorflow"),
+    Gloo: ("gloo", "Gloo", "pytorch"),
+    Nccl: ("nccl", "Nccl", "pytorch"),
+}
+
+
+def backend_of(values: Mapping[str, Any]) -> str:
+    """Return mpi, ps, gloo or nccl; "" for one process."""
+    training = values.get("distributed_training")
+    if training is not None:
+        return next(backend for cls, (backend, _, _) in _BY_TRAINING.items() if isinstance(training, cls))
+    return values.get("distributed_backend") or ""
+
+
+def set_distribution(config: RunConfiguration, values: Mapping[str, Any]) -> None:
+    """Set framework, communicator and counts. The words of `distributed_training` win over the estimator's own."""
+    backend = backend_of(values)
+    if not backend:
+        return
+    training = values.get("distributed_training")
+    config.communicator, config.framework = _BY_BACKEND[backend], _FRAMEWORKS[backend]
+    for cls, (_, communicator, framework) in _BY_TRAINING.items():
+        if isinstance(training, cls):
+            config.communicator, config.framework = communicator, framework
+    config.node_count = max(values["node_count"], getattr(training, "node_count", 1))
+    per_node = getattr(training, "process_count_per_node", values["process_count_per_node"])
+    if backend == "mpi":
+        config.mpi = MpiConfiguration(per_node, config.node_count)
+    elif backend == "ps":
+        config.tensorflow = _tensorflow(training, values)
+    else:
+        config.pytorch = PyTorchConfiguration(backend, per_node * config.node_count, config.node_count)
+
+
+def processes_per_node(values: Mapping[str, Any]) -> int:
+    training = values.get("distributed_training")
+    return int(getattr(training, "process_count_per_node", values.get("process_count_per_node", 1)))
+
+
+def _tensorflow(training: Any, values: Mapping[str, Any]) -> TensorflowConfiguration:
+    source = {name: getattr(training, name, values[name]) for name in ("worker_count", "parameter_server_count")}
+    return TensorflowConfiguration(**source)

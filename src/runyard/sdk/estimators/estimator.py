@@ -1,4 +1,7 @@
-"""`Estimator`: a script with its packages, target and number of processes in one object."""
+"""`Estimator`: a script with its packages, target and number of processes in one object.
+
+`TensorFlow`, `PyTorch`, `SKLearn`, `Chainer`: estimators that install their framework.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,34 @@ from copy import copy
 from typing import Any, ClassVar, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from runyard.core.compute import PER_RUN
-from runyard.sdk.config.notices import warn
+from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.errors import translates_errors
-from runyard.sdk.estimators.environment import make_environment
-from runyard.sdk.estimators.estimator_distribution import backend_of, processes_per_node, set_distribution
-from runyard.sdk.estimators.estimator_parameters import ESTIMATOR, read_parameters, signature_of
-from runyard.sdk.estimators.parameters import check_parameters
-from runyard.sdk.estimators.script_params import checked_params, flat_arguments, merged_params
+from runyard.sdk.errors import training_error, translates_errors
+from runyard.sdk.estimators.environment import (
+    backend_of,
+    make_environment,
+    named_version,
+    processes_per_node,
+    set_distribution,
+    supported_versions,
+)
+from runyard.sdk.estimators.parameters import (
+    CHAINER,
+    ESTIMATOR,
+    PYTORCH,
+    SKLEARN,
+    TENSORFLOW,
+    check_parameters,
+    checked_params,
+    flat_arguments,
+    merged_params,
+    read_parameters,
+    signature_of,
+)
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration, RunConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 from runyard.sdk.submit.data_plan import as_reference
-from runyard.sdk.training_errors import training_error
 
 SUBMIT_OPTIONS = ("script_params", "inputs", "source_directory_data_store")
 
@@ -149,3 +167,58 @@ def _gpus(values: Mapping[str, Any]) -> Optional[int]:
     if values.get("use_gpu"):
         return processes_per_node(values)
     return None if values["user_managed"] or values["environment_definition"] is not None else 0
+
+
+class FrameworkEstimator(Estimator):
+    """An Estimator whose environment gets a framework: the version asked for, where there are packages of it."""
+
+    @classmethod
+    def get_supported_versions(cls) -> List[str]:
+        """Return the values that `framework_version` may have."""
+        assert cls._framework is not None
+        return supported_versions(cls._framework)
+
+    @property
+    def framework_version(self) -> str:
+        """The version that was asked for, else the one that is installed."""
+        assert self._framework is not None
+        asked = self._values["framework_version"]
+        return str(asked or named_version(self._framework, self.conda_dependencies.pip_packages))
+
+
+class TensorFlow(FrameworkEstimator):
+    """TensorFlow, on one node, with Horovod (`distributed_backend='mpi'`) or with parameter servers (`'ps'`)."""
+
+    _parameters = TENSORFLOW
+    _backends = ("mpi", "ps")
+    _framework = "TensorFlow"
+    _gets_horovod = True
+    __signature__ = signature_of(TENSORFLOW)
+
+
+class PyTorch(FrameworkEstimator):
+    """PyTorch, on one node, with Horovod (`distributed_backend='mpi'`) or torch.distributed (`'gloo'`, `'nccl'`)."""
+
+    _parameters = PYTORCH
+    _backends = ("mpi", "gloo", "nccl")
+    _framework = "PyTorch"
+    _gets_horovod = True
+    _variables: ClassVar[Mapping[str, str]] = {"NCCL_TREE_THRESHOLD": "0"}
+    __signature__ = signature_of(PYTORCH)
+
+
+class SKLearn(FrameworkEstimator):
+    """scikit-learn, in one process."""
+
+    _parameters = SKLEARN
+    _backends = ()
+    _framework = "SKLearn"
+    __signature__ = signature_of(SKLEARN)
+
+
+class Chainer(FrameworkEstimator):
+    """Chainer, in one process or with MPI."""
+
+    _parameters = CHAINER
+    _framework = "Chainer"
+    __signature__ = signature_of(CHAINER)

@@ -1,16 +1,101 @@
-"""The rules of estimators: what cannot go together is found when one is made."""
+"""The rules of estimators: what cannot go together is found when one is made.
+
+The parameters of estimators: their names, defaults, old spellings, and who has which.
+
+`script_params` of an estimator → the script's arguments.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import InvalidArgument
 from runyard.sdk.environments.environment import Environment
-from runyard.sdk.errors import azure_error
-from runyard.sdk.estimators.estimator_parameters import given_names
-from runyard.sdk.run_config.distributed_training import Gloo, Mpi, Nccl, ParameterServer
+from runyard.sdk.errors import azure_error, training_error
+from runyard.sdk.run_config.distribution import Gloo, Mpi, Nccl, ParameterServer
 from runyard.sdk.run_config.run_configuration import MpiConfiguration, TensorflowConfiguration
-from runyard.sdk.training_errors import training_error
+
+_COMMON: Dict[str, Any] = {
+    "compute_target": None,
+    "vm_size": None,
+    "vm_priority": None,
+    "entry_script": None,
+    "script_params": None,
+    "use_docker": True,
+    "custom_docker_image": None,
+    "image_registry_details": None,
+    "user_managed": False,
+    "conda_packages": None,
+    "pip_packages": None,
+    "conda_dependencies_file": None,
+    "pip_requirements_file": None,
+    "environment_variables": None,
+    "environment_definition": None,
+    "inputs": None,
+    "shm_size": None,
+    "resume_from": None,
+    "max_run_duration_seconds": None,
+}
+_ON_NODES: Dict[str, Any] = {
+    "node_count": 1,
+    "process_count_per_node": 1,
+    "distributed_backend": None,
+    "distributed_training": None,
+    "use_gpu": False,
+    "source_directory_data_store": None,
+}
+_FRAMEWORK: Dict[str, Any] = {"framework_version": None}
+
+ESTIMATOR = {**_COMMON, **_ON_NODES}
+PYTORCH = CHAINER = {**ESTIMATOR, **_FRAMEWORK}
+TENSORFLOW = {**PYTORCH, "worker_count": 1, "parameter_server_count": 1}
+SKLEARN = {**_COMMON, **_FRAMEWORK}
+
+OLD_NAMES = {
+    "custom_docker_base_image": "custom_docker_image",
+    "conda_dependencies_file_path": "conda_dependencies_file",
+    "pip_requirements_file_path": "pip_requirements_file",
+    "environment": "environment_definition",
+}
+
+
+def read_parameters(owner: str, known: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return all parameters with their defaults and without old spellings.
+
+    Raises:
+        TypeError: one that this estimator does not have, or both spellings of one.
+    """
+    found = dict(known)
+    for name, value in given.items():
+        new = OLD_NAMES.get(name, name)
+        if new not in known:
+            raise TypeError(_unknown(owner, name, known))
+        if new != name and new in given:
+            raise TypeError(f"{owner}() got both {new!r} and its old spelling {name!r}. Give {new!r} alone.")
+        found[new] = value
+    return found
+
+
+def signature_of(known: Mapping[str, Any]) -> Any:
+    """Return what `help()` and editors show."""
+    from inspect import Parameter, Signature  # for people
+
+    first = Parameter("source_directory", Parameter.POSITIONAL_OR_KEYWORD, default=None)
+    rest = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in known.items()]
+    return Signature([first, *rest])
+
+
+def given_names(values: Mapping[str, Any], names: Sequence[str]) -> Tuple[str, ...]:
+    """Return those of `names` that a user set."""
+    return tuple(name for name in names if values.get(name))
+
+
+def _unknown(owner: str, name: str, known: Mapping[str, Any]) -> str:
+    near = get_close_matches(name, [*known, "source_directory"], n=1, cutoff=0.7)
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(known))}."
+    return f"{owner}() got an unexpected keyword argument {name!r}. {hint}"
+
 
 _PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
 _IMAGES = ("custom_docker_image", "image_registry_details")
@@ -123,3 +208,36 @@ def _contradiction(name: str, others: Sequence[str], why: str) -> InvalidArgumen
 
 def _words(backends: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in backends)
+
+
+_EXAMPLE = "script_params={'--batch-size': 50, '--verbose': ''}"
+
+
+def checked_params(script_params: Any) -> Dict[str, Any]:
+    """Raises TrainingException: it is no dict of texts."""
+    if script_params is None:
+        return {}
+    if not isinstance(script_params, Mapping) or not all(isinstance(name, str) for name in script_params):
+        raise training_error(
+            f"script_params is a {type(script_params).__name__} ({script_params!r:.100}).",
+            why="It must be a dict from arguments to their values.",
+            hint=_EXAMPLE,
+        )
+    return dict(script_params)
+
+
+def flat_arguments(script_params: Mapping[str, Any]) -> List[Any]:
+    """Return them in order: '' and None are bare flags, a list is spread. Data among them is left as it is."""
+    found: List[Any] = []
+    for name, value in script_params.items():
+        found.append(name)
+        if isinstance(value, (list, tuple)):
+            found += value
+        elif value is not None and not (isinstance(value, str) and value == ""):
+            found.append(value)
+    return found
+
+
+def merged_params(own: Mapping[str, Any], given: Optional[Any]) -> Dict[str, Any]:
+    """Return `own` with what submit() is given: a flag that both have gets the given value."""
+    return {**own, **checked_params(given)}

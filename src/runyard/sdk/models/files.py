@@ -1,18 +1,22 @@
-"""The files of a model: from this machine to the server, and back."""
+"""The files of a model: from this machine to the server, and back.
+
+Which models a search means. Pure.
+"""
 
 from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Iterator, Optional, Sequence, Set, Tuple
+from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from runyard.core.models import ModelSpec, ModelVersion
 from runyard.core.names import clean_file_name, stored_file_name, true_file_name
+from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.exceptions import WebserviceException
 
 if TYPE_CHECKING:
-    from runyard.client.calls.models import ModelCalls
+    from runyard.client.calls.workspace import ModelCalls
     from runyard.client.client import Client
+
 
 DEPLOYED = "AZUREML_MODEL_DIR"  # where a service finds its models
 
@@ -86,3 +90,38 @@ def _walk(source: str, base: str) -> Iterator[Tuple[str, str]]:
 
 def _is_wanted(name: str, wanted: Set[str]) -> bool:
     return any(name == one or name.startswith(f"{one}/") for one in wanted)
+
+
+Search = Optional[Sequence[Union[str, Sequence[str]]]]
+
+
+def matches(
+    spec: ModelSpec,
+    tags: Search = None,
+    properties: Search = None,
+    *,
+    run_id: Optional[str] = None,
+    dataset_id: Optional[str] = None,
+    framework: Optional[str] = None,
+) -> bool:
+    """Whether a model has all that is asked for; `tags` and `properties` are `['key', ['key', 'value'], …]`."""
+    return (
+        _has_all(spec.tags, tags)
+        and _has_all(spec.properties, properties)
+        and run_id in (None, spec.run_id)
+        and framework in (None, spec.framework)
+        and (dataset_id is None or any(dataset == dataset_id for _, dataset in spec.datasets))
+    )
+
+
+def _has_all(values: Mapping[str, str], wanted: Search) -> bool:
+    if isinstance(wanted, Mapping):
+        return all(values.get(str(key)) == str(value) for key, value in wanted.items())
+    return all(_has(values, one) for one in wanted or ())
+
+
+def _has(values: Mapping[str, str], one: Union[str, Sequence[str]]) -> bool:
+    if isinstance(one, str):
+        return one in values
+    key, *value = one
+    return values.get(str(key)) == str(value[0]) if value else str(key) in values

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from runyard.client.calls.models import ModelCalls
+from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
-from runyard.core.models import ModelSpec, ModelVersion
-from runyard.sdk.config.who import user_name
-from runyard.sdk.errors import translates, translates_errors
+from runyard.core.records import ModelSpec, ModelVersion
+from runyard.sdk.config.texts import user_name
+from runyard.sdk.errors import refuse, translates, translates_errors
 from runyard.sdk.exceptions import WebserviceException
-from runyard.sdk.models.files import download, model_folder, upload
-from runyard.sdk.models.model_search import matches
-from runyard.sdk.not_yet import refuse
+from runyard.sdk.models.files import download, matches, model_folder, upload
 
 if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run

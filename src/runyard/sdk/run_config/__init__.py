@@ -1,1 +1,5 @@
-"""."""
+"""`ScriptRunConfig` and `RunConfiguration`: resources and distribution.
+
+May enter: submit, estimators, sweeps.
+Loads: with the first run configuration.
+"""

@@ -1,12 +1,16 @@
-"""How many processes a RunConfiguration asks for → DistributionSpec; impossible numbers are found here."""
+"""How many processes a RunConfiguration asks for → DistributionSpec; impossible numbers are found here.
+
+How an estimator's processes work together: `Mpi`, `ParameterServer`, `Gloo`, `Nccl`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Union
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import DistributionSpec
-from runyard.sdk.run_config.run_configuration import RunConfiguration
+from runyard.sdk.config.objects import Guarded
+from runyard.sdk.run_config.run_configuration import MpiConfiguration, RunConfiguration, TensorflowConfiguration
 
 _ONE_MACHINE = "Leave out distributed_job_config and node_count: one process runs on this machine."
 
@@ -75,3 +79,37 @@ def _count(name: str, value: Any, *, least: int = 1) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= least:
         return value
     raise SubmitRejected(f"{name} is {value!r}.", why=f"It must be a whole number, {least} or more.", hint=_ONE_MACHINE)
+
+
+class Mpi(Guarded):
+    """`process_count_per_node` processes on each node, started by Open MPI; TensorFlow and PyTorch get Horovod."""
+
+    def __init__(self, process_count_per_node: int = 1) -> None:
+        self.process_count_per_node = process_count_per_node
+        self._seal()
+
+
+class ParameterServer(Guarded):
+    """TensorFlow workers and parameter servers, which `TF_CONFIG` tells about each other."""
+
+    def __init__(self, worker_count: int = 1, parameter_server_count: int = 1) -> None:
+        self.worker_count = worker_count
+        self.parameter_server_count = parameter_server_count
+        self._seal()
+
+
+class Gloo(Guarded):
+    """PyTorch's processes, with its back end gloo."""
+
+    def __init__(self) -> None:
+        self._seal()
+
+
+class Nccl(Guarded):
+    """PyTorch's processes, with its back end nccl."""
+
+    def __init__(self) -> None:
+        self._seal()
+
+
+Training = Union[Mpi, ParameterServer, Gloo, Nccl, MpiConfiguration, TensorflowConfiguration]

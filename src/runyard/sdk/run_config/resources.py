@@ -1,4 +1,7 @@
-"""`Resources`: what each node of a run shall have, on targets whose engine gives resources out."""
+"""`Resources`: what each node of a run shall have, on targets whose engine gives resources out.
+
+`ResourceConfiguration`: what a model needs to be served, as it was said at its registration.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from runyard.core.compute_options import RUN_OPTIONS, check_known, check_resourc
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import ResourceSpec
 from runyard.sdk.config.objects import Guarded
+from runyard.sdk.exceptions import UserErrorException
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -133,3 +137,22 @@ def _memory(value: Union[int, str, None]) -> Optional[int]:
     if found is None:
         raise InvalidArgument(f"memory is {value[:40]!r}.", why="It is a number of bytes.", hint="memory='16GB'")
     return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+class ResourceConfiguration:
+    def __init__(
+        self, cpu: Optional[float] = None, memory_in_gb: Optional[float] = None, gpu: Optional[int] = None
+    ) -> None:
+        """Raises UserErrorException: one of them is not a number above zero."""
+        self.cpu = _positive("cpu", cpu)
+        self.memory_in_gb = _positive("memory_in_gb", memory_in_gb)
+        self.gpu = _positive("gpu", gpu)
+
+    def serialize(self) -> Dict[str, Any]:
+        return {"cpu": self.cpu, "memoryInGB": self.memory_in_gb, "gpu": self.gpu}
+
+
+def _positive(name: str, value: Any) -> Any:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0):
+        raise UserErrorException(f"{name} must be a number above zero, not {value!r}.")
+    return value

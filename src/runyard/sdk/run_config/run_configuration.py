@@ -1,13 +1,18 @@
-"""`RunConfiguration` and its sections: everything about how a script is run, with Azure's names and defaults."""
+"""`RunConfiguration` and its sections: everything about how a script is run, with Azure's names and defaults.
+
+A RunConfiguration as files: `.azureml/<name>`, and `conda_dependencies.yml` beside it.
+"""
 
 from __future__ import annotations
 
 import os
 from typing import Any, Dict, List, Optional, Union
 
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.files import Place, read_yaml, write_text, yaml_text
+from runyard.sdk.config.objects import Guarded, checked_value, variable_values
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import DEFAULT_NAME, Environment
+from runyard.sdk.environments.files import environment_plain, read_environment
 from runyard.sdk.errors import translates_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.resources import Resources, as_resources
@@ -240,7 +245,6 @@ class RunConfiguration(Guarded):
             UserErrorException: there is no such folder, or a value that no file can hold.
         """
         from runyard.sdk.config.files import new_settings
-        from runyard.sdk.run_config.run_configuration_file import write_run_configuration
 
         place = new_settings(path or self._path, name or (None if path and os.path.isfile(path) else self._name))
         write_run_configuration(self, place, separate_environment=separate_environment_yaml)
@@ -253,7 +257,6 @@ class RunConfiguration(Guarded):
             UserErrorException: there is none, it is no YAML, or a key is misspelt.
         """
         from runyard.sdk.config.files import find_settings
-        from runyard.sdk.run_config.run_configuration_file import read_run_configuration
 
         place = find_settings(path, name)
         config = RunConfiguration(_path=path if name else None, _name=name)
@@ -270,3 +273,80 @@ class RunConfiguration(Guarded):
         from runyard.sdk.config.files import find_settings
 
         os.unlink(find_settings(path, name).file)
+
+
+_NEEDED = ("target", "framework", "communicator")  # null is no value of these
+_CONDA = "conda_dependencies.yml"
+_ENVIRONMENT = "environment.yml"
+
+
+def write_run_configuration(config: RunConfiguration, place: Place, *, separate_environment: bool) -> None:
+    """Write the configuration and its packages; with `separate_environment`, its environment in a third file.
+
+    Raises:
+        UserErrorException: a value that no file can hold, or a folder that cannot be written.
+    """
+    plain = config.to_plain()
+    plain["arguments"] = [_argument(value) for value in plain["arguments"] or []]
+    environment = environment_plain(config.environment, conda_file=_beside(place, _CONDA))
+    plain["environment"] = _beside(place, _ENVIRONMENT) if separate_environment else environment
+    text = _text(plain)
+    dependencies = config.environment.python.conda_dependencies
+    if isinstance(dependencies, CondaDependencies):
+        write_text(os.path.join(place.root, _beside(place, _CONDA)), dependencies.serialize_to_string())
+    if separate_environment:
+        write_text(os.path.join(place.root, _beside(place, _ENVIRONMENT)), _text(environment))
+    write_text(place.file, text)
+
+
+def read_run_configuration(config: RunConfiguration, place: Place) -> None:
+    """Take over what the file says.
+
+    Raises:
+        UserErrorException: a misspelt key or a wrong value.
+        InvalidArgument: the file is no YAML.
+    """
+    found = {key: value for key, value in read_yaml(place.file).items() if value is not None or key not in _NEEDED}
+    environment, command = found.pop("environment", None), found.pop("command", None)
+    try:
+        config.read_plain(found)
+        config.environment_variables = variable_values(config.environment_variables)
+        config.script = checked_value("", config.script, "script")
+        config.command = command if isinstance(command, list) else checked_value("", command, "command") or ""
+        if isinstance(environment, str):
+            environment = read_yaml(place.find(environment))
+        read_environment(config.environment, environment, place)
+        config.data_references = _data_references(config.data_references)
+    except UserErrorException as error:
+        if type(error) is not UserErrorException:  # about another file, which it names itself
+            raise
+        raise UserErrorException(f"{place.file}: {error.message}") from error
+
+
+def _data_references(found: Dict[str, Any]) -> Dict[str, Any]:
+
+    made = {}
+    for name, value in found.items():
+        made[str(name)] = reference = DataReferenceConfiguration()
+        reference.read_plain(value, f"dataReferences.{name}")
+    return made
+
+
+def _beside(place: Place, name: str) -> str:
+    return os.path.relpath(os.path.join(os.path.dirname(place.file), name), place.root)
+
+
+def _text(plain: Dict[str, Any]) -> str:
+    try:
+        return yaml_text(plain)
+    except TypeError as error:
+        raise UserErrorException(f"This run configuration cannot be saved: {error}") from error
+
+
+def _argument(value: Any) -> Any:
+    from runyard.sdk.submit.arguments import argument_texts
+
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    texts: List[str] = argument_texts([value])
+    return texts[0]

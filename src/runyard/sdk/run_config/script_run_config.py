@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Union
 
-from runyard.sdk.config.notices import warn
+from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import RunConfigurationException, UserErrorException
 from runyard.sdk.run_config.run_configuration import (
@@ -163,7 +163,7 @@ def _new_run_config(
 
 def _with_resume(arguments: Optional[List[Any]], resume_from: Any, *, command: Any) -> List[Any]:
     """Return the arguments with `--resume-from <path>` at their end."""
-    from runyard.sdk.data.datapath import DataPath  # few runs resume
+    from runyard.sdk.data.inputs import DataPath  # few runs resume
 
     if not isinstance(resume_from, DataPath):
         raise UserErrorException(

@@ -1,22 +1,95 @@
 """Write about a run that this process is not: `run.log(...)` on a handle, also after the run's end.
 
 A journal folder on this machine has a watcher that ships it, so what was logged survives this process.
+
+A watcher on this machine for what this process logs on a server elsewhere, which cannot see our folders.
+
+It is the one that a server on this machine would start: it ships the journal and outlives this process.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from typing import TYPE_CHECKING, Dict
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Dict, Mapping, Optional
 
+from runyard.core.config.paths import run_folder
+from runyard.core.config.settings import read_settings
 from runyard.core.errors import NotAllowed
-from runyard.core.machine.facts import start_ticks
+from runyard.core.formats.plain import to_plain
+from runyard.core.machine.facts import boot_id, start_ticks, supervisor_command
+from runyard.core.machine.files import write_whole
+from runyard.core.names import make_uuid
+from runyard.core.specs import JobSpec, RunSpec
 from runyard.runtime.context import find_context, get_writer
 from runyard.sdk.errors import azure_error
-from runyard.sdk.runs.own_watcher import find_host, start_watcher
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
+    from runyard.core.records import Run
     from runyard.runtime.writer import JournalWriter
+
+
+def find_host(client: Client) -> str:
+    """Return a word for this machine when the server is not reached over its own machine's socket, else ""."""
+    if client.address.kind == "unix":
+        return ""
+    return hashlib.sha256(f"{socket.gethostname()} {boot_id()}".encode()).hexdigest()[:16]
+
+
+def start_watcher(
+    client: Client, run: Run, *, token: str, attempt: int, folders: Optional[Mapping[str, str]] = None
+) -> str:
+    """Return the run folder for this process's journal, with a watcher that ships it."""
+    home = read_settings().home
+    folder = run_folder(home, run.id, attempt)
+    if not (folder / "job.json").exists():
+        os.makedirs(str(folder), 0o700, exist_ok=True)
+        _write_job(folder, _job(client, run, token, attempt, home, dict(folders or {})))
+        _spawn(folder)
+    return str(folder)
+
+
+def _job(client: Client, run: Run, token: str, attempt: int, home: Path, folders: Dict[str, str]) -> JobSpec:
+    return JobSpec(
+        run_id=run.id,
+        attempt=attempt,
+        experiment=run.experiment,
+        workspace=run.workspace,
+        spec=RunSpec(output_folders=[]),
+        snapshot_root=None,
+        server={**to_plain(client.address), "token": ""},
+        token=token,
+        cookie=make_uuid().replace("-", ""),
+        home=str(home),
+        experiment_id=run.experiment_id,
+        interactive_pid=os.getpid(),
+        interactive_start_ticks=start_ticks(),
+        interactive_folders=folders,
+    )
+
+
+def _write_job(folder: Path, job: JobSpec) -> None:
+    write_whole(str(folder / "job.json"), json.dumps(to_plain(job)).encode())
+
+
+def _spawn(folder: Path) -> None:
+    """Start it in a session of its own, with the environment that a server would give it."""
+    # Who only talks to a server on this machine needs none of it.
+    from runyard.client.processes import server_variables
+
+    null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    os.posix_spawn(
+        sys.executable,
+        [*supervisor_command(), "--watch", str(folder)],
+        server_variables(read_settings(), os.environ),
+        file_actions=null,
+        setsid=True,
+    )
 
 
 def attach_writer(client: Client, run_id: str) -> JournalWriter:

@@ -1,22 +1,119 @@
-"""Files of a run: upload, list, download."""
+"""Files of a run: upload, list, download.
+
+Files that a client gives to a run over HTTP: content first, then the name.
+
+Snapshots of a run from outside: store a folder with it, get the stored one back.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 from itertools import takewhile
-from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from runyard.core.errors import NotFound
+from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import clean_file_name, stored_file_name, true_file_name
+from runyard.core.records import SNAPSHOT_PROPERTY
 from runyard.sdk.errors import translates_errors
-from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.runs.run_wait import RunWaiting
-from runyard.sdk.runs.uploading import put_bytes, put_path, put_paths
+from runyard.sdk.exceptions import SnapshotException, UserErrorException
+from runyard.sdk.runs.details import RunWaiting
 
 if TYPE_CHECKING:
+    from runyard.client.client import Client
     from runyard.core.records import RunFile
-    from runyard.sdk.data.datapath import DataPath
+    from runyard.sdk.data.inputs import DataPath
+    from runyard.sdk.runs.source import StoredSource
+
+
+SMALL_BYTES = 1 << 20  # files up to this size travel in batches
+BATCH_FILES = 500
+
+
+def put_path(client: Client, run_id: str, name: str, path: str, *, replace: bool = False) -> None:
+    """Store the file `path` as the run's file `name`.
+
+    Raises:
+        InvalidArgument: it cannot be read.
+        Conflict: the run has another file of that name, and `replace` is false.
+    """
+    try:
+        _put(client, run_id, name, path, replace=replace)
+    except OSError as error:
+        if error.errno is None:  # a lost connection, not the file
+            raise
+        raise InvalidArgument(
+            f"`{path}` cannot be uploaded.", why=f"{error.strerror}.", hint="Give the path of a file that can be read."
+        ) from error
+
+
+def put_paths(client: Client, run_id: str, files: Sequence[Tuple[str, str]]) -> None:
+    """Store files by (name, path), the small ones together; raises what `put_path` raises for the first that fails."""
+    from runyard.core.formats.chunks import BATCH_BYTES  # most processes upload nothing
+
+    batch: List[RunFile] = []
+    chunks: Dict[str, bytes] = {}
+
+    def send() -> None:
+        client.content.send_missing(list(chunks.items()), ask_above=BATCH_BYTES // 32)
+        for file, error in zip(batch, client.runs.put_files(run_id, batch, replace=False) if batch else ()):
+            if error is not None:
+                raise _conflict(run_id, file.name) if isinstance(error, Conflict) else error
+        batch.clear()
+        chunks.clear()
+
+    for name, path in files:
+        found = _read_small(name, path, chunks)
+        if found is None:
+            send()
+            put_path(client, run_id, name, path)
+            continue
+        batch.append(found)
+        if len(batch) >= BATCH_FILES or sum(map(len, chunks.values())) >= BATCH_BYTES - SMALL_BYTES:
+            send()
+    send()
+
+
+def _read_small(name: str, path: str, chunks: Dict[str, bytes]) -> Optional[RunFile]:
+    """Read a small file into `chunks`; None: it is large, or cannot be read."""
+    from runyard.core.formats.chunks import read_chunks
+    from runyard.core.records import RunFile
+
+    try:
+        with open(path, "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size > SMALL_BYTES:
+                return None
+            found = read_chunks(file.fileno(), chunks.__setitem__, whole=True)
+    except OSError:
+        return None
+    return RunFile(name=name, size=found.size, sha256=found.sha256, chunks=found.chunks)
+
+
+def put_bytes(client: Client, run_id: str, name: str, content: bytes, *, replace: bool = True) -> None:
+    """Store `content` as the run's file `name`."""
+    from tempfile import TemporaryFile  # most processes upload nothing
+
+    with TemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        _put(client, run_id, name, file.fileno(), replace=replace)
+
+
+def _put(client: Client, run_id: str, name: str, source: str | int, *, replace: bool) -> None:
+    file = client.content.upload_file(source, name=name)
+    try:
+        client.runs.put_file(run_id, file, replace=replace)
+    except Conflict as error:
+        raise _conflict(run_id, name) from error
+
+
+def _conflict(run_id: str, name: str) -> Conflict:
+    return Conflict(
+        f"Resource Conflict: ArtifactId ExperimentRun/dcid.{run_id}/{name} already exists.",
+        why="A run's file cannot be replaced by another.",
+        hint="Upload it under another name.",
+    )
+
 
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 
@@ -69,7 +166,7 @@ class RunFiles(RunWaiting):
 
     def _get_outputs_datapath(self) -> DataPath:
         """Return a DataPath to a copy of what is in `outputs/` now, for `resume_from` of another run."""
-        from runyard.sdk.runs.run_outputs import outputs_datapath  # loads what is about datastores
+        from runyard.sdk.runs.assets import outputs_datapath  # loads what is about datastores
 
         return outputs_datapath(self)  # type: ignore[arg-type]  # this class is one of the bases of Run
 
@@ -183,3 +280,82 @@ def _no_file(path: str) -> UserErrorException:
 def _shortened(names: List[str], most: int = 20) -> str:
     listed = ", ".join(f"`{name}`" for name in names[:most]) or "none"
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+@translates_errors
+class RunSnapshots(RunFiles):
+    def get_snapshot_id(self) -> str:
+        """Return the id of the stored source folder.
+
+        Raises:
+            UserErrorException: the run has none.
+        """
+        found = self._snapshot_id()
+        if not found:
+            raise UserErrorException(
+                f"Run {self._run_id} has no snapshot. run.take_snapshot(path) stores a folder with it."
+            )
+        return found
+
+    def take_snapshot(self, file_or_folder_path: str, **_kwargs: Any) -> str:
+        """Store a folder, or one file, as the run's snapshot and return its id.
+
+        Raises:
+            SnapshotException: the run has one already, or the folder cannot be stored.
+        """
+        self._refresh()
+        if self._snapshot_id():
+            raise self._has_one()
+        source = self._store(os.fspath(file_or_folder_path))
+        known = self._facts.properties
+        new = {name: value for name, value in source.properties.items() if name not in known}
+        try:
+            self._record = self._client.runs.update(self._run_id, properties_add=new, snapshot_id=source.snapshot_id)
+        except Conflict as error:
+            raise self._has_one() from error
+        self._keep_patch(source)
+        return source.snapshot_id
+
+    def restore_snapshot(self, snapshot_id: Optional[str] = None, path: Optional[str] = None) -> str:
+        """Write a snapshot as `<path>/<snapshot id>.zip` and return that path.
+
+        Args:
+            snapshot_id: the run's own when not given.
+            path: a folder, made when missing; a new temporary one when not given.
+
+        Raises:
+            UserErrorException: the run has no snapshot, or there is none of that id.
+        """
+        from runyard.core.names import check_snapshot_id  # most processes restore nothing
+        from runyard.sdk.runs.snapshot_archive import write_zip
+
+        wanted = check_snapshot_id(snapshot_id) if snapshot_id else self.get_snapshot_id()
+        root = self._client.content.find_root(wanted)
+        target = os.path.join(path or _temporary_folder(), f"{wanted}.zip")
+        write_zip(root, self._client.content, target)
+        return target
+
+    def _snapshot_id(self) -> Optional[str]:
+        return self._facts.snapshot_id or self._facts.properties.get(SNAPSHOT_PROPERTY)
+
+    def _store(self, path: str) -> StoredSource:
+        from runyard.sdk.runs.source import store_file, store_source  # loads what walks folders
+
+        return store_file(self._client, path) if os.path.isfile(path) else store_source(self._client, path)
+
+    def _keep_patch(self, source: StoredSource) -> None:
+        from runyard.sdk.runs.source import store_git_patch
+
+        store_git_patch(self._client, self._run_id, source)
+
+    def _has_one(self) -> SnapshotException:
+        return SnapshotException(
+            f"Run {self._run_id} has a snapshot already ({self._refresh().snapshot_id}); a run keeps its first. "
+            "Start another run for another state of the folder."
+        )
+
+
+def _temporary_folder() -> str:
+    from tempfile import mkdtemp
+
+    return mkdtemp(prefix="snapshot-")

@@ -1,10 +1,14 @@
-"""Runs that this process itself is, `experiment.start_logging()`, child runs that it makes, and their end."""
+"""Runs that this process itself is, `experiment.start_logging()`, child runs that it makes, and their end.
+
+Inside a `with` block of a run: what the program prints is written to a file too.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Optional, TextIO, Tuple, cast
 
 from runyard.core.errors import NotYetSupported
 from runyard.core.formats import journal
@@ -12,14 +16,11 @@ from runyard.core.names import check_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
 from runyard.runtime.context import get_writer
-from runyard.sdk.config.notices import warn
-from runyard.sdk.config.who import user_name
+from runyard.sdk.config.texts import user_name, warn
 from runyard.sdk.errors import azure_error, translates_errors
 from runyard.sdk.exceptions import AzureMLException
-from runyard.sdk.runs.attach import this_process
-from runyard.sdk.runs.output_copy import OutputCopy
-from runyard.sdk.runs.own_watcher import find_host, start_watcher
-from runyard.sdk.runs.pace import Pace
+from runyard.sdk.runs.attach import find_host, start_watcher, this_process
+from runyard.sdk.runs.details import Pace
 from runyard.sdk.runs.run import Run
 from runyard.sdk.runs.source import store_source
 
@@ -32,6 +33,73 @@ if TYPE_CHECKING:
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.runs.lifecycle import RunChildren
     from runyard.sdk.workspaces.experiment import Experiment
+
+
+class OutputCopy:
+    """Copies stdout and stderr into the file `path` from `start` to `stop`. A full disk costs the copy only."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._fd: Optional[int] = None
+        self._out: Optional[_Both] = None
+        self._err: Optional[_Both] = None
+
+    def start(self) -> None:
+        """Begin; a run folder that is gone, or a full disk, leaves the streams as they are."""
+        try:
+            if not os.path.isdir(os.path.dirname(self._path)):
+                os.mkdir(os.path.dirname(self._path), 0o700)  # not makedirs: nobody makes a run folder again
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            warn(f"What this block prints is not kept with its run: {error}")
+            return
+        self._out, self._err = _Both(sys.stdout, self), _Both(sys.stderr, self)
+        sys.stdout, sys.stderr = cast(TextIO, self._out), cast(TextIO, self._err)
+
+    def stop(self) -> None:
+        """Give the streams back. Somebody who replaced ours in the meantime keeps theirs."""
+        if self._out is not None and cast(Any, sys.stdout) is self._out:
+            sys.stdout = self._out.stream
+        if self._err is not None and cast(Any, sys.stderr) is self._err:
+            sys.stderr = self._err.stream
+        if self._fd is not None:
+            fd, self._fd = self._fd, None
+            os.close(fd)
+
+    def size(self) -> int:
+        try:
+            return os.stat(self._path).st_size
+        except OSError:
+            return 0
+
+    def add(self, text: Any) -> None:
+        if self._fd is None or not isinstance(text, str):
+            return
+        try:
+            os.write(self._fd, text.encode("utf-8", "backslashreplace"))
+        except OSError:
+            pass
+
+
+class _Both:
+    """A text stream that writes to two places; all else is the first one's."""
+
+    def __init__(self, stream: Any, copy: OutputCopy) -> None:
+        self.stream = stream
+        self._copy = copy
+
+    def write(self, text: str) -> Any:
+        written = self.stream.write(text)
+        self._copy.add(text)
+        return written
+
+    def writelines(self, lines: Any) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
 
 END_S = 60.0
 USER_LOG = "logs/user_log.txt"

@@ -8,8 +8,7 @@ import time
 from typing import TYPE_CHECKING, Iterable, Optional, TextIO
 
 from runyard.core.errors import NotFound
-from runyard.sdk.runs.pace import Pace
-from runyard.sdk.runs.patience import Patience
+from runyard.sdk.runs.details import Pace, Patience
 
 if TYPE_CHECKING:
     from runyard.client.client import Client

@@ -1,19 +1,28 @@
-"""What a person wants to see of a run at a glance: as HTML for a notebook, as text elsewhere. Everything is escaped."""
+"""What a person wants to see of a run at a glance: as HTML for a notebook, as text elsewhere. Everything is escaped.
+
+`RunDetails`: a live card of a run in a notebook, without ipywidgets; a few lines of text elsewhere.
+
+The small table that a notebook shows for a bare `run` or `experiment` in a cell.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+import sys
+import threading
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from html import escape
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.statuses import RunStatus
+from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
     from runyard.core.records import MetricInfo
     from runyard.core.records import Run as RunRecord
     from runyard.sdk.runs.run import Run
+
 
 MOST_METRICS = 12
 MOST_CHILDREN = 1000
@@ -139,3 +148,109 @@ def _svg(curve: Sequence[float]) -> str:
         for index, value in enumerate(curve)
     )
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}"><polyline fill="none" stroke="{_LIVE}" points="{points}"/></svg>'
+
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 5.0
+MOST_CARDS = 20  # of one run that follow it; those shown before stay as they are
+
+
+class RunDetails:
+    def __init__(self, run_instance: Run) -> None:
+        """Raises UserErrorException: that is no run."""
+        if not hasattr(run_instance, "get_status"):
+            raise UserErrorException(f"RunDetails shows a run, not a {type(run_instance).__name__}.")
+        self._run = run_instance
+
+    def show(self, render_lib: Any = None, widget_settings: Optional[Dict[str, Any]] = None) -> None:
+        """Show the run; in a notebook the card follows it until it ends, while other cells go on."""
+        card = first_card(self._run)
+        if has_notebook():
+            show_card(self._run, card)
+        else:
+            print(card_text(card))
+
+    def get_widget_data(self, widget_settings: Optional[Dict[str, Any]] = None) -> Dict[str, Any]:
+        card = first_card(self._run)
+        return {
+            "status": card.status.value,
+            "workbench_run_details_uri": card.link,
+            "run_id": card.run_id,
+            "run_properties": dict(self._run.get_properties()),
+            "run_metrics": [{"name": line.name, "last": line.last} for line in card.lines],
+            "error": card.note,
+        }
+
+
+def show_card(run: Run, card: Card) -> None:
+    """Show the card in the cell that runs, and have it follow the run."""
+    import IPython.display  # it is loaded where there is a notebook
+
+    drawing: Any = IPython.display
+    handle = drawing.display(_drawn(run, card), raw=True, display_id=True)
+    if handle is not None and not card.status.is_terminal:
+        _follow(run, handle, card)
+
+
+def has_notebook() -> bool:
+    """Whether this is a notebook's kernel: there is something that draws HTML."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class _Follower:
+    """A thread that draws all cards of one run anew while the run goes on."""
+
+    def __init__(self, run: Run, card: Card) -> None:
+        self._run = run
+        self._card = card
+        self.handles: List[Any] = []
+        self.thread = threading.Thread(target=self._go, name="runyard-card", daemon=True)
+
+    def _go(self) -> None:
+        pause_s = FIRST_PAUSE_S
+        while not self._card.status.is_terminal:
+            threading.Event().wait(pause_s)
+            card = self._look()
+            is_same = card is None or replace(card, seconds=None) == replace(self._card, seconds=None)
+            pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S) if is_same else FIRST_PAUSE_S
+            if card is None:
+                continue
+            self._card = card
+            if card.status.is_terminal:
+                with _LOCK:
+                    _FOLLOWED.pop(self._run.id, None)
+            for handle in [*self.handles]:
+                handle.update(_drawn(self._run, card), raw=True)
+
+    def _look(self) -> Optional[Card]:
+        try:
+            return make_card(self._run, link=self._card.link)
+        except Exception:
+            # The edge of a thread: a server that is away for a moment changes nothing, and no cell shows a traceback.
+            return None
+
+
+_LOCK = threading.Lock()
+_FOLLOWED: Dict[str, _Follower] = {}
+
+
+def _follow(run: Run, handle: Any, card: Card) -> None:
+    with _LOCK:
+        follower = _FOLLOWED.get(run.id)
+        if follower is None:
+            follower = _FOLLOWED[run.id] = _Follower(run, card)
+        follower.handles = [*follower.handles, handle][-MOST_CARDS:]
+        if follower.thread.ident is None:
+            follower.thread.start()
+
+
+def _drawn(run: Run, card: Card) -> Dict[str, str]:
+    return {"text/html": card_html(card), "text/plain": repr(run)}
+
+
+def html_table(fields: Mapping[str, str], *, link: str) -> str:
+    heads = "".join(f"<th>{escape(name)}</th>" for name in [*fields, "Details Page"])
+    cells = "".join(f"<td>{escape(value)}</td>" for value in fields.values())
+    anchor = f'<td><a href="{escape(link)}" target="_blank" rel="noopener">Link to Runyard</a></td>'
+    return f'<table style="width:100%"><tr>{heads}</tr><tr>{cells}{anchor}</tr></table>'

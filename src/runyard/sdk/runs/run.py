@@ -21,9 +21,8 @@ from typing import (
 from runyard.core.errors import NotFound
 from runyard.core.formats.filters import quoted
 from runyard.core.names import check_run_id
-from runyard.core.sweeps import SWEEP_TYPE
-from runyard.sdk.config.notices import warn
-from runyard.sdk.config.texts import narrowed
+from runyard.core.specs import SWEEP_TYPE
+from runyard.sdk.config.texts import narrowed, warn
 from runyard.sdk.errors import translates, translates_errors
 from runyard.sdk.runs.lifecycle import RunChildren
 
@@ -212,7 +211,7 @@ class Run(RunChildren):
         Raises:
             ModelPathNotFoundException: the run has no such file or folder.
         """
-        from runyard.sdk.runs.run_models import register_run_model  # most runs register none
+        from runyard.sdk.runs.assets import register_run_model  # most runs register none
 
         return register_run_model(
             self,
@@ -263,8 +262,11 @@ class Run(RunChildren):
     @translates
     def _ipython_display_(self) -> None:
         """Show a bare run in a cell: a card that follows it in a notebook, text in a terminal."""
-        from runyard.sdk.runs.notebook import first_card  # notebooks only
-        from runyard.sdk.runs.run_details_widget import has_notebook, show_card
+        from runyard.sdk.runs.notebook import (
+            first_card,  # notebooks only
+            has_notebook,
+            show_card,
+        )
 
         if has_notebook():
             show_card(self, first_card(self))
@@ -273,7 +275,7 @@ class Run(RunChildren):
 
     @translates
     def _repr_html_(self) -> str:
-        from runyard.sdk.runs.html_table import html_table  # notebooks only
+        from runyard.sdk.runs.notebook import html_table  # notebooks only
 
         fields = {
             "Experiment": self._experiment.name,

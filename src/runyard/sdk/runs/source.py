@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Dict, List, Optional
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY
-from runyard.sdk.config.notices import warn
-from runyard.sdk.runs.uploading import put_bytes
+from runyard.sdk.config.texts import warn
+from runyard.sdk.runs.files import put_bytes
 from runyard.snapshots.cache import SourceCache
 from runyard.snapshots.git import GitFacts, git_facts
 from runyard.snapshots.take import take_snapshot

@@ -1,12 +1,26 @@
-"""Find mistakes about the source folder and the script before anything is copied."""
+"""Find mistakes about the source folder and the script before anything is copied.
+
+Whether a run's compute target can take it, asked before anything is copied.
+
+What a configuration can hold and only Azure's services act on: a Spark job is refused, the rest reported once.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import List, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
-from runyard.core.errors import SubmitRejected
+from runyard.core.compute import RESERVED
+from runyard.core.errors import NotFound, SubmitRejected
+from runyard.core.specs import RunSpec
+from runyard.sdk.config.objects import plain
+from runyard.sdk.config.texts import warn_once
+from runyard.sdk.run_config.run_configuration import RunConfiguration
 from runyard.snapshots.rules import KEEP, read_rules
+
+if TYPE_CHECKING:
+    from runyard.sdk.workspaces.workspace import Workspace
+
 
 _LOOK_AT = 2000  # files to look at for a near name
 
@@ -123,3 +137,69 @@ def _near_names(source: str, given: str) -> List[str]:
     near = same + get_close_matches(given, files, n=3, cutoff=0.6)
     scripts = [name for name in files if name.endswith((".py", ".sh"))] if not near else []
     return list(dict.fromkeys(near + scripts[:3]))[:3]
+
+
+def check_target(workspace: Workspace, spec: RunSpec) -> None:
+    """Return when the workspace has the target and the run fits on it.
+
+    Raises:
+        SubmitRejected: it has not, or the run asks for more nodes than the target ever has.
+    """
+    if spec.target in RESERVED:
+        return
+    try:
+        target = workspace._client.compute.get(workspace.name, spec.target)
+    except NotFound as error:
+        raise SubmitRejected(error.what, why=f"{error.why} `local` is this machine.", hint=error.hint) from error
+    nodes = spec.distribution.node_count
+    if 0 < target.spec.max_nodes < nodes:  # 0: its engine alone knows
+        raise SubmitRejected(
+            f"The run asks for {nodes} nodes of `{target.name}`.",
+            why=f"That compute target has {target.spec.max_nodes} at most.",
+            hint=f"Ask for less, or make it bigger: `runyard compute update {target.name} --max-nodes {nodes}`.",
+        )
+
+
+_WITHOUT_EFFECT = (
+    "priority",
+    "history.snapshot_project",
+    "spark",
+    "hdi",
+    "paralleltask",
+    "source_directory_data_store",
+    "amlcompute",
+    "auto_cluster_compute_specification",
+    "kubernetescompute",
+    "credential_passthrough",
+    "application_endpoints",
+    "container_instance",
+    "environment.python.base_conda_environment",
+    "environment.spark",
+    "environment.databricks",
+    "environment.r",
+)
+
+
+def report_azure_only(config: RunConfiguration) -> None:
+    """Say which settings that differ from their defaults have no effect here.
+
+    Raises:
+        SubmitRejected: the run is a Spark job.
+    """
+    if str(config.framework).lower() == "pyspark":
+        raise SubmitRejected(
+            "Spark jobs are not run (framework = 'PySpark').",
+            why="Runyard starts Python scripts and shell commands.",
+            hint="Set run_config.framework = 'Python', or start Spark yourself: command='spark-submit train.py'.",
+        )
+    default = RunConfiguration()
+    names = [name for name in _WITHOUT_EFFECT if _setting(config, name) != _setting(default, name)]
+    if names:
+        warn_once(f"Without effect here: run_config.{', run_config.'.join(names)}. Only Azure's services act on them.")
+
+
+def _setting(config: RunConfiguration, path: str) -> Any:
+    found: Any = config
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    return plain(found)

@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
-from runyard.core.datasets import DIRECT, DatasetInputSpec, DatasetOutputSpec
 from runyard.core.errors import SubmitRejected
-from runyard.core.specs import DataReferenceSpec, RunSpec
-from runyard.data.paths import clean_data_path
+from runyard.core.specs import DIRECT, DataReferenceSpec, DatasetInputSpec, DatasetOutputSpec, RunSpec
+from runyard.data.folder import clean_data_path
 from runyard.data.references import PREFIX
 from runyard.sdk.data.abstract_dataset import invented_name
-from runyard.sdk.data.data_reference import DataReference, checked_mode, reference_name
-from runyard.sdk.data.dataset_output import OutputFileDatasetConfig
 from runyard.sdk.data.datastore import Datastore
-from runyard.sdk.data.inputs import DatasetConsumptionConfig
-from runyard.sdk.data.kinds import FileDataset
-from runyard.sdk.data.tabular_dataset import TabularDataset
+from runyard.sdk.data.inputs import (
+    DataReference,
+    DatasetConsumptionConfig,
+    OutputFileDatasetConfig,
+    checked_mode,
+    reference_name,
+)
+from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, RunConfiguration
 

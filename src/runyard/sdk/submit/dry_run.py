@@ -11,7 +11,7 @@ from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
 from runyard.sdk.config.texts import tag_texts
 from runyard.sdk.submit.submission import check_datastores, plan_submission, submitter_variables
-from runyard.snapshots.survey import survey
+from runyard.snapshots.take import survey
 
 if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace

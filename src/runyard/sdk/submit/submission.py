@@ -11,28 +11,23 @@ from runyard.core.config.settings import read_settings
 from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_run_id, make_uuid
 from runyard.core.records import NewRun
-from runyard.core.specs import RunSpec
-from runyard.core.sweeps import SWEEP_TYPE
+from runyard.core.specs import SWEEP_TYPE, RunSpec
 from runyard.data.datastores import get_document
-from runyard.sdk.config.notices import warn
-from runyard.sdk.config.texts import tag_texts
-from runyard.sdk.config.who import user_name
-from runyard.sdk.data.datastore_list import list_datastores
+from runyard.sdk.config.texts import tag_texts, user_name, warn
+from runyard.sdk.data.datastore_files import list_datastores
 from runyard.sdk.environments.plan import plan_environment, variable_texts
+from runyard.sdk.errors import refuse
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.not_yet import refuse
 from runyard.sdk.run_config.distribution import plan_distribution
 from runyard.sdk.run_config.resources import plan_resources
 from runyard.sdk.run_config.run_configuration import RunConfiguration
 from runyard.sdk.run_config.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
-from runyard.sdk.runs.patience import Patience
+from runyard.sdk.runs.details import Patience
 from runyard.sdk.runs.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.runs.source import store_git_patch, store_source
 from runyard.sdk.submit.arguments import argument_texts, command_text
-from runyard.sdk.submit.azure_only import report_azure_only
-from runyard.sdk.submit.checks import check_output_folder, check_script, check_source
+from runyard.sdk.submit.checks import check_output_folder, check_script, check_source, check_target, report_azure_only
 from runyard.sdk.submit.data_plan import datastores_of, plan_data, references_plain
-from runyard.sdk.submit.target_check import check_target
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -139,8 +134,12 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
 
 def _plan_other(config: Any) -> Plan:
     """Return the plan of a sweep: that of one child, with what is varied."""
-    from runyard.sdk.sweeps.config import HyperDriveConfig  # few submits are sweeps
-    from runyard.sdk.sweeps.sweep_plan import plan_sweep, sweep_run_id, sweep_tags
+    from runyard.sdk.sweeps.config import (
+        HyperDriveConfig,  # few submits are sweeps
+        plan_sweep,
+        sweep_run_id,
+        sweep_tags,
+    )
 
     if not isinstance(config, HyperDriveConfig):
         raise _not_submittable(config)

@@ -1,1 +1,5 @@
-"""."""
+"""`Workspace`, `Experiment`, the server, the key vault, logging in.
+
+May enter: every other room of the sdk; workspace and experiment import upwards inside functions.
+Loads: with the first call.
+"""

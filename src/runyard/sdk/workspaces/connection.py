@@ -1,11 +1,19 @@
-"""Find, read and write the `config.json` that names a workspace."""
+"""Find, read and write the `config.json` that names a workspace.
+
+The client of this process: of the server that `client.choice` finds; inside a run, of the run's server.
+"""
 
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional
 
+from runyard.sdk.compat import refuse_foreign_core
 from runyard.sdk.exceptions import UserErrorException
+
+if TYPE_CHECKING:
+    from runyard.client.client import Client
+
 
 _FOLDERS = (".azureml", "aml_config", "")
 _NAMES = ("config.json", "project.json")
@@ -61,7 +69,7 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
     """Write `<folder>/.azureml/<file name>` (or into `aml_config` where that exists); return its path."""
     import json  # not needed to import the SDK
 
-    from runyard.core.machine.whole_files import written_beside
+    from runyard.core.machine.files import written_beside
 
     old = os.path.join(folder, "aml_config")
     target = old if os.path.isdir(old) else os.path.join(folder, ".azureml")
@@ -94,3 +102,31 @@ def _read_json(path: str) -> Dict[str, Any]:
             f"The workspace configuration {path} should be a JSON object, found {type(found).__name__}."
         )
     return found
+
+
+def get_client(config_url: str = "", config_path: str = "") -> Client:
+    """Return the client of the chosen server, one per process; the private one is started when it does not run.
+
+    Args:
+        config_url: the server that the config.json at `config_path` names.
+
+    Raises:
+        ServerUnreachable, ServerNotStarted: no server answers, and a private one could not be started.
+    """
+    # Importing the SDK must stay cheap, so the HTTP client loads with its first use.
+    from runyard.client.login import choose
+    from runyard.client.private_server import connect
+    from runyard.core.config.settings import read_settings
+
+    refuse_foreign_core()
+    return connect(choose(read_settings(), config_url=config_url, config_path=config_path).settings)
+
+
+def get_run_client(job: Mapping[str, Any]) -> Client:
+    """Return a client that speaks with the token of the run that `job.json` describes."""
+    # As above: training code that only logs never opens a connection.
+    from runyard.client.address import Address
+    from runyard.client.private_server import client_for
+    from runyard.core.formats.plain import from_plain
+
+    return client_for(from_plain(Address, {**job["server"], "token": job["token"]}))

@@ -171,7 +171,7 @@ class Experiment:
 
     def get_portal_url(self) -> str:
         """Return the address of the page with the experiment's runs; a private server's signs the browser in."""
-        from runyard.sdk.runs.portal import experiment_path, portal_url  # loads the client's types only when asked
+        from runyard.sdk.runs.details import experiment_path, portal_url  # loads the client's types only when asked
 
         return portal_url(self._client, experiment_path(self._workspace.name, self._name))
 
@@ -179,7 +179,7 @@ class Experiment:
         return f"Experiment(Name: {self._name},\nWorkspace: {self._workspace.name})"
 
     def _repr_html_(self) -> str:
-        from runyard.sdk.runs.html_table import html_table  # notebooks only
+        from runyard.sdk.runs.notebook import html_table  # notebooks only
 
         return html_table({"Name": self._name, "Workspace": self._workspace.name}, link=self.get_portal_url())
 

@@ -9,9 +9,9 @@ from typing import NoReturn, Optional
 
 from runyard.client import login, private_server, processes
 from runyard.client.address import Address
-from runyard.client.choice import Choice, choose
 from runyard.client.client import Client
 from runyard.client.decoding import Deletion, ServerInfo
+from runyard.client.login import Choice, choose
 from runyard.core.config.settings import read_settings
 from runyard.sdk.compat import refuse_foreign_core
 from runyard.sdk.exceptions import UserErrorException

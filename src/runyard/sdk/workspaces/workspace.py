@@ -6,13 +6,11 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
 
 from runyard.core.names import check_workspace_name
-from runyard.sdk.callable_dict import CallableDict
-from runyard.sdk.config.notices import note_without_effect
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.compat import CallableDict
+from runyard.sdk.config.texts import note_without_effect
+from runyard.sdk.errors import refuse, translates_errors
 from runyard.sdk.exceptions import UserErrorException, WorkspaceException
-from runyard.sdk.not_yet import refuse
-from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, read_config, write_config
-from runyard.sdk.workspaces.connection_part import get_client
+from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, get_client, read_config, write_config
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -243,7 +241,7 @@ class Workspace:
     def datastores(self) -> CallableDict[Datastore]:
         """The datastores by name; `workspaceblobstore` and `workspacefilestore` are always there."""
         from runyard.sdk.data.datastore import Datastore  # datastore.py is about workspaces, so it cannot load first
-        from runyard.sdk.data.datastore_list import list_datastores
+        from runyard.sdk.data.datastore_files import list_datastores
 
         found = list_datastores(self)
         return CallableDict((name, Datastore._known(self, name, document)) for name, document in found.items())

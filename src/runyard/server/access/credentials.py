@@ -2,6 +2,15 @@
 
 Only hashes of tokens are kept. What the store says is believed for a moment, so that a busy run costs no look-up per
 request and a revoked token is soon dead.
+
+Who guesses is told to stop; who has a good token is not: a neighbour's guesses lock nobody out.
+
+A request that lasts is asked again who it is from: a revoked token ends its open streams too.
+
+Sessions of browsers that are signed in. The server keeps a list of them, so a session that is not listed is over.
+
+Each token has a list of its own, of bounded length: however often somebody signs in and out, only their own oldest
+sessions end.
 """
 
 from __future__ import annotations
@@ -9,22 +18,139 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import json
 import logging
+import threading
 import time
-from collections.abc import Callable, MutableMapping
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 from urllib.parse import parse_qs
 
 from runyard.core.errors import RunyardError
 from runyard.core.users import TOKEN_PREFIX, Access
+from runyard.server.access.crowd import peer_of
 from runyard.server.access.hosts import is_unix, values_of
 from runyard.server.access.permissions import Owner, Principal, RunPrincipal, UserPrincipal
-from runyard.server.access.sessions import begin_session, is_live
 from runyard.server.access.signin import PAGE_KEY_HEADER, Pass, Session, Signin
-from runyard.server.access.wrong_tries import WrongTries
 from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
+
+MOST_TRIES = 30  # within WINDOW_S, from one address
+WINDOW_S = 60.0
+_MOST_PEERS = 4096
+
+
+class WrongTries:
+    """Counts wrong tokens and codes by the peer's address. Used on the event loop."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._peers: OrderedDict[str, tuple[float, int]] = OrderedDict()  # address → (since, tries), oldest first
+
+    def is_too_many(self, scope: Any) -> bool:
+        """Count one more wrong try of the request's peer; whether it has made too many of late."""
+        peer = _peer(scope)
+        if peer is None:
+            return False  # our own user, on the unix socket
+        now = self._clock()
+        since, tries = self._peers.get(peer, (now, 0))
+        if now - since > WINDOW_S:
+            self._peers.pop(peer)
+            since, tries = now, 0
+        self._peers[peer] = (since, tries + 1)
+        if len(self._peers) > _MOST_PEERS:
+            self._peers.popitem(last=False)
+        if tries == MOST_TRIES:
+            logger.warning("More than %d wrong tokens within %d s from %s.", MOST_TRIES, WINDOW_S, peer)
+        return tries >= MOST_TRIES
+
+
+def _peer(scope: Any) -> str | None:
+    client = scope.get("client")
+    return peer_of(str(client[0])) if client and client[0] else None
+
+
+RECHECK_S = 2.0  # with what Credentials keeps in mind, a revoked token is dead within 5 s
+
+
+class WhileValid:
+    """Cancels the task that entered it once `is_valid` says no. `is_revoked` tells that from any other cancel."""
+
+    def __init__(self, is_valid: Callable[[], Awaitable[bool]]) -> None:
+        self.is_revoked = False
+        self._is_valid = is_valid
+        self._checking: asyncio.Task[None] | None = None
+
+    def __enter__(self) -> WhileValid:
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        # A timer costs next to nothing, and almost every request is over before it goes off.
+        self._timer = self._loop.call_later(RECHECK_S, self._begin)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._timer.cancel()
+        if self._checking is not None:
+            self._checking.cancel()
+
+    def _begin(self) -> None:
+        self._checking = self._loop.create_task(self._check())
+
+    async def _check(self) -> None:
+        while await self._ask():
+            await asyncio.sleep(RECHECK_S)
+        self.is_revoked = True
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _ask(self) -> bool:
+        try:
+            return await self._is_valid()
+        except RunyardError as error:  # the database is away: nobody was revoked by that
+            logger.warning("Whether an open request's token is still good could not be looked up: %s", error.what)
+            return True
+        except Exception:
+            logger.warning("Whether an open request's token is still good could not be looked up.", exc_info=True)
+            return True
+
+
+MOST = 50  # sessions of one token at a time
+_LOCK = threading.Lock()
+
+
+def begin_session(store: RunStore, session: Session, *, now: float) -> None:
+    """Make the session good; it stays so over restarts, until its time is over or it is ended."""
+    with _LOCK:
+        live = {nonce: until for nonce, until in _read(store, session).items() if until > now}
+        live[session.nonce] = session.until
+        _write(store, session, dict(list(live.items())[-MOST:]))
+
+
+def end_session(store: RunStore, session: Session) -> None:
+    """Make the session worth nothing, for good; calling it twice is fine."""
+    with _LOCK:
+        live = _read(store, session)
+        if live.pop(session.nonce, None) is not None:
+            _write(store, session, live)
+
+
+def is_live(store: RunStore, session: Session) -> bool:
+    return session.nonce in _read(store, session)
+
+
+def _read(store: RunStore, session: Session) -> dict[str, float]:
+    return dict(json.loads(store.find_value(_key(session)) or "{}"))
+
+
+def _write(store: RunStore, session: Session, live: dict[str, float]) -> None:
+    store.set_value(_key(session), json.dumps(live))
+
+
+def _key(session: Session) -> str:
+    return f"sessions:{'owner' if session.token_id is None else session.token_id}"
+
 
 Scope = MutableMapping[str, Any]
 CACHED_S = 2.5

@@ -2,35 +2,175 @@
 
 Pages, mounts, static files, documents, streams and WebSockets are all behind it. What is public is matched exactly, on
 the raw path; everything else needs a principal, and a path that nobody serves needs one too.
+
+How much a request may send: refused before it is read where its length is known, and while it is read otherwise.
+
+What goes out: security headers on every answer, and refusals that never reach the app.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from contextlib import ExitStack
 from typing import Any
 from urllib.parse import parse_qs
 
-from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError, TooManyRequests
+from runyard.core.errors import InvalidArgument, NotAllowed, NotAuthenticated, RunyardError, TooLarge, TooManyRequests
 from runyard.server.access.activity import Activity
-from runyard.server.access.body_limits import SAFE_METHODS, BodyTooLarge, LimitedBody, Receive, fault_of, too_large
-from runyard.server.access.credentials import Credentials, Scope
+from runyard.server.access.credentials import Credentials, Scope, WhileValid
 from runyard.server.access.hosts import AnyNames, came_from_elsewhere, foreign_page, is_unix, values_of
-from runyard.server.access.revocation import WhileValid
-from runyard.server.access.security_headers import Send, answer, refuse, secured, securing
 from runyard.server.access.shares import Shares
-from runyard.server.access.signin import SIGNIN_PREFIX, Pass, Session, clean_next
-from runyard.server.access.signin_page import (
+from runyard.server.access.signin import (
     LANDING_POLICY,
     POLICY,
+    SIGNIN_PREFIX,
+    Pass,
+    Session,
     again_page,
+    clean_next,
     confirm_page,
     landing_page,
     signin_page,
 )
 from runyard.server.errors import STATUS, explain
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+MIB = 1 << 20
+DEFAULT_LIMIT = MIB
+# Content travels in requests of 32 MiB; heads and lengths of its frames come on top.
+_LIMITS = (
+    (re.compile(r"/api/v1/(chunks|trees)(/missing|/fetch)?"), 34 * MIB),
+    (re.compile(r"/api/v1/runs/[^/]+/ship"), 64 * MIB),
+    (re.compile(r"/api/v1/runs/[^/]+/files(/batch|/fetch)?"), 32 * MIB),
+    (re.compile(r"/api/v1/runs(/plan|/[^/]+/state)?"), 8 * MIB),
+)
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+_TYPES = (b"application/json", b"application/x-runyard-frames")
+
+
+class BodyTooLarge(Exception):
+    """Raised out of `receive`; the guard answers 413 whatever the app makes of it."""
+
+
+def limit_of(path: str) -> int:
+    """Return the most bytes that a request to `path` may send."""
+    return next((limit for pattern, limit in _LIMITS if pattern.fullmatch(path)), DEFAULT_LIMIT)
+
+
+def fault_of(scope: Any) -> tuple[int, RunyardError] | None:
+    """Return (status, error) when the head alone says that the body cannot be taken."""
+    headers = scope["headers"]
+    length = values_of(headers, b"content-length")
+    size = int(length[0]) if length and length[0].isdigit() else 0
+    limit = limit_of(scope["path"])
+    if size > limit:
+        return 413, too_large(limit, size)
+    has_body = size > 0 or bool(values_of(headers, b"transfer-encoding"))
+    if not has_body:
+        return None
+    if values_of(headers, b"content-encoding") not in ([], [b"identity"]):
+        return 415, InvalidArgument("Compressed requests are not taken.", hint="Send the body as it is.")
+    if scope["method"] not in SAFE_METHODS and _media_type(headers) not in _TYPES:
+        kinds = " or ".join(kind.decode() for kind in _TYPES)
+        return 415, InvalidArgument("The request's content type is not one of ours.", hint=f"Send {kinds}.")
+    return None
+
+
+class LimitedBody:
+    """A request's body, counted as it comes: a length that was not announced is not known before."""
+
+    def __init__(self, scope: Any, receive: Receive) -> None:
+        self.limit = limit_of(scope["path"])
+        self.is_excessive = False
+        self._receive = receive
+        self._seen = 0
+        self._is_open = bool(values_of(scope["headers"], b"transfer-encoding"))
+
+    @property
+    def is_left_unread(self) -> bool:
+        """Whether more of a body of unknown length would come than the app wanted to read."""
+        return self._is_open
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        self._seen += len(message.get("body", b""))
+        self._is_open = self._is_open and bool(message.get("more_body"))
+        if self._seen > self.limit:
+            self.is_excessive = True
+            raise BodyTooLarge
+        return message
+
+
+def too_large(limit: int, size: int | None = None) -> TooLarge:
+    return TooLarge(
+        "The request's body is too large.",
+        why=f"{'More' if size is None else size} bytes came; {limit} are the most here.",
+        hint="Send it in parts, as the client does.",
+    )
+
+
+def _media_type(headers: Any) -> bytes:
+    found = values_of(headers, b"content-type")
+    return found[0].partition(b";")[0].strip().lower() if len(found) == 1 else b""
+
+
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+# No script but our own files, nothing from elsewhere, no page around ours, and no text that becomes markup.
+PAGE_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+# Where the app says nothing of its own.
+_DEFAULTS = ((b"content-security-policy", PAGE_POLICY), (b"cache-control", b"no-store"))
+
+
+def secured(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+    """Return an answer's headers with ours; what the app says about them counts only where it may."""
+    fixed = {name for name, _ in _ALWAYS}
+    kept = [(name, value) for name, value in headers if name.lower() not in fixed]
+    present = {name.lower() for name, _ in kept}
+    return [*kept, *_ALWAYS, *((name, value) for name, value in _DEFAULTS if name not in present)]
+
+
+def securing(send: Send) -> Send:
+    async def secure(message: MutableMapping[str, Any]) -> None:
+        if message["type"] in ("http.response.start", "websocket.accept"):
+            message["headers"] = secured(message.get("headers", ()))
+        await send(message)
+
+    return secure
+
+
+async def refuse(send: Send, status: int, error: RunyardError) -> None:
+    """Answer with an error. The connection closes, so that a body which nobody wants is not read."""
+    later = [(b"retry-after", b"1")] if status == 503 else []
+    body = json.dumps({"error": error.to_plain()}).encode()
+    await answer(send, status, body, b"application/json", headers=later, close=True)
+
+
+async def answer(
+    send: Send, status: int, body: bytes, content_type: bytes, *, headers: Headers | None = None, close: bool = False
+) -> None:
+    found = [(b"content-type", content_type), (b"content-length", b"%d" % len(body)), *(headers or [])]
+    if close:
+        found.append((b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": secured(found)})
+    await send({"type": "http.response.body", "body": body})
+
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 

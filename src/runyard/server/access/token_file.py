@@ -1,11 +1,57 @@
-"""The server's own token, in a file that only its owner reads."""
+"""The server's own token, in a file that only its owner reads.
+
+Small files of the server that only its owner may read: its token, its keys.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
-from runyard.server.access.private_file import make_private_file, read_private_file
+from runyard.core.errors import ServerNotStarted
+from runyard.core.machine.files import fault_of, write_beside
+
+
+def make_private_file(path: Path, text: str) -> None:
+    """Write it beside first: a start that is cut off leaves no half file behind. Whoever was first stays."""
+    beside = write_beside(path, text.encode("ascii") + b"\n")
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        pass
+    finally:
+        os.unlink(beside)
+
+
+def read_private_file(path: Path, *, pattern: str, what: str) -> str:
+    """Return the file's one line.
+
+    Raises:
+        ServerNotStarted: it is not ours, others can read it, or it does not hold what it should.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise _unusable(path, what, f"{error}.") from error
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(file.fileno())
+        text = file.read(512).decode("latin-1").strip()
+    fault = fault_of(found)
+    if not fault and not re.fullmatch(pattern, text):
+        fault = f"It does not hold a {what.partition(' ')[0]}."
+    if fault:
+        raise _unusable(path, what, fault)
+    return text
+
+
+def _unusable(path: Path, what: str, why: str) -> ServerNotStarted:
+    return ServerNotStarted(
+        f"The server's {what} in `{path}` cannot be used.",
+        why=why,
+        hint=f"Remove it (`rm {path}`): a new one is made. What the old one opened is closed from then on.",
+    )
+
 
 TOKEN_PREFIX = "ryt_"
 

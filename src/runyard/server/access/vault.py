@@ -12,7 +12,7 @@ from pathlib import Path
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import InvalidArgument, NotFound, StoreUnavailable
 from runyard.core.records import Asset
-from runyard.server.access.private_file import make_private_file, read_private_file
+from runyard.server.access.token_file import make_private_file, read_private_file
 from runyard.store.base import RunStore
 
 KIND = "secret"

@@ -1,23 +1,42 @@
-"""Answers: JSON written straight from the records, and packed columns piece by piece."""
+"""Answers: JSON written straight from the records, and packed columns piece by piece.
+
+Downloads: which bytes are asked for, and headers that keep a browser from running or showing them.
+
+A folder as a zip, written while it is sent: no file on the server's disk, a few megabytes in memory.
+
+A file that a client names is content that the server holds: looked at before the name is given.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import logging
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any, Union, cast
+from typing import IO, Any, Optional, Union, cast
+from urllib.parse import quote
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from runyard.artifacts.content import size_of
 from runyard.core.config.paths import server_folder
-from runyard.core.errors import StoreUnavailable
+from runyard.core.errors import DamagedContent, InvalidArgument, NotFound, RunyardError, StoreUnavailable, UserError
+from runyard.core.names import check_content_id, clean_file_name
+from runyard.core.records import RunFile
+from runyard.server.services import Services
 
 Piece = Union[bytes, bytearray, memoryview]
 PIECE = 256 << 10
@@ -108,3 +127,235 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "items"):
         return dict(value.items())
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+
+
+@dataclass(frozen=True)
+class Window:
+    """Bytes [start, stop) of a file; `is_range` when a `Range` header asked for them."""
+
+    start: int
+    stop: int
+    is_range: bool
+
+    @property
+    def length(self) -> int:
+        return self.stop - self.start
+
+    def headers(self, size: int) -> dict[str, str]:
+        found = {"Content-Length": str(self.length)}
+        if self.is_range:
+            found["Content-Range"] = f"bytes {self.start}-{self.stop - 1}/{size}"
+        return found
+
+
+def window_of(header: str | None, *, size: int, offset: int, limit: int | None) -> Window | None:
+    """Return the bytes asked for; None: a `Range` beyond the end. Several ranges at once get the whole file."""
+    match = _RANGE.fullmatch(header.strip()) if header and not offset and limit is None else None
+    if match is None or match.group(0) == "bytes=-":
+        start = min(offset, size)
+        return Window(start, size if limit is None else min(size, start + limit), is_range=False)
+    first, last = match.groups()
+    if not first:
+        start, stop = max(0, size - int(last)), size
+    else:
+        start, stop = int(first), min(size, int(last) + 1) if last else size
+    return Window(start, stop, is_range=True) if start < stop else None
+
+
+def download_headers(name: str, size: int, *, complete: bool) -> dict[str, str]:
+    return {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name.rpartition('/')[2], safe='')}",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Cache-Control": "no-store",
+        "Accept-Ranges": "bytes",
+        "X-Runyard-Size": str(size),
+        "X-Runyard-Complete": "1" if complete else "0",
+    }
+
+
+def download_answer(
+    name: str, size: int, read: Callable[[Window], Iterator[bytes]], *, window: Window | None, complete: bool = True
+) -> Response:
+    """Return the bytes of `window` as a download; None: they are beyond the end.
+
+    The first piece is read here, before anything is answered: whoever asks for damaged content hears why. To be called
+    in a thread.
+    """
+    headers = download_headers(name, size, complete=complete)
+    if window is None:
+        return Response(b"", status_code=416, headers={**headers, "Content-Range": f"bytes */{size}"})
+    pieces = read(window)
+    return StreamingResponse(
+        chain((next(pieces, b""),), pieces),
+        status_code=206 if window.is_range else 200,
+        headers={**headers, **window.headers(size)},
+        media_type="application/octet-stream",
+    )
+
+
+FIRST_YEAR, LAST_YEAR = 1980, 2107  # what a zip can hold
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One file to pack; `mode` has the bits of its kind too (`stat.S_IFREG | 0o644`)."""
+
+    path: str
+    mode: int
+    pieces: Iterable[bytes]
+    at: Optional[datetime] = None
+
+
+def zip_answer(name: str, files: Iterable[Packed]) -> Response:
+    """Return the files as a download of that name."""
+    headers = download_headers(name, 0, complete=True)
+    del headers["X-Runyard-Size"], headers["Accept-Ranges"]  # not known before it is sent
+    return StreamingResponse(zip_pieces(files), headers=headers, media_type="application/zip")
+
+
+def zip_pieces(files: Iterable[Packed]) -> Iterator[bytes]:
+    """Yield a zip's bytes."""
+    out = _Pipe()
+    with ZipFile(out, "w", ZIP_DEFLATED, compresslevel=4) as packing:
+        for file in files:
+            with packing.open(_info(file), "w", force_zip64=True) as entry:
+                for piece in file.pieces:
+                    entry.write(piece)
+                    yield from out.take()
+    yield from out.take()
+
+
+def link_mode() -> int:
+    return stat.S_IFLNK | 0o777
+
+
+def _info(file: Packed) -> ZipInfo:
+    info = ZipInfo(safe_name(file.path), _zip_time(file.at))
+    info.compress_type = ZIP_DEFLATED
+    info.create_system = 3  # unix: the mode counts
+    info.external_attr = file.mode << 16
+    return info
+
+
+def safe_name(path: str) -> str:
+    """Return the name in the zip: one that says nothing else to a Windows machine, and has bytes in UTF-8."""
+    shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return shown.replace("\\", "%5C").replace(":", "%3A")
+
+
+def _zip_time(at: datetime | None) -> tuple[int, int, int, int, int, int]:
+    utc = at.astimezone(timezone.utc) if at is not None else None
+    if utc is None or not FIRST_YEAR <= utc.year <= LAST_YEAR:
+        return (FIRST_YEAR, 1, 1, 0, 0, 0)
+    return (utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second)
+
+
+class _Pipe(io.RawIOBase):
+    """Takes what `ZipFile` writes and hands it out again; says that it cannot seek, so nothing is written twice."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        piece = bytes(data)  # type: ignore[call-overload]  # RawIOBase names a private buffer type
+        self._pieces.append(piece)
+        return len(piece)
+
+    def take(self) -> Iterator[bytes]:
+        pieces, self._pieces = self._pieces, []
+        if pieces:
+            yield b"".join(pieces)
+
+
+logger = logging.getLogger(__name__)
+
+
+def check_stored(services: Services, file: RunFile) -> RunFile:
+    """Return the file under its canonical name.
+
+    Raises:
+        MissingContent: some of its chunks are not stored.
+        InvalidArgument: it is no stored content, or its size is wrong.
+    """
+    return _checked(file, services.content.chunk_sizes(_chunks_of(file)))
+
+
+def check_many_stored(services: Services, files: Sequence[RunFile]) -> list[RunFile | UserError]:
+    """Return each file under its canonical name, or what is wrong with it; the index is asked once for all.
+
+    A file that is refused does not keep the others out.
+    """
+    chunks: list[str] = []
+    faults: dict[int, UserError] = {}
+    for at, file in enumerate(files):
+        try:
+            chunks += _chunks_of(file)
+        except UserError as error:
+            faults[at] = error
+    sizes = services.content.chunk_sizes(chunks)
+    return [faults.get(at) or _try_one(file, sizes) for at, file in enumerate(files)]
+
+
+def _try_one(file: RunFile, sizes: Mapping[str, int]) -> RunFile | UserError:
+    try:
+        return _checked(file, sizes)
+    except UserError as error:
+        return error
+
+
+def _chunks_of(file: RunFile) -> list[str]:
+    if file.kind != "blob":
+        raise InvalidArgument("Only stored content can be named as a file; logs are shipped.")
+    for chunk in file.chunks:
+        check_content_id(chunk)
+    if file.sha256 is not None:
+        check_content_id(file.sha256)
+    return file.chunks
+
+
+def _checked(file: RunFile, sizes: Mapping[str, int]) -> RunFile:
+    held = size_of(file.chunks, sizes)
+    if held != file.size:
+        raise InvalidArgument(f"The file {file.name[:200]!r} should have {file.size} bytes, its chunks have {held}.")
+    return replace(file, name=clean_file_name(file.name), complete=True, updated_at=None)
+
+
+def naming_damage(services: Services, run_id: str, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield a run's file piece by piece; where its content is damaged or gone, name the file in the error and the run.
+
+    Raises:
+        DamagedContent: it is.
+    """
+    try:
+        yield from pieces
+    except (NotFound, DamagedContent) as error:
+        found = damaged_file(name, error)
+        logger.error("run %s: %s", run_id, found)
+        note_damage(services, run_id, found)
+        raise found from error
+
+
+def note_damage(services: Services, run_id: str, error: DamagedContent) -> None:
+    """Show a warning on the run, once."""
+    warning = {"source": "server", "message": f"{error.what} {error.why}"}
+    run = services.store.find_run(run_id)
+    if run is not None and warning not in run.warnings:
+        services.store.update_run(run_id, warnings_add=[warning])
+
+
+def damaged_file(name: str, error: RunyardError) -> DamagedContent:
+    """Return the error of a file whose stored bytes are damaged or gone."""
+    state = "damaged" if isinstance(error, DamagedContent) else "missing"
+    return DamagedContent(
+        f"The content of the file `{name[:200]}` is {state} on the server.",
+        why=f"{error.what} {error.why}".strip(),
+        hint=error.hint or "Bring the folder `artifacts` of the server's home back from a backup, then download again.",
+    )

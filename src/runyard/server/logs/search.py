@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from runyard.core.error_lines import HINTS, find_sign
-from runyard.server.logs.lines import Budget, Source
-from runyard.server.logs.log_text import OVERLAP, iter_whole_lines, plain_text
+from runyard.server.logs.lines import OVERLAP, Budget, Source, iter_whole_lines, plain_text
 
 LONGEST_TEXT = 500  # characters of what is looked for
 MOST_HITS = 5000

@@ -11,7 +11,7 @@ from typing import Any
 
 from runyard.core.config.server_settings import ServerSettings, is_everywhere, is_loopback
 from runyard.core.errors import ServerNotStarted
-from runyard.core.machine.own_address import find_own_address
+from runyard.core.machine.facts import find_own_address
 from runyard.server.access.hosts import TeamNames
 from runyard.server.net.binding import listen_on
 from runyard.server.net.certificates import ensure_certificate, fingerprint_of, is_self_signed, load_context

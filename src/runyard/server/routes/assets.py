@@ -1,21 +1,41 @@
-"""Assets of a workspace: environments, datastores and what else it keeps by name, in versions."""
+"""Assets of a workspace: environments, datastores and what else it keeps by name, in versions.
+
+Environments that are built on this machine, where runs on `local` use them: what there is, and getting rid of it.
+
+The built-in datastores of a workspace, for clients and nodes that are not on the server's machine.
+
+Folders that somebody registered are not served: with them, whoever may register could read all that the server's user
+can. They are for machines that see them.
+
+Secrets of a workspace: set, read by name, listed without their values.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
+from starlette.responses import StreamingResponse
 
-from runyard.core.errors import InvalidArgument
+from runyard.core.config.paths import datastores_folder, environments_folder
+from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, TooLarge
 from runyard.core.names import check_asset_name, check_workspace_name
-from runyard.core.records import Asset
-from runyard.data.datastores import BUILT_IN, without_default
+from runyard.core.records import Asset, RunFile
+from runyard.core.users import check_user_name
+from runyard.data.datastores import BUILT_IN, folder_document, without_default
 from runyard.data.datastores import KIND as DATASTORE
-from runyard.server.http.answers import json_answer
+from runyard.data.folder import FolderStorage, below, clean_data_path
+from runyard.environments.pruning import BuiltFolder, list_built, prune, remove
+from runyard.server.access.permissions import RunPrincipal, UserPrincipal
+from runyard.server.access.vault import EVERYONE
+from runyard.server.http.answers import check_stored, download_headers, json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.requests import parse, with_json
+from runyard.server.http.requests import gives, parse, takes, with_json
+from runyard.server.storage.room import Taken
 
 router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
 KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
@@ -60,7 +80,7 @@ def get_asset(workspace: str, kind: str, name: str, request: Request, version: O
 @takes(AssetBody)
 async def put_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Keep the next version; the newest one's key again is that version."""
-    return await with_json(request, lambda body: _put(call_of(request), workspace, kind, name, body))
+    return await with_json(request, lambda body: _put_asset(call_of(request), workspace, kind, name, body))
 
 
 @router.put("/{name}/{version}")
@@ -81,7 +101,7 @@ def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Resp
     return json_answer({"deleted": name})
 
 
-def _put(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Response:
+def _put_asset(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Response:
     call.may("put_asset", workspace=workspace)
     wanted = parse(AssetBody, body)
     if len(wanted.key) > MAX_KEY:
@@ -119,3 +139,257 @@ def _place(workspace: str, kind: str) -> tuple[str, str]:
     if kind not in KINDS:
         raise InvalidArgument(f"There is no kind of asset {kind[:40]!r}.", hint=f"Known: {', '.join(KINDS)}.")
     return check_workspace_name(workspace), kind
+
+
+environments_router = APIRouter(prefix="/environments", tags=["environments"])
+
+
+@dataclass(frozen=True)
+class PruneBody:
+    """What may stay: `keep_bytes` in all, and what was used within `unused_s` seconds. `dry_run`: only say."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    keep_bytes: Optional[int] = None
+    unused_s: Optional[float] = None
+    dry_run: bool = False
+
+
+@environments_router.get("")
+@gives(list[BuiltFolder])
+def list_environments(request: Request) -> Response:
+    """List the environments that are built here, last used first."""
+    call = call_of(request)
+    call.may("list_environments")
+    return json_answer(list_built(environments_folder(call.services.settings.home)))
+
+
+@environments_router.post("/prune")
+@takes(PruneBody)
+async def prune_environments(request: Request) -> Response:
+    """Remove those that nobody uses, as far as the body says; answer those that went."""
+    return await with_json(request, lambda body: _prune(call_of(request), body))
+
+
+@environments_router.delete("/{key}")
+def remove_environment(key: str, request: Request) -> Response:
+    """Remove one by its key, or by the key's beginning; 409 while a run uses it."""
+    call = call_of(request)
+    call.may("manage_environments")
+    return json_answer(remove(environments_folder(call.services.settings.home), key))
+
+
+def _prune(call: Call, body: bytes) -> Response:
+    call.may("manage_environments")
+    wanted = parse(PruneBody, body)
+    if (wanted.keep_bytes or 0) < 0 or (wanted.unused_s or 0) < 0:
+        raise InvalidArgument("keep_bytes and unused_s are zero or more.")
+    root = environments_folder(call.services.settings.home)
+    return json_answer(prune(root, keep_bytes=wanted.keep_bytes, unused_s=wanted.unused_s, dry_run=wanted.dry_run))
+
+
+datastores_router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
+PIECE = 1 << 20
+MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones
+ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"  # a full chunk of zeros: takes no disk
+
+
+@dataclass(frozen=True)
+class DataFileBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    file: RunFile
+
+
+@datastores_router.get("")
+def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
+    """List the files below a path, or the one file that is there."""
+    call = call_of(request)
+    call.may("read_workspace", workspace=workspace)
+    document = _document(call, workspace, name)
+    found = FolderStorage(document).iter_files(clean_data_path(path))
+    stays = _Inside(str(document["path"]))
+    return json_answer([{"name": file.name, "size": file.size} for file in found if stays(file.name)])
+
+
+@datastores_router.post("", status_code=201)
+@takes(DataFileBody)
+async def put_file(workspace: str, name: str, request: Request) -> Response:
+    """Store uploaded content as a file of the datastore, in place of what was there."""
+    return await with_json(request, lambda body: _put_file(call_of(request), workspace, name, body))
+
+
+@datastores_router.get("/{path:path}")
+def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
+    """Download one file."""
+    call = call_of(request)
+    call.may("read_workspace", workspace=workspace)
+    root, wanted = str(_document(call, workspace, name)["path"]), clean_data_path(path)
+    descriptor = _open(root, wanted)
+    size = os.fstat(descriptor).st_size
+    headers = {**download_headers(wanted, size, complete=True), "Content-Length": str(size)}
+    return StreamingResponse(_read(descriptor), headers=headers, media_type="application/octet-stream")
+
+
+def _put_file(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may("put_data", workspace=workspace)
+    file = check_stored(call.services, parse(DataFileBody, body).file)
+    _check_repeats(file)
+    document = _document(call, workspace, name)
+    pieces = call.services.content.read_file(file.chunks, offset=0, limit=file.size)
+    storage, path = FolderStorage(document), clean_data_path(file.name)
+    old = storage.find_file(path)
+    with call.services.room.take(file.size, f"The file {file.name[:200]!r}") as taken:
+        user, growth = _user_of(call), file.size - (0 if old is None else old.size)
+        call.services.quotas.add_data(user, growth)
+        try:
+            storage.put_pieces(_counted(pieces, taken), path)
+        except BaseException:
+            call.services.quotas.add_data(user, -growth)
+            raise
+    return json_answer({"name": file.name, "size": file.size}, status=201)
+
+
+def _check_repeats(file: RunFile) -> None:
+    """Refuse a small request that asks for a huge file: the name of a chunk is short, and each mention is written out.
+
+    Raises:
+        TooLarge: most of the file is copies of the same few chunks.
+    """
+    counts = Counter(file.chunks)
+    counts.pop(ZEROS, None)
+    repeats, most = counts.total() - len(counts), MOST_REPEATS + len(counts)
+    if repeats > most:
+        raise TooLarge(
+            f"The file {file.name[:200]!r} repeats chunks of its own content {repeats:,} times.",
+            why=f"It has {len(counts):,} different ones, so {most:,} repeats are allowed: each one is written out.",
+            hint="Upload it compressed, or keep it on a datastore of your own: Datastore.register_folder().",
+        )
+
+
+def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
+    check_asset_name(name)
+    call.services.store.get_workspace(check_workspace_name(workspace))
+    if name not in BUILT_IN:
+        raise NotAllowed(
+            f"The datastore `{name}` is not given out by the server.",
+            why="It is a folder that somebody registered: it is there for machines that see that folder.",
+            hint=f"Mount its file system here, or copy the data to `{BUILT_IN[0]}`.",
+        )
+    folder = datastores_folder(call.services.settings.home, workspace) / name
+    return {**folder_document(str(folder)), "make": True}
+
+
+def _user_of(call: Call) -> str:
+    """Return the user whose quota a write counts for; a run writes for who submitted it, and the owner has none."""
+    if isinstance(call.principal, UserPrincipal):
+        return call.principal.name
+    if isinstance(call.principal, RunPrincipal):
+        return call.services.store.get_run(call.principal.run_id).submitted_by
+    return ""
+
+
+def _counted(pieces: Iterable[bytes], taken: Taken) -> Iterator[bytes]:
+    for piece in pieces:
+        yield piece
+        taken.wrote(len(piece))
+
+
+class _Inside:
+    """Whether a path, all links followed, is below the folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._real = os.path.realpath(root) + os.sep
+
+    def __call__(self, path: str) -> bool:
+        return os.path.realpath(below(self._root, path)).startswith(self._real)
+
+
+def _open(root: str, path: str) -> int:
+    """Open a file below `root`; a link that leads out of it is not followed."""
+    place = os.path.realpath(below(root, path))
+    if not path or not _Inside(root)(path) or not os.path.isfile(place):
+        raise NotFound(f"The datastore holds no file `{path[:200]}`.")
+    return os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def _read(descriptor: int) -> Iterator[bytes]:
+    with os.fdopen(descriptor, "rb") as file:
+        while piece := file.read(PIECE):
+            yield piece
+
+
+secrets_router = APIRouter(prefix="/workspaces/{workspace}/secrets", tags=["secrets"])
+
+
+@dataclass(frozen=True)
+class SecretBody:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    value: Optional[str] = None  # stays when there is one
+    readers: Optional[list[str]] = None  # users; "*": all of the team. Without it a new secret is its maker's
+
+
+@secrets_router.get("")
+def list_secrets(workspace: str, request: Request) -> Response:
+    """List the names."""
+    call = call_of(request)
+    call.may("read_secret", workspace=workspace)
+    return json_answer(call.services.vault.list_names(check_workspace_name(workspace)))
+
+
+@secrets_router.get("/{name}")
+def get_secret(workspace: str, name: str, request: Request) -> Response:
+    """Return one secret's value."""
+    call = call_of(request)
+    call.may("read_secret", workspace=workspace)
+    _check_reader(call, check_workspace_name(workspace), name)
+    answer = json_answer({"value": call.services.vault.get(workspace, name)})
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+@secrets_router.put("/{name}")
+@takes(SecretBody)
+async def put_secret(workspace: str, name: str, request: Request) -> Response:
+    """Keep a secret; an earlier value is gone for good."""
+    return await with_json(request, lambda body: _put_secret(call_of(request), workspace, name, body))
+
+
+@secrets_router.delete("/{name}")
+def delete_secret(workspace: str, name: str, request: Request) -> Response:
+    """Delete a secret; twice is fine."""
+    call = call_of(request)
+    call.may_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
+    call.services.vault.delete(workspace, name)
+    return json_answer({"deleted": name})
+
+
+def _put_secret(call: Call, workspace: str, name: str, body: bytes) -> Response:
+    call.may_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
+    wanted = parse(SecretBody, body)
+    if wanted.value is None and wanted.readers is None:
+        raise InvalidArgument("The request says nothing about the secret.", hint="Send `value`, `readers`, or both.")
+    for reader in wanted.readers or ():
+        if reader != EVERYONE:
+            check_user_name(reader)
+    call.services.vault.put(workspace, name, wanted.value, readers=wanted.readers, owner=call.user)
+    return json_answer({"name": name})
+
+
+def _owners(call: Call, workspace: str, name: str) -> list[str | None]:
+    found = call.services.vault.find_access(workspace, name)
+    return [] if found is None else [found.owner]
+
+
+def _check_reader(call: Call, workspace: str, name: str) -> None:
+    found = call.services.vault.find_access(workspace, name)
+    if found is None or call.is_admins or found.is_readable_by(call.user):
+        return
+    raise NotAllowed(
+        f"You may not read the secret `{name}`.",
+        why=f"It belongs to {f'user `{found.owner}`' if found.owner else 'the owner of the server'}; "
+        f"its readers do not include `{call.user}`.",
+        hint=f"Its owner or an admin adds you with `runyard secrets share {name} {call.user}`.",
+    )

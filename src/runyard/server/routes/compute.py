@@ -7,15 +7,13 @@ from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.compute import ComputeSpec, ComputeTarget
-from runyard.core.engine_names import check_target_name
+from runyard.core.compute import ComputeSpec, ComputeTarget, check_target_name
 from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.engine.compute import admin
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.requests import parse, with_json
+from runyard.server.http.requests import gives, parse, takes, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
 OTHER = "another-run"

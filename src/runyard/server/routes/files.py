@@ -1,7 +1,11 @@
-"""A run's files: listed, named, downloaded. A download is never shown in our own pages' origin."""
+"""A run's files: listed, named, downloaded. A download is never shown in our own pages' origin.
+
+A run's files, or those of one folder, as a zip.
+"""
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NoReturn, Optional
@@ -15,12 +19,20 @@ from runyard.core.formats.frames import Bytes, pack_frame
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.engine.runs.streams import key_of
-from runyard.server.http.answers import frames_answer, json_answer
+from runyard.server.http.answers import (
+    Packed,
+    Window,
+    check_many_stored,
+    check_stored,
+    download_answer,
+    frames_answer,
+    json_answer,
+    naming_damage,
+    window_of,
+    zip_answer,
+)
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.downloads import Window, download_answer, window_of
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.requests import parse, with_json
-from runyard.server.http.stored_files import check_many_stored, check_stored, naming_damage
+from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.services import Services
 
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
@@ -247,3 +259,29 @@ def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> li
         return pack_frame(head, b"".join(read_window(services, found, Window(0, found.size, is_range=False))))
     except DamagedContent as error:
         return pack_frame({**head, "error": error.to_plain()})
+
+
+zips_router = APIRouter(prefix="/runs/{run_id}", tags=["files"])
+
+
+@zips_router.get("/zip")
+def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
+    """Download the files below `folder`, or all, as one zip; a log as far as it is written."""
+    call = call_of(request)
+    run = call.readable_run(run_id)
+    below = f"{clean_file_name(folder.rstrip('/'))}/" if folder else ""
+    files = [file for file in call.services.store.list_files(run_id) if file.name.startswith(below)]
+    if not files:
+        raise NotFound(
+            f"Run `{run_id}` has no files{f' in {folder[:200]!r}' if folder else ''}.",
+            hint=f"`runyard runs files {run_id}` lists its files.",
+        )
+    name = f"{run_id}-{below.replace('/', '-') or 'files-'}".rstrip("-") + ".zip"
+    return zip_answer(name, _packed(call.services, run, files))
+
+
+def _packed(services: Services, run: Run, files: Sequence[RunFile]) -> Iterator[Packed]:
+    for file in files:
+        found = as_it_is(services, run, file)
+        whole = Window(0, found.size, is_range=False)
+        yield Packed(file.name, stat.S_IFREG | 0o644, read_window(services, found, whole), file.updated_at)

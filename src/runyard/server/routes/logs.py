@@ -16,8 +16,7 @@ from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.logs.lines import Budget, Source
-from runyard.server.logs.log_lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, read_lines
+from runyard.server.logs.lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, Budget, Source, read_lines
 from runyard.server.logs.search import LONGEST_TEXT, MOST_HITS, Progress, Wanted, find_first_error, search
 from runyard.server.routes.files import MAX_WAIT_S, Found, find_in
 from runyard.server.services import Services

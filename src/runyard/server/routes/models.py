@@ -10,15 +10,11 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.errors import DamagedContent, InvalidArgument, NotFound
 from runyard.core.formats.plain import from_plain, to_plain
-from runyard.core.models import KIND, ModelSpec, ModelVersion
 from runyard.core.names import check_asset_name, check_workspace_name, clean_file_name
-from runyard.core.records import Asset, RunFile
-from runyard.server.http.answers import json_answer
+from runyard.core.records import KIND, Asset, ModelSpec, ModelVersion, RunFile
+from runyard.server.http.answers import Window, check_stored, damaged_file, download_answer, json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.downloads import Window, download_answer
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.requests import parse, with_json
-from runyard.server.http.stored_files import check_stored, damaged_file
+from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.store.record_limits import check_labels
 
 router = APIRouter(prefix="/workspaces/{workspace}/models", tags=["models"])

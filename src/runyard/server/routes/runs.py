@@ -1,25 +1,34 @@
-"""Runs: create, read, change, cancel, fail."""
+"""Runs: create, read, change, cancel, fail.
+
+One change to many runs, and a run once more.
+
+Many runs in one answer, for pages that compare them: the runs themselves, and what their metrics came to.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute_options import RAY
-from runyard.core.errors import InvalidArgument, NotAllowed, NotFound
-from runyard.core.names import check_workspace_name
+from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, RunyardError, TooLarge
+from runyard.core.names import check_metric_name, check_run_id, check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run
 from runyard.engine.ingest.effects import run_key
+from runyard.engine.runs.resubmit import Again
 from runyard.engine.runs.submit import Submitted, Watched
-from runyard.engine.sweeps.sweep_children import check_free_id
+from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.queries import run_query
-from runyard.server.http.requests import parse, with_json
+from runyard.server.http.requests import gives, parse, run_query, takes, with_json
+from runyard.store.base import MetricSummary
+from runyard.store.record_limits import record_size
 
 router = APIRouter(tags=["runs"])
 MAX_PAGE_BYTES = 16 << 20  # of the runs' records
@@ -277,3 +286,204 @@ def _add_writer(call: Call, run_id: str, body: bytes) -> Response:
     told = Watched(process.pid, process.start_ticks, host=process.host)
     writer = call.services.engine.add_writer(run_id, told)
     return json_answer(writer, status=201)
+
+
+bulk_router = APIRouter(tags=["runs"])
+MOST_RUNS = 1000
+
+
+@dataclass(frozen=True)
+class BulkChange:
+    """`tags_set` goes with the action tag, `tags_remove` with untag."""
+
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    ids: list[str]
+    action: str
+    tags_set: dict[str, Optional[str]] = field(default_factory=dict)
+    tags_remove: list[str] = field(default_factory=list)
+
+
+@bulk_router.post("/runs/bulk")
+@takes(BulkChange)
+async def change_runs(request: Request) -> Response:
+    """Tag, untag, cancel, archive, unarchive, delete or restore up to a thousand runs; says of each how it went."""
+    return await with_json(request, lambda body: _change_runs(call_of(request), body))
+
+
+@bulk_router.post("/runs/{run_id}/resubmit", status_code=201)
+@takes(Again)
+async def resubmit_run(run_id: str, request: Request) -> Response:
+    """Submit a run again: same spec, code, tags and name."""
+    return await with_json(request, lambda body: _resubmit(call_of(request), run_id, body))
+
+
+def _change_runs(call: Call, body: bytes) -> Response:
+    call.may("change_runs")
+    wanted = parse(BulkChange, body)
+    action = _ACTIONS.get(wanted.action)
+    if action is None:
+        raise InvalidArgument(f"There is no action {wanted.action[:40]!r}.", hint=f"Known: {', '.join(_ACTIONS)}.")
+    if len(wanted.ids) > MOST_RUNS:
+        raise InvalidArgument(f"{len(wanted.ids)} runs are too many for one call.", why=f"It takes {MOST_RUNS}.")
+    change = _Change(call, wanted)
+    failed: list[dict[str, Any]] = []
+    for run_id in dict.fromkeys(wanted.ids):
+        if run_id in change.done:  # a run above took it along
+            continue
+        try:
+            action(change, run_id)
+        except RunyardError as error:
+            failed.append({"id": run_id, "error": error.to_plain()})
+    left = {each["id"] for each in failed}
+    done = [run_id for run_id in dict.fromkeys(wanted.ids) if run_id not in left]
+    return json_answer({"done": done, "failed": failed, "undo_until": change.undo_until})
+
+
+class _Change:
+    """What one call does to each of its runs, each allowed as the call for that run alone."""
+
+    def __init__(self, call: Call, wanted: BulkChange) -> None:
+        self._call, self._wanted = call, wanted
+        self.done: set[str] = set()  # also those below
+        self.undo_until: datetime | None = None
+
+    def tag(self, run_id: str) -> None:
+        self._call.may("write_run", run_id)
+        self._call.services.store.update_run(run_id, tags_set=self._wanted.tags_set)
+
+    def untag(self, run_id: str) -> None:
+        self._call.may("write_run", run_id)
+        self._call.services.store.update_run(run_id, tags_remove=self._wanted.tags_remove)
+
+    def cancel(self, run_id: str) -> None:
+        self._call.may("cancel_run", run_id)
+        self._call.services.engine.cancel(run_id)
+
+    def archive(self, run_id: str) -> None:
+        self._call.may("write_run", run_id)
+        self._call.services.engine.archive(run_id, True)
+
+    def unarchive(self, run_id: str) -> None:
+        self._call.may("write_run", run_id)
+        self._call.services.engine.archive(run_id, False)
+
+    def delete(self, run_id: str) -> None:
+        self._call.may("delete_run", run_id)
+        gone = self._call.services.store.find_hidden(run_id)  # twice is fine
+        if gone is None:
+            deleted = self._call.services.engine.delete_run(run_id)
+            self.done.update(deleted.deleted)
+        self.undo_until = gone.undo_until if gone is not None else deleted.undo_until
+
+    def restore(self, run_id: str) -> None:
+        self._call.may("delete_run", run_id)
+        self.done.update(self._call.services.engine.restore_run(run_id))
+
+
+_ACTIONS: dict[str, Callable[[_Change, str], None]] = {
+    "tag": _Change.tag,
+    "untag": _Change.untag,
+    "cancel": _Change.cancel,
+    "archive": _Change.archive,
+    "unarchive": _Change.unarchive,
+    "delete": _Change.delete,
+    "restore": _Change.restore,
+}
+
+
+def _resubmit(call: Call, run_id: str, body: bytes) -> Response:
+    call.may("resubmit_run", run_id)
+    wanted = parse(Again, body or b"{}", unchecked=["submitter"])
+    before = call.services.store.get_run(check_run_id(run_id))
+    check_target(call, before.workspace, before.spec.target)
+    if wanted.id:
+        check_free_id(call.services.store, wanted.id)
+    named = replace(wanted, key=own_key(call, wanted.key)) if wanted.key else wanted
+    made = call.services.engine.resubmit(run_id, named, owner=call.user)
+    return json_answer({"run": call.services.engine.explained(made.run)}, status=201 if made.is_new else 200)
+
+
+many_router = APIRouter(tags=["runs"])
+MAX_READ = 100
+MAX_READ_BYTES = 64 << 20
+MAX_SUMMARIZED = 1000
+MAX_NAMES = 100
+
+
+@dataclass(frozen=True)
+class SummaryRequest:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    runs: list[str]
+    names: Optional[list[str]] = None
+
+
+Summary = tuple[Any, Optional[float], Optional[float], int]  # the last, least and greatest value, and how many
+
+
+@dataclass(frozen=True)
+class MetricSummaries:
+    metrics: dict[str, dict[str, Summary]]  # by metric and run
+    left_out: int  # metrics beyond the most of one answer
+
+
+@many_router.get("/runs")
+def read_runs(request: Request) -> Response:
+    """Return the runs with the ids asked for, in that order; `missing` names those that are not there."""
+    call = call_of(request)
+    ids = _checked(call, request.query_params.getlist("id"), most=MAX_READ)
+    runs, missing, size = [], [], 0
+    for run_id in ids:
+        run = call.services.store.find_run(run_id)
+        if run is None:
+            missing.append(run_id)
+            continue
+        runs.append(call.services.engine.explained(run))
+        size += record_size(run)
+        if size > MAX_READ_BYTES and len(runs) > 1:
+            raise TooLarge(
+                f"The first {len(runs)} of these {len(ids)} runs have records of {size:,} bytes.",
+                why=f"{MAX_READ_BYTES:,} bytes are the most of one answer.",
+                hint="Ask for fewer runs at once.",
+            )
+    return json_answer({"runs": runs, "missing": missing})
+
+
+@many_router.post("/metrics/summary")
+@gives(MetricSummaries)
+@takes(SummaryRequest)
+async def summarize_metrics(request: Request) -> Response:
+    """Return the last, least and greatest value of scalar metrics of many runs."""
+    return await with_json(request, lambda body: _summarize(call_of(request), body))
+
+
+def _summarize(call: Call, body: bytes) -> Response:
+    wanted = parse(SummaryRequest, body)
+    ids = _checked(call, wanted.runs, most=MAX_SUMMARIZED)
+    names = None if wanted.names is None else [check_metric_name(name) for name in wanted.names]
+    if names is not None and len(names) > MAX_NAMES:
+        raise InvalidArgument(f"{len(names)} metrics are asked for at once; {MAX_NAMES} is the most.")
+    found = call.services.store.summarize_metrics(ids, names=names)
+    count = Counter(name for summaries in found.values() for name in summaries)
+    kept = [name for name, _ in count.most_common(MAX_NAMES)]
+    return json_answer(MetricSummaries({name: _rows(found, name) for name in kept}, left_out=len(count) - len(kept)))
+
+
+def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, Summary]:
+    values = {run_id: summaries.get(name) for run_id, summaries in found.items()}
+    return {
+        run_id: (one.last, one.minimum, one.maximum, one.count) for run_id, one in values.items() if one is not None
+    }
+
+
+def _checked(call: Call, ids: Sequence[str], *, most: int) -> list[str]:
+    """Return the ids once each, when who asks may read all of these runs."""
+    wanted = [check_run_id(run_id) for run_id in dict.fromkeys(ids)]
+    if not 1 <= len(wanted) <= most:
+        raise InvalidArgument(
+            f"{len(wanted)} runs are asked for at once.", why=f"It is 1 to {most}.", hint="Name each with its `id`."
+        )
+    for run_id in wanted:
+        call.may("read_run", run_id)
+    return wanted

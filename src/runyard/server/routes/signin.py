@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from runyard.core.errors import InvalidArgument
+from runyard.server.access.credentials import end_session
 from runyard.server.access.permissions import UserPrincipal
-from runyard.server.access.sessions import end_session
 from runyard.server.access.signin import Session
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import call_of

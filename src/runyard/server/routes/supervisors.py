@@ -1,20 +1,40 @@
-"""What supervisors send: shipments, heartbeats, states."""
+"""What supervisors send: shipments, heartbeats, states.
+
+What nodes of a cluster ask before their supervisor can run: our code, and their part of a run.
+
+Nodes of one job tell each other what they know; who waits for news sleeps on the event loop, not in a thread.
+
+What a submit would do, for `runyard submit --dry-run`, and what one did, for `runyard runs show --plan`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import os
+import platform
 from dataclasses import dataclass
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import FileResponse
 
+from runyard.core.errors import NotAllowed, NotFound, SubmitRejected
+from runyard.core.formats.frames import join_frames
+from runyard.core.formats.plain import to_plain
+from runyard.core.formats.tree import CHUNK, TREE
+from runyard.core.names import check_run_id
 from runyard.core.records import Run
+from runyard.engine.runs.events import list_hosts
+from runyard.engine.runs.join import Join, NodeWord, hear_node, look
 from runyard.engine.runs.reports import StateReport
+from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.openapi import takes
-from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, with_json
+from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, takes, with_json
+from runyard.server.routes.runs import RunRequest, check_target
 
 router = APIRouter(prefix="/runs/{run_id}", tags=["supervisors"])
 
@@ -74,3 +94,131 @@ def _wish(run: Run) -> Response:
         "status": run.status,
     }
     return json_answer(answer)
+
+
+nodes_router = APIRouter(tags=["nodes"])
+
+MOST_ALONG = 256 << 10  # bytes of a snapshot that travels with the job
+
+
+@nodes_router.get("/nodes/bundle")
+async def get_bundle(request: Request) -> Response:
+    """Return the archive of our code that the ticket of a node names."""
+    return await run_in_threadpool(_bundle, call_of(request))
+
+
+@nodes_router.get("/nodes/uv")
+async def get_uv(request: Request, system: str, machine: str) -> Response:
+    """Return the program `uv` of the server's machine, for nodes of the same kind that have none."""
+    return await run_in_threadpool(_uv, call_of(request), system, machine)
+
+
+@nodes_router.get("/runs/{run_id}/nodes")
+def list_nodes(run_id: str, request: Request) -> Response:
+    """List the machines of all attempts of a run."""
+    call = call_of(request)
+    return json_answer(list_hosts(call.services.engine.yard, call.readable_run(run_id)))
+
+
+@nodes_router.post("/runs/{run_id}/nodes/{rank}/join")
+@takes(Join)
+async def join(run_id: str, rank: int, request: Request) -> Response:
+    """Take a node's part of an attempt; the answer is its job, for one process only."""
+    return await with_json(request, lambda body: _join(call_of(request), run_id, rank, body))
+
+
+def _bundle(call: Call) -> Response:
+    call.may("read_server")
+    bundle = call.services.engine.bundle()
+    headers = {"X-Runyard-Bundle": bundle.key, "Content-Disposition": "attachment"}
+    return Response(bundle.data, media_type="application/zip", headers=headers)
+
+
+def _uv(call: Call, system: str, machine: str) -> Response:
+    call.may("read_server")
+    if (system, machine) != (platform.system(), platform.machine()):
+        raise NotFound(f"This server has no `uv` for {system[:40]} on {machine[:40]}.", hint="Install it on the node.")
+    try:
+        return FileResponse(find_uv(os.environ), media_type="application/octet-stream", filename="uv")
+    except SubmitRejected as error:
+        raise NotFound("This server has no `uv` to give.", why=error.what, hint="Install it on the node.") from error
+
+
+def _join(call: Call, run_id: str, rank: int, body: bytes) -> Response:
+    call.may("join", run_id)
+    job = call.services.engine.join(run_id, rank, parse(Join, body, lenient=True))
+    return json_answer({**to_plain(job), "snapshot": _small_snapshot(call, job.snapshot_root)})
+
+
+def _small_snapshot(call: Call, root: str | None) -> str | None:
+    """Return a small snapshot's content, so that the node need not ask for it; None: it does."""
+    if root is None:
+        return None
+    found = call.services.content.get_small_snapshot(root, most_bytes=MOST_ALONG)
+    if found is None:
+        return None
+    trees, chunks = found
+    frames = [({TREE: name}, data) for name, data in trees.items()]
+    frames += [({CHUNK: name}, data) for name, data in chunks.items()]
+    return base64.b64encode(join_frames(frames)).decode("ascii")
+
+
+gang_router = APIRouter(tags=["nodes"])
+MAX_WAIT_S = 20.0
+BODY_LIMIT = 256 << 10
+# Of a hundred nodes that say something at once, each need not hear a hundred times.
+PAUSE_PER_NODE_S, LONGEST_PAUSE_S = 0.002, 0.2
+
+
+@gang_router.post("/runs/{run_id}/nodes/{rank}")
+@takes(NodeWord)
+async def speak(run_id: str, rank: int, request: Request) -> Response:
+    """Say that a node lives and what it knows; the answer comes when there is news for it, or after `wait_s`."""
+    call, body = call_of(request), await read_body(request, BODY_LIMIT)
+    loop = asyncio.get_running_loop()
+    with call.services.nodes.watch(run_id) as changed:
+        said, answer = await run_in_threadpool(_hear, call, run_id, rank, body)
+        until = loop.time() + min(max(said.wait_s, 0.0), MAX_WAIT_S)
+        while answer["version"] == said.since and loop.time() < until:
+            try:
+                await asyncio.wait_for(changed.wait(), until - loop.time())
+            except (asyncio.TimeoutError, TimeoutError):
+                break
+            await asyncio.sleep(min(PAUSE_PER_NODE_S * len(answer["nodes"]), LONGEST_PAUSE_S))
+            changed.clear()
+            answer = await run_in_threadpool(look, call.services.engine.yard, run_id, said.attempt)
+    return json_answer(answer)
+
+
+def _hear(call: Call, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, dict[str, Any]]:
+    call.may("node", run_id)
+    said = parse(NodeWord, body, lenient=True)
+    principal = call.principal
+    if isinstance(principal, RunPrincipal) and principal.attempt != said.attempt:
+        raise NotAllowed(f"This token is of attempt {principal.attempt}; it cannot speak for {said.attempt}.")
+    return said, hear_node(call.services.engine.yard, run_id, rank, said)
+
+
+plans_router = APIRouter(tags=["runs"])
+
+
+@plans_router.post("/runs/plan")
+@takes(RunRequest)
+async def plan_run(request: Request) -> Response:
+    """Say what `POST /runs` with this body would start; nothing is stored."""
+    return await with_json(request, lambda body: _plan(call_of(request), body))
+
+
+@plans_router.get("/runs/{run_id}/plan")
+def get_plan(run_id: str, request: Request) -> Response:
+    """Say what the run's target was given for its present attempt; secrets are hidden."""
+    call = call_of(request)
+    call.may("read_run", run_id)
+    return json_answer(call.services.engine.plan_of(call.services.store.get_run(check_run_id(run_id))))
+
+
+def _plan(call: Call, body: bytes) -> Response:
+    call.may("plan_run")
+    wanted = parse(RunRequest, body, unchecked=["submitter"])
+    check_target(call, wanted.run.workspace, wanted.run.spec.target)
+    return json_answer(call.services.engine.plan(wanted.run, submitter=wanted.submitter))

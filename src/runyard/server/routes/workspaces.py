@@ -1,19 +1,35 @@
-"""Workspaces: made on first use."""
+"""Workspaces: made on first use.
+
+Experiments of a workspace.
+
+Deleting runs and experiments, with time to restore them; and workspaces, for good.
+
+The table of runs that the studio shows: windows of it at any place, what columns there are, groups.
+
+Sweeps: what became of their children, and why.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from typing import ClassVar, Optional
 
 from fastapi import APIRouter, Request, Response
 
-from runyard.core.names import check_workspace_name, make_uuid
-from runyard.core.records import Workspace
+from runyard.core.compute import ASSET_KIND as COMPUTE
+from runyard.core.errors import InvalidArgument
+from runyard.core.formats.filters import fitting
+from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, make_uuid
+from runyard.core.records import KIND as MODEL
+from runyard.core.records import Experiment, Workspace
 from runyard.server.access.permissions import RunPrincipal
+from runyard.server.access.vault import KIND as SECRET
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import Call, call_of
-from runyard.server.http.openapi import gives, takes
-from runyard.server.http.requests import parse, with_json
+from runyard.server.http.requests import fields_of, gives, offset_of, parse, run_query, takes, with_json
+from runyard.server.routes import assets
+from runyard.store.base import RunTable, Tally
 
 router = APIRouter(tags=["workspaces"])
 
@@ -68,3 +84,214 @@ def _put_workspace(call: Call, name: str, body: bytes) -> Response:
         owner=call.user,
     )
     return json_answer(store.put_workspace(workspace))
+
+
+experiments_router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
+VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
+
+
+@dataclass(frozen=True)
+class ExperimentChange:
+    __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
+
+    archived: Optional[bool] = None
+    tags_set: Optional[dict[str, Optional[str]]] = None
+    tags_remove: list[str] = field(default_factory=list)
+
+
+@experiments_router.get("")
+@gives(list[Experiment])
+def list_experiments(
+    workspace: str, request: Request, view: str = "ActiveOnly", name: Optional[str] = None
+) -> Response:
+    """List experiments; `view` is ActiveOnly, ArchivedOnly, All or DeletedOnly."""
+    call = call_of(request)
+    call.may("read_workspace", workspace=workspace)
+    if view not in VIEWS:
+        raise InvalidArgument(f"There is no view {view[:40]!r}.", hint=f"Known: {', '.join(VIEWS)}.")
+    wanted = None if name is None else check_experiment_name(name)
+    return json_answer(call.services.store.list_experiments(check_workspace_name(workspace), view=view, name=wanted))
+
+
+@experiments_router.get("/{experiment}")
+def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Return one experiment."""
+    call = call_of(request)
+    call.may("read_workspace", workspace=workspace)
+    return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
+
+
+@experiments_router.put("/{experiment}")
+def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Return the experiment of that name, made when there is none."""
+    call = call_of(request)
+    store, place = call.services.store, _checked(workspace, experiment)
+    call.may_make(
+        "put_experiment",
+        workspace=workspace,
+        is_there=lambda: bool(store.list_experiments(place[0], view="All", name=place[1])),
+    )
+    return json_answer(store.put_experiment(*place, owner=call.user))
+
+
+@experiments_router.patch("/{experiment}")
+@takes(ExperimentChange)
+async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Archive or reactivate an experiment, change its tags."""
+    return await with_json(request, lambda body: _update(call_of(request), workspace, experiment, body))
+
+
+def _update(call: Call, workspace: str, experiment: str, body: bytes) -> Response:
+    place = _checked(workspace, experiment)
+    call.may_change("update_experiment", lambda: owners_of(call, *place, with_runs=False))
+    change = parse(ExperimentChange, body)
+    return json_answer(
+        call.services.store.update_experiment(
+            *place,
+            archived=change.archived,
+            tags_set=change.tags_set,
+            tags_remove=change.tags_remove,
+        )
+    )
+
+
+def owners_of(call: Call, workspace: str, experiment: str, *, with_runs: bool) -> set[str | None]:
+    """Return whose an experiment is, deleted or not, and its runs. Of one that records no owner, its runs tell."""
+    store = call.services.store
+    found = [
+        *store.list_experiments(workspace, view="All", name=experiment),
+        *store.list_experiments(workspace, view="DeletedOnly", name=experiment),
+    ]
+    owners: set[str | None] = {one.owner for one in found if one.owner is not None}
+    if with_runs or not owners:
+        owners.update(store.list_owners(workspace, experiment=experiment))
+    return owners if owners or not found else {None}
+
+
+def _checked(workspace: str, experiment: str) -> tuple[str, str]:
+    return check_workspace_name(workspace), check_experiment_name(experiment)
+
+
+deletes_router = APIRouter(tags=["deletes"])
+WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
+
+
+@deletes_router.delete("/runs/{run_id}")
+def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
+    """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
+    call = call_of(request)
+    call.may("delete_run", run_id)
+    return json_answer(call.services.engine.delete_run(run_id, now=now))
+
+
+@deletes_router.post("/runs/{run_id}/restore")
+def restore_run(run_id: str, request: Request) -> Response:
+    """Bring back a deleted run and what was deleted with it."""
+    call = call_of(request)
+    call.may("delete_run", run_id)
+    return json_answer({"restored": call.services.engine.restore_run(run_id)})
+
+
+@deletes_router.delete("/workspaces/{workspace}/experiments/{experiment}")
+def delete_experiment(workspace: str, experiment: str, request: Request, now: bool = False) -> Response:
+    """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
+    call = call_of(request)
+    names = check_workspace_name(workspace), check_experiment_name(experiment)
+    call.may_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
+    return json_answer(call.services.engine.delete_experiment(*names, now=now))
+
+
+@deletes_router.post("/workspaces/{workspace}/experiments/{experiment}/restore")
+def restore_experiment(workspace: str, experiment: str, request: Request) -> Response:
+    """Bring back a deleted experiment and the runs that were deleted with it."""
+    call = call_of(request)
+    names = check_workspace_name(workspace), check_experiment_name(experiment)
+    call.may_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
+    return json_answer({"restored": call.services.engine.restore_experiment(*names)})
+
+
+@deletes_router.delete("/workspaces/{workspace}")
+def delete_workspace(workspace: str, request: Request) -> Response:
+    """Delete a workspace with all that is in it, for good; 409 when one of its runs has not ended."""
+    call = call_of(request)
+    check_workspace_name(workspace)
+    call.may_change("delete_workspace", lambda: _owners_of_all(call, workspace))
+    return json_answer({"deleted": call.services.engine.delete_workspace(workspace)})
+
+
+def _owners_of_all(call: Call, workspace: str) -> set[str | None]:
+    """Return whose a workspace is, and all that would go with it."""
+    store = call.services.store
+    owners = {store.get_workspace(workspace).owner, *store.list_owners(workspace)}
+    owners.update(one.owner for one in store.list_experiments(workspace, view="All"))
+    for kind in WORKSPACE_KINDS:
+        for asset in store.list_assets(workspace, kind):
+            owners.update(version.owner for version in store.list_assets(workspace, kind, name=asset.name))
+    return owners
+
+
+table_router = APIRouter(tags=["runs"])
+MAX_ROWS = 500
+MAX_COLUMNS = 50
+
+
+@table_router.get("/workspaces/{workspace}/table")
+@gives(RunTable)
+def read_table(workspace: str, request: Request) -> Response:
+    """Return rows from `offset` on, sorted by any field, with a value for each `column`, and the count of all."""
+    call, params = call_of(request), request.query_params
+    query = run_query(
+        check_workspace_name(workspace), params, also=("sort", "offset", "column"), most=MAX_ROWS, order="sort"
+    )
+    columns = fields_of(params, "column", most=MAX_COLUMNS)
+    offset = offset_of(params)
+    call.may("list_runs", query.parent_id)
+    return json_answer(call.services.store.read_table(query, columns=columns, offset=offset))
+
+
+@table_router.get("/workspaces/{workspace}/columns")
+def list_columns(workspace: str, request: Request) -> Response:
+    """List metrics, parameters, tags and properties of the newest runs that fit, most used first."""
+    call = call_of(request)
+    query = run_query(check_workspace_name(workspace), request.query_params)
+    call.may("list_runs", query.parent_id)
+    columns, looked_at = call.services.store.list_columns(query)
+    found = [{"field": column.field.name, "key": column.field.key, "runs": column.runs} for column in columns]
+    return json_answer({"columns": found, "of_runs": looked_at})
+
+
+@table_router.get("/workspaces/{workspace}/groups")
+def group_runs(workspace: str, request: Request) -> Response:
+    """Count the runs that fit by the value of a field; `filter` of each group asks for its runs."""
+    call, params = call_of(request), request.query_params
+    query = run_query(check_workspace_name(workspace), params, also=("by",))
+    by = fields_of(params, "by", most=1)
+    if not by:
+        raise InvalidArgument("The parameter `by` is missing.", hint="Name a field, such as by=status.")
+    call.may("list_runs", query.parent_id)
+    found = call.services.store.group_runs(query, by[0])
+    groups = [
+        {"value": group.value, "count": group.count, "filter": fitting(by[0], group.value)} for group in found.groups
+    ]
+    return json_answer({"groups": groups, "total": found.total})
+
+
+@table_router.get("/workspaces/{workspace}/tally")
+@gives(list[Tally])
+def count_by_experiment(workspace: str, request: Request) -> Response:
+    """Count the runs that fit by experiment and status; `last` is each experiment's newest."""
+    call = call_of(request)
+    query = run_query(check_workspace_name(workspace), request.query_params)
+    call.may("list_runs", query.parent_id)
+    return json_answer(call.services.store.count_by_experiment(query))
+
+
+sweeps_router = APIRouter(tags=["sweeps"])
+
+
+@sweeps_router.get("/runs/{run_id}/sweep")
+def show_sweep(run_id: str, request: Request) -> Response:
+    """Return a sweep with its children, best first found and stopped ones with the reason."""
+    call = call_of(request)
+    call.may("read_run", check_run_id(run_id))
+    return json_answer(call.services.engine.show_sweep(run_id))

@@ -18,8 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from runyard.artifacts.packs import PREFIX
+from runyard.core.config.logins import hide_database_password
 from runyard.core.config.paths import artifact_folder, server_folder
-from runyard.core.config.urls import hide_database_password
 from runyard.core.errors import StoreUnavailable
 from runyard.core.machine.files import replace_private
 from runyard.core.names import make_uuid

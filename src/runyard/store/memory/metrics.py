@@ -12,8 +12,7 @@ from runyard.core.records import Mark, MetricInfo
 from runyard.store.base import MetricSummary, SegmentPart, Series
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.metrics.chunks import concatenate
-from runyard.store.metrics.merge import Piece, fill, merge
-from runyard.store.metrics.summaries import Summary, combine, summarize
+from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
 from runyard.store.text import clean
 
 

@@ -29,12 +29,10 @@ from runyard.store.base import (
     Series,
     Tally,
 )
-from runyard.store.memory.memory_hidden import MemoryHidden
-from runyard.store.memory.memory_table import count_by_experiment, group_runs, list_columns, read_table
 from runyard.store.memory.metrics import MemoryMetrics
-from runyard.store.memory.query import find_page
-from runyard.store.memory.users import MemoryUsers
-from runyard.store.metrics.charts_part import Window, chart_of_series
+from runyard.store.memory.query import count_by_experiment, find_page, group_runs, list_columns, read_table
+from runyard.store.memory.users import MemoryHidden, MemoryUsers
+from runyard.store.metrics.charts import Window, chart_of_series
 from runyard.store.rules import (
     attempted,
     changed_asset,

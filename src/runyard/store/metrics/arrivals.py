@@ -1,7 +1,20 @@
-"""What the parts of a ship bring to each series, gathered before anything is written. Pure; every store uses it."""
+"""What the parts of a ship bring to each series, gathered before anything is written. Pure; every store uses it.
+
+How a series grows: which rows an arrival of points writes. Pure.
+
+Rows hold 4,096 points. The last row is *open* while it has fewer, and is rewritten as points come. Rewriting thousands
+of points for every single one that a live run logs would write megabytes per second, so the newest points, fewer than
+128, wait in the series' *tail*, which is small: it fits a page of the database.
+
+Tails: the newest points of a series, few and not compressed, so that one more is a matter of microseconds.
+
+A tail is a head (kind, CRC of kind and rest), then 24 bytes per point (step, time, value); of JSON, a chunk.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,12 +23,24 @@ import numpy as np
 
 from runyard.core.records import Mark
 from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
-from runyard.store.metrics.chunks import Columns, concatenate
-from runyard.store.metrics.kinds import F8, JSON, settle
-from runyard.store.text import clean
+from runyard.store.metrics.chunks import (
+    CHUNK_POINTS,
+    CODES,
+    F8,
+    JSON,
+    NAMES,
+    Columns,
+    concatenate,
+    decode,
+    encode,
+    join,
+    settle,
+)
+from runyard.store.text import Damaged, clean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
 
 SCALAR, TABLE, ARTIFACT = "scalar", "table", "artifact"
 ROWS = ""  # the column of a table that has a point per row: it counts them and keeps their times
@@ -176,3 +201,104 @@ def to_marks(marks: dict[tuple[str, int], int]) -> list[Mark]:
 def _key(part: SegmentPart, metric: str, column: str) -> SeriesKey:
     server = int(part.role in SERVER_ROLES)
     return SeriesKey(metric, column, server, part.rank, part.writer, part.segment)
+
+
+TAIL_POINTS = 128
+
+
+@dataclass(frozen=True)
+class Growth:
+    rows: list[tuple[int, Columns]]  # sequence and points of rows to write; the first may replace the open one
+    tail: Columns | None
+    chunks: int  # rows there are afterwards
+    open_count: int  # points in the last row if it is open, else 0
+
+
+def grow(
+    new: Columns, *, tail: Columns | None, chunks: int, open_count: int, load_open: Callable[[], Columns]
+) -> Growth:
+    """Return what to write so that `new` follows what is there."""
+    waiting = new if tail is None else _join_or_none(tail, new)
+    if waiting is None:
+        # A tail of another family and many points: it becomes a short row rather than make text of them all.
+        assert tail is not None
+        sealed = grow_rows(tail, chunks=chunks, open_count=open_count, load_open=load_open, keep_tail=False)
+        rest = grow_rows(new, chunks=sealed.chunks, open_count=0, load_open=load_open)
+        return Growth(sealed.rows + rest.rows, rest.tail, rest.chunks, rest.open_count)
+    if len(waiting) < TAIL_POINTS:
+        return Growth([], waiting, chunks, open_count)
+    return grow_rows(waiting, chunks=chunks, open_count=open_count, load_open=load_open)
+
+
+def grow_rows(
+    points: Columns, *, chunks: int, open_count: int, load_open: Callable[[], Columns], keep_tail: bool = True
+) -> Growth:
+    first = chunks
+    if open_count:
+        joined = _join_or_none(load_open(), points)
+        if joined is not None:
+            points, first = joined, chunks - 1
+    cuts = range(0, len(points), CHUNK_POINTS)
+    rows = [(first + index, points.part(at, at + CHUNK_POINTS)) for index, at in enumerate(cuts)]
+    tail = None
+    if keep_tail and len(rows[-1][1]) < TAIL_POINTS:
+        tail = rows.pop()[1]
+    last = len(rows[-1][1]) if rows else 0
+    return Growth(rows, tail, first + len(rows), last if last < CHUNK_POINTS else 0)
+
+
+def _join_or_none(first: Columns, second: Columns) -> Columns | None:
+    kind = join(first.kind, second.kind)
+    if kind == JSON and first.kind != second.kind and max(len(first), len(second)) >= TAIL_POINTS:
+        return None
+    return concatenate([first, second])
+
+
+_HEAD = struct.Struct("<B3xI")
+_POINT = 24
+
+
+def append(tail: bytes | None, new: Columns) -> bytes | None:
+    """Return the tail with `new` behind it, or None when it would be too long or of two kinds."""
+    if new.kind == JSON:
+        return None
+    if tail is None:
+        return pack(new) if len(new) < TAIL_POINTS else None
+    code, crc = _HEAD.unpack_from(tail)
+    if code != CODES[new.kind] or len(tail) // _POINT + len(new) >= TAIL_POINTS:
+        return None
+    cells = _cells(new)
+    return _HEAD.pack(code, zlib.crc32(cells, crc)) + tail[_HEAD.size :] + cells
+
+
+def pack(columns: Columns) -> bytes:
+    code = CODES[columns.kind]
+    body = encode(columns) if columns.kind == JSON else _cells(columns)
+    return _HEAD.pack(code, zlib.crc32(body, code)) + body
+
+
+def unpack(tail: bytes) -> Columns:
+    """Return what `pack` was given.
+
+    Raises:
+        Damaged: the bytes are not a tail.
+    """
+    code, crc = _HEAD.unpack_from(tail) if len(tail) >= _HEAD.size else (0, 0)
+    body = tail[_HEAD.size :]
+    if code not in NAMES or zlib.crc32(body, code) != crc:
+        raise Damaged(f"the tail of a metric, {len(tail)} bytes")
+    kind = NAMES[code]
+    if kind == JSON:
+        return decode(body)
+    cells = np.frombuffer(body, "<i8").reshape(-1, 3).T
+    steps, times, values = (np.ascontiguousarray(row) for row in cells)
+    return Columns(kind, values.view("<f8") if kind == F8 else values, steps, times)
+
+
+def _cells(columns: Columns) -> bytes:
+    values: Any = columns.values
+    cells: NDArray[np.int64] = np.empty((len(columns), 3), dtype="<i8")
+    cells[:, 0] = columns.steps
+    cells[:, 1] = columns.times
+    cells[:, 2] = np.ascontiguousarray(values).view("i8")
+    return cells.tobytes()

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 
 from runyard.core.names import make_uuid
 from runyard.core.records import Experiment, Run, Workspace
-from runyard.store.metrics import tails
+from runyard.store.metrics import arrivals
 from runyard.store.metrics.arrivals import ARTIFACT
 from runyard.store.sql.rows import document_of, record_of
 from runyard.store.sql.schema import CHUNKS_PER_SERIES, REVISION
@@ -94,7 +94,7 @@ def _count_points(connection: sqlite3.Connection) -> None:
     for id, metric, server, rank, count, chunks, tail in connection.execute(
         "SELECT id, metric_id, server, rank, count, chunks, tail FROM series"
     ).fetchall():
-        there = counts.get(id, 0) + (0 if tail is None else len(tails.unpack(tail)))
+        there = counts.get(id, 0) + (0 if tail is None else len(arrivals.unpack(tail)))
         if there == count:
             continue
         open_row = id * CHUNKS_PER_SERIES + chunks - 1

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from runyard.core.machine.whole_files import sync_folder
+from runyard.core.machine.files import sync_folder
 from runyard.store.repair.salvage import Salvage, salvage
 
 _COMPANIONS = ("-wal", "-shm")

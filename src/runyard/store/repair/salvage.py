@@ -19,13 +19,13 @@ from urllib.parse import quote
 
 from runyard.core.errors import StoreUnavailable
 from runyard.core.records import Experiment, Run, RunFile, Workspace
-from runyard.store.damage import Damaged
-from runyard.store.metrics import tails
+from runyard.store.metrics import arrivals
 from runyard.store.metrics.chunks import decode
 from runyard.store.repair.mending import mend
 from runyard.store.sql.rows import record_of
 from runyard.store.sql.schema import metadata
 from runyard.store.sqlite import SqliteStore
+from runyard.store.text import Damaged
 
 _AT_ONCE = 500
 _MOST_ID = 1 << 62
@@ -317,7 +317,7 @@ def _points(row: Mapping[str, object]) -> None:
 
 def _tail(row: Mapping[str, object]) -> None:
     if row["tail"] is not None:
-        tails.unpack(row["tail"])  # type: ignore[arg-type]  # bytes, or it is not ours
+        arrivals.unpack(row["tail"])  # type: ignore[arg-type]  # bytes, or it is not ours
 
 
 _CHECKS: dict[str, Callable[[Mapping[str, object]], object]] = {

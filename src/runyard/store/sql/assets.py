@@ -1,32 +1,45 @@
-"""SqlStore's part for assets: what a workspace keeps by name, in versions."""
+"""SqlStore's part for assets: what a workspace keeps by name, in versions.
+
+SqlStore's part for users of a team's server: names, roles and the hashes of their tokens.
+
+SqlStore's part for the journals of sweeps: events of a run, numbered without gaps.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, select, update
 
 from runyard.core.records import Asset
-from runyard.store.rules import changed_asset, made_asset, no_asset
-from runyard.store.sql.database import Session
-from runyard.store.sql.rows import SqlPart, document_of, get_workspace_id, record_of
-from runyard.store.sql.schema import asset_versions, assets
-from runyard.store.sql.statements import Insert, Statement, Upsert
-from runyard.store.text import clean
+from runyard.core.users import Access, User, UserToken
+from runyard.store.rules import (
+    changed_asset,
+    check_next_event,
+    label_is_taken,
+    made_asset,
+    no_asset,
+    no_user,
+    user_is_taken,
+)
+from runyard.store.sql.database import Insert, Session, Statement, Upsert
+from runyard.store.sql.rows import SqlPart, document_of, get_run_row, get_workspace_id, record_of
+from runyard.store.sql.schema import asset_versions, assets, run_events, user_tokens, users
+from runyard.store.text import clean, dump, from_microseconds, load, to_microseconds
 
 _MAKE = Upsert(assets, "workspace_id", "kind", "name", "last_version", keys=("workspace_id", "kind", "name"))
-_NAMED = select(assets.c.id, assets.c.last_version).where(
+_NAMED_ASSET = select(assets.c.id, assets.c.last_version).where(
     assets.c.workspace_id == bindparam("workspace"),
     assets.c.kind == bindparam("asset_kind"),
     assets.c.name == bindparam("asset_name"),
 )
-_FIND = Statement(_NAMED)
-_FIND_TO_CHANGE = Statement(_NAMED.with_for_update())
+_FIND = Statement(_NAMED_ASSET)
+_FIND_TO_CHANGE = Statement(_NAMED_ASSET.with_for_update())
 _COUNT_UP = Statement(
     update(assets).where(assets.c.id == bindparam("row")).values(last_version=bindparam("new_version"))
 )
-_INSERT = Insert(asset_versions, "asset_id", "version", "key", "document")
+_INSERT_VERSION = Insert(asset_versions, "asset_id", "version", "key", "document")
 _VERSIONS = Statement(
     select(asset_versions.c.document)
     .where(asset_versions.c.asset_id == bindparam("row"))
@@ -37,7 +50,7 @@ _ONE = Statement(
         asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version")
     )
 )
-_LAST = Statement(
+_LAST_VERSION = Statement(
     select(asset_versions.c.document)
     .where(asset_versions.c.asset_id == bindparam("row"))
     .order_by(asset_versions.c.version.desc())
@@ -89,7 +102,7 @@ class SqlAssets(SqlPart):
                 return newest, False
             new = made_asset(workspace, kind, name, document, version=last + 1, key=key, owner=owner, now=self._clock())
             session.run(_COUNT_UP, row=row, new_version=new.version)
-            session.run(_INSERT, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
+            session.run(_INSERT_VERSION, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
             return new, True
 
         return self._database.write(put)
@@ -148,5 +161,157 @@ class SqlAssets(SqlPart):
 
 def _version(session: Session, row: int, version: int | None) -> Asset | None:
     """Return that version of an asset, the newest by default."""
-    found = session.one(_LAST, row=row) if version is None else session.one(_ONE, row=row, at_version=version)
+    found = session.one(_LAST_VERSION, row=row) if version is None else session.one(_ONE, row=row, at_version=version)
     return None if found is None else record_of(Asset, found[0])
+
+
+_ADD = Upsert(users, "name", "role", "created_us", keys=("name",))
+_ROW = select(users.c.id, users.c.name, users.c.role, users.c.created_us)
+_NAMED_USER = Statement(_ROW.where(users.c.name == bindparam("user_name")))
+_NAMED_TO_CHANGE = Statement(_ROW.where(users.c.name == bindparam("user_name")).with_for_update())
+_ALL = Statement(_ROW.order_by(users.c.name))
+_SET_ROLE = Statement(update(users).where(users.c.id == bindparam("row")).values(role=bindparam("new_role")))
+_REMOVE = Statement(delete(users).where(users.c.name == bindparam("user_name")))
+_TOKENS = Statement(
+    select(user_tokens.c.label, user_tokens.c.created_us, user_tokens.c.seen_us)
+    .where(user_tokens.c.user_id == bindparam("row"))
+    .order_by(user_tokens.c.id)
+)
+_ADD_TOKEN = Insert(user_tokens, "user_id", "label", "token_hash", "created_us")
+_REMOVE_TOKENS = Statement(delete(user_tokens).where(user_tokens.c.user_id == bindparam("row")))
+_REMOVE_TOKEN = Statement(
+    delete(user_tokens).where(user_tokens.c.user_id == bindparam("row"), user_tokens.c.label == bindparam("old_label"))
+)
+_ACCESS = select(users.c.name, users.c.role, user_tokens.c.id).join_from(
+    user_tokens, users, users.c.id == user_tokens.c.user_id
+)
+_BY_HASH = Statement(_ACCESS.where(user_tokens.c.token_hash == bindparam("hash")))
+_BY_ID = Statement(_ACCESS.where(user_tokens.c.id == bindparam("row")))
+_SEEN = Statement(update(user_tokens).where(user_tokens.c.id == bindparam("row")).values(seen_us=bindparam("now_us")))
+
+
+class SqlUsers(SqlPart):
+    def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
+        now = to_microseconds(self._clock())
+
+        def add(session: Session) -> User:
+            if not session.run(_ADD, name=clean(name), role=clean(role), created_us=now):
+                raise user_is_taken(name)
+            row = _get_row(session, name)
+            _put_token(session, row[0], label, token_hash, now)
+            return _user(session, row)
+
+        return self._database.write(add)
+
+    def get_user(self, name: str) -> User:
+        with self._database.reading() as session:
+            return _user(session, _get_row(session, name))
+
+    def list_users(self) -> list[User]:
+        with self._database.reading() as session:
+            return [_user(session, row) for row in session.all(_ALL)]
+
+    def set_user_role(self, name: str, role: str) -> User:
+        def change(session: Session) -> User:
+            session.run(_SET_ROLE, row=_get_row(session, name, to_change=True)[0], new_role=clean(role))
+            return _user(session, _get_row(session, name))
+
+        return self._database.write(change)
+
+    def remove_user(self, name: str) -> None:
+        self._database.write(lambda session: session.run(_REMOVE, user_name=clean(name)))
+
+    def add_user_token(self, name: str, *, label: str, token_hash: str) -> User:
+        now = to_microseconds(self._clock())
+
+        def add(session: Session) -> User:
+            row = _get_row(session, name, to_change=True)
+            if any(found[0] == label for found in session.all(_TOKENS, row=row[0])):
+                raise label_is_taken(name, label)
+            _put_token(session, row[0], label, token_hash, now)
+            return _user(session, row)
+
+        return self._database.write(add)
+
+    def replace_user_tokens(self, name: str, *, label: str, token_hash: str) -> User:
+        now = to_microseconds(self._clock())
+
+        def replace(session: Session) -> User:
+            row = _get_row(session, name, to_change=True)
+            session.run(_REMOVE_TOKENS, row=row[0])
+            _put_token(session, row[0], label, token_hash, now)
+            return _user(session, row)
+
+        return self._database.write(replace)
+
+    def remove_user_token(self, name: str, label: str) -> User:
+        def remove(session: Session) -> User:
+            row = _get_row(session, name, to_change=True)
+            session.run(_REMOVE_TOKEN, row=row[0], old_label=clean(label))
+            return _user(session, row)
+
+        return self._database.write(remove)
+
+    def find_access(self, token_hash: str) -> Access | None:
+        with self._database.reading() as session:
+            return _access(session.one(_BY_HASH, hash=clean(token_hash)))
+
+    def find_access_by_id(self, token_id: int) -> Access | None:
+        with self._database.reading() as session:
+            return _access(session.one(_BY_ID, row=token_id))
+
+    def note_token_seen(self, token_id: int) -> None:
+        now = to_microseconds(self._clock())
+        self._database.write(lambda session: session.run(_SEEN, row=token_id, now_us=now))
+
+
+def _get_row(session: Session, name: str, *, to_change: bool = False) -> Any:
+    row = session.one(_NAMED_TO_CHANGE if to_change else _NAMED_USER, user_name=clean(name))
+    if row is None:
+        raise no_user(name)
+    return row
+
+
+def _put_token(session: Session, row: int, label: str, token_hash: str, now_us: int) -> None:
+    session.run(_ADD_TOKEN, user_id=row, label=clean(label), token_hash=clean(token_hash), created_us=now_us)
+
+
+def _user(session: Session, row: Any) -> User:
+    tokens = [_token(found) for found in session.all(_TOKENS, row=row[0])]
+    return User(str(row[1]), str(row[2]), from_microseconds(row[3]), tokens)
+
+
+def _token(row: Any) -> UserToken:
+    return UserToken(str(row[0]), from_microseconds(row[1]), None if row[2] is None else from_microseconds(row[2]))
+
+
+def _access(row: Any) -> Access | None:
+    return None if row is None else Access(str(row[0]), str(row[1]), int(row[2]))
+
+
+_LAST_EVENT = Statement(select(func.max(run_events.c.number)).where(run_events.c.run_serial == bindparam("row")))
+_INSERT_EVENT = Insert(run_events, "run_serial", "number", "document")
+_EVENTS = Statement(
+    select(run_events.c.document)
+    .where(run_events.c.run_serial == bindparam("row"), run_events.c.number > bindparam("after"))
+    .order_by(run_events.c.number)
+)
+
+
+class SqlEvents(SqlPart):
+    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
+        def append(session: Session) -> int:
+            row = get_run_row(session, run_id, to_change=True).serial
+            found = session.one(_LAST_EVENT, row=row)
+            last = int(found[0] or 0) if found is not None else 0
+            check_next_event(run_id, last=last, after=after)
+            for number, event in enumerate(events, start=last + 1):
+                session.run(_INSERT_EVENT, run_serial=row, number=number, document=dump(dict(event)))
+            return last + len(events)
+
+        return self._database.write(append)
+
+    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        with self._database.reading() as session:
+            row = get_run_row(session, run_id).serial
+            return [dict(load(found[0])) for found in session.all(_EVENTS, row=row, after=after)]

@@ -1,20 +1,37 @@
-"""SqlStore's part that deletes for good: runs with all that belongs to them, and empty experiments."""
+"""SqlStore's part that deletes for good: runs with all that belongs to them, and empty experiments.
+
+SqlStore's part for what is deleted and can still come back: `purge_us` hides a row, and NULL shows it again.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import bindparam, delete, null, select, update
+from sqlalchemy import bindparam, delete, func, null, select, update
 
-from runyard.store.rules import check_ended, has_experiments, has_runs
-from runyard.store.sql.database import Session
+from runyard.core.records import Experiment, Run
+from runyard.store.rules import (
+    check_ended,
+    has_experiments,
+    has_runs,
+    no_hidden_experiment,
+    not_hidden,
+    parent_is_hidden,
+)
+from runyard.store.sql.database import Session, Statement
+from runyard.store.sql.query import shown_run
 from runyard.store.sql.rows import (
     DELETED,
     SqlPart,
     find_experiment_id,
+    find_experiment_row,
+    get_run_row,
     get_workspace_id,
     no_experiment,
     no_run,
+    record_of,
     run_of,
 )
 from runyard.store.sql.schema import (
@@ -27,8 +44,7 @@ from runyard.store.sql.schema import (
     series,
     workspaces,
 )
-from runyard.store.sql.statements import Statement
-from runyard.store.text import clean, to_microseconds
+from runyard.store.text import clean, from_microseconds, to_microseconds
 
 _COLUMNS = (runs.c.serial, runs.c.id, runs.c.purge_us, runs.c.finished, runs.c.document)
 _TOP = Statement(select(*_COLUMNS).where(runs.c.id == bindparam("run_id")).with_for_update())
@@ -121,3 +137,187 @@ def _delete_run(session: Session, serial: int) -> None:
     spans = [{"first": id * CHUNKS_PER_SERIES, "end": (id + 1) * CHUNKS_PER_SERIES} for id in numbers]
     session.many(_DELETE_CHUNKS, spans)
     session.run(_DELETE_RUN, row=serial)
+
+
+MOST_PURGES = 1000
+_HIDDEN_UNTIL = runs.c.purge_us + 0 == bindparam("until")  # its index holds all that went with one experiment
+_MEMBER = (runs.c.serial, runs.c.id, runs.c.experiment_id)
+_SHOWN_CHILDREN = Statement(
+    select(*_MEMBER, runs.c.finished)
+    .where(runs.c.parent_serial == bindparam("row"), runs.c.purge_us.is_(None))
+    .order_by(runs.c.serial)
+)
+_SHOWN_OF_EXPERIMENT = Statement(
+    select(*_MEMBER, runs.c.finished)
+    .where(runs.c.experiment_id == bindparam("row"), runs.c.purge_us.is_(None))
+    .order_by(runs.c.serial)
+)
+_HIDDEN_CHILDREN = Statement(
+    select(*_MEMBER).where(runs.c.parent_serial == bindparam("row"), _HIDDEN_UNTIL).order_by(runs.c.serial)
+)
+_HIDDEN_OF_EXPERIMENT = Statement(
+    select(*_MEMBER, runs.c.parent_serial)
+    .where(runs.c.experiment_id == bindparam("row"), _HIDDEN_UNTIL)
+    .order_by(runs.c.serial)
+)
+_ANY = Statement(select(runs.c.serial, runs.c.id).where(runs.c.id == bindparam("run_id")))
+_ANY_CHILDREN = Statement(
+    select(runs.c.serial, runs.c.id).where(runs.c.parent_serial == bindparam("row")).order_by(runs.c.serial)
+)
+_HIDDEN = Statement(
+    select(*_MEMBER, runs.c.parent_serial, runs.c.purge_us, runs.c.document).where(
+        runs.c.id == bindparam("run_id"), runs.c.purge_us.is_not(None)
+    )
+)
+_HIDDEN_PARENT = Statement(
+    select(runs.c.id, runs.c.parent_serial).where(runs.c.serial == bindparam("row"), runs.c.purge_us.is_not(None))
+)
+_SET_PURGE = Statement(update(runs).where(runs.c.serial == bindparam("row")).values(purge_us=bindparam("until")))
+_EXPERIMENT = Statement(
+    select(experiments.c.archived, experiments.c.purge_us, experiments.c.document).where(
+        experiments.c.id == bindparam("row")
+    )
+)
+_EXPERIMENT_ROW = Statement(
+    select(experiments.c.id, experiments.c.purge_us).where(
+        experiments.c.workspace_id == bindparam("workspace"), experiments.c.name == bindparam("experiment_name")
+    )
+)
+_SET_EXPERIMENT = Statement(
+    update(experiments)
+    .where(experiments.c.id == bindparam("row"))
+    .values(archived=bindparam("new_archived"), purge_us=bindparam("until"))
+)
+_NEXT_RUN = Statement(select(func.min(runs.c.purge_us)).where(runs.c.purge_us.is_not(None)))
+_NEXT_EXPERIMENT = Statement(select(func.min(experiments.c.purge_us)))
+_DUE = Statement(
+    select(runs.c.id)
+    .where(runs.c.purge_us.is_not(None), runs.c.purge_us <= bindparam("now"))
+    .order_by(runs.c.purge_us, runs.c.serial)
+    .limit(MOST_PURGES)
+)
+
+
+class SqlHidden(SqlPart):
+    def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
+        def hide(session: Session) -> list[str]:
+            top = get_run_row(session, run_id, to_change=True)
+            check_ended(top.run)
+            return _hide(session, [(top.serial, run_id, top.experiment_id, 1)], to_microseconds(until))
+
+        return self._database.write(hide)
+
+    def restore_run(self, run_id: str) -> list[str]:
+        return self._database.write(lambda session: _restore_run(session, run_id))
+
+    def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
+        def hide(session: Session) -> list[str]:
+            found = find_experiment_row(session, get_workspace_id(session, workspace), name, to_change=True)
+            if found is None:
+                raise no_experiment(workspace, name)
+            until_us = to_microseconds(until)
+            hidden = _hide(session, session.all(_SHOWN_OF_EXPERIMENT, row=found[0]), until_us)
+            session.run(_SET_EXPERIMENT, row=found[0], new_archived=DELETED, until=until_us)
+            return hidden
+
+        return self._database.write(hide)
+
+    def restore_experiment(self, workspace: str, name: str) -> list[str]:
+        def restore(session: Session) -> list[str]:
+            workspace_id = get_workspace_id(session, workspace)
+            found = session.one(_EXPERIMENT_ROW, workspace=workspace_id, experiment_name=clean(name))
+            if found is None or found[1] is None:
+                raise no_hidden_experiment(name)
+            restored = _restore_runs_of(session, *found)
+            _show_experiments(session, [found[0]])
+            archived = session.one(_EXPERIMENT, row=found[0])[0]
+            session.run(_SET_EXPERIMENT, row=found[0], new_archived=archived, until=None)
+            return restored
+
+        return self._database.write(restore)
+
+    def find_hidden(self, run_id: str) -> Run | None:
+        with self._database.reading() as session:
+            row = session.one(_HIDDEN, run_id=clean(run_id))
+        return None if row is None else shown_run(row[5], row[4])
+
+    def list_family(self, run_id: str) -> list[str]:
+        with self._database.reading() as session:
+            family = session.all(_ANY, run_id=clean(run_id))
+            for serial, _ in family:  # grows while it is walked
+                family += session.all(_ANY_CHILDREN, row=serial)
+        return [str(row[1]) for row in family]
+
+    def find_next_purge(self) -> datetime | None:
+        with self._database.reading() as session:
+            times = [session.one(_NEXT_RUN)[0], session.one(_NEXT_EXPERIMENT)[0]]
+        return min((from_microseconds(at) for at in times if at is not None), default=None)
+
+    def list_purges(self, now: datetime) -> list[str]:
+        with self._database.reading() as session:
+            return [str(row[0]) for row in session.all(_DUE, now=to_microseconds(now))]
+
+
+def _hide(session: Session, tops: list[Any], until: int) -> list[str]:
+    """Hide these runs (serial, id, experiment, finished) and all below them; return the ids."""
+    family, known = [], {row[0] for row in tops}
+    family += tops
+    for serial, run_id, _, finished in family:  # grows while it is walked: children of children follow
+        if not finished:
+            check_ended(get_run_row(session, run_id).run)
+        below = [row for row in session.all(_SHOWN_CHILDREN, row=serial) if row[0] not in known]
+        known.update(row[0] for row in below)
+        family += below
+    session.many(_SET_PURGE, [{"row": row[0], "until": until} for row in family])
+    return [row[1] for row in family]
+
+
+def _restore_run(session: Session, run_id: str) -> list[str]:
+    found = session.one(_HIDDEN, run_id=clean(run_id))
+    if found is None:
+        raise not_hidden(run_id)
+    serial, _, experiment, parent, until, _ = found
+    top = _find_hidden_above(session, parent)
+    if top is not None:
+        raise parent_is_hidden(run_id, top)
+    return _show(session, [(serial, run_id, experiment)], until)
+
+
+def _restore_runs_of(session: Session, experiment: int, until: int) -> list[str]:
+    """Bring back what was hidden with the experiment, but for runs below one that was deleted by itself."""
+    found = session.all(_HIDDEN_OF_EXPERIMENT, row=experiment, until=until)
+    together = {row[0] for row in found}
+    kept = [row[:3] for row in found if row[3] in together or _find_hidden_above(session, row[3]) is None]
+    return _show(session, kept, until)
+
+
+def _find_hidden_above(session: Session, serial: int | None) -> str | None:
+    """Return the topmost of the hidden runs from here upwards: those above a shown run are shown."""
+    top: str | None = None
+    while serial is not None:
+        row = session.one(_HIDDEN_PARENT, row=serial)
+        if row is None:
+            break
+        top, serial = row
+    return top
+
+
+def _show(session: Session, tops: list[Any], until: int) -> list[str]:
+    """Show these runs (serial, id, experiment) and what was hidden with them below them; return the ids."""
+    family, known = [], {row[0] for row in tops}
+    family += tops
+    for serial, _, _ in family:
+        below = [row for row in session.all(_HIDDEN_CHILDREN, row=serial, until=until) if row[0] not in known]
+        known.update(row[0] for row in below)
+        family += below
+    session.many(_SET_PURGE, [{"row": row[0], "until": None} for row in family])
+    _show_experiments(session, {row[2] for row in family})
+    return [row[1] for row in family]
+
+
+def _show_experiments(session: Session, rows: Iterable[int]) -> None:
+    for row in rows:
+        archived, until, document = session.one(_EXPERIMENT, row=row)
+        if archived == DELETED:
+            was_archived = record_of(Experiment, document).archived_at is not None
+            session.run(_SET_EXPERIMENT, row=row, new_archived=int(was_archived), until=until)

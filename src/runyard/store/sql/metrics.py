@@ -12,10 +12,9 @@ from sqlalchemy import bindparam, select
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.records import Mark, MetricInfo
 from runyard.store.base import STEP, Chart, MetricSummary, SegmentPart, Series, ValueParts
-from runyard.store.sql.database import Session
+from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import SqlPart, get_serial
 from runyard.store.sql.schema import run_metrics, runs, segments, series
-from runyard.store.sql.statements import Statement
 from runyard.store.text import clean, load
 
 _MARKS = Statement(
@@ -130,7 +129,7 @@ class SqlMetrics(SqlPart):
         first: int | None = None,
         last: int | None = None,
     ) -> Chart:
-        from runyard.store.metrics.charts_part import Window  # loads numpy, as does this:
+        from runyard.store.metrics.charts import Window  # loads numpy, as does this:
         from runyard.store.sql.series import chart
 
         with self._database.reading() as session:

@@ -12,11 +12,9 @@ from runyard.core.errors import NotFound
 from runyard.core.formats.filters import find_number
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.records import Run
-from runyard.store.damage import Damaged
-from runyard.store.sql.database import Database, Session
+from runyard.store.sql.database import Database, Insert, Session, Statement, Upsert
 from runyard.store.sql.schema import experiments, run_labels, runs, workspaces
-from runyard.store.sql.statements import Insert, Statement, Upsert
-from runyard.store.text import clean, dump, indexed, load, to_microseconds
+from runyard.store.text import Damaged, clean, dump, indexed, load, to_microseconds
 
 T = TypeVar("T")
 LABELS = {"tag": "tags", "property": "properties", "parameter": "parameters"}  # kind → field of Run

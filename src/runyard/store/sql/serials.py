@@ -1,8 +1,15 @@
-"""Selects of runs' serials, each answered by one index alone: those that fit a comparison, all in a field's order."""
+"""Selects of runs' serials, each answered by one index alone: those that fit a comparison, all in a field's order.
+
+Sets of runs as a flag per serial: made from what an index gives, joined by and, or, not within microseconds.
+"""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import compress
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select
@@ -142,3 +149,85 @@ def _column_value(one: Comparison) -> list[ColumnElement[bool]]:
 def _by_code(column: Any, product: str) -> Any:
     """Order texts by their characters' codes, as SQLite and Python do, wherever the database was set up."""
     return column.collate("C") if product == "postgresql" else column
+
+
+Serials = Sequence[int]
+
+
+class Flags:
+    """Which of the serials 0 to `size` - 1 are in the set."""
+
+    __slots__ = ("_bytes", "size")
+
+    def __init__(self, size: int, flags: bytes | bytearray | None = None) -> None:
+        self.size = size
+        self._bytes = bytes(size) if flags is None else flags
+
+    @classmethod
+    def of(cls, size: int, *several: Serials) -> Flags:
+        """Return the set of those serials that are below `size`."""
+        flags = bytearray(size)
+        for serials in several:
+            fits = not serials or max(serials) < size
+            for serial in serials if fits else [serial for serial in serials if serial < size]:
+                flags[serial] = 1
+        return cls(size, flags)
+
+    def __and__(self, other: Flags) -> Flags:
+        return self._joined(int(self) & int(other))
+
+    def __or__(self, other: Flags) -> Flags:
+        return self._joined(int(self) | int(other))
+
+    def __invert__(self) -> Flags:
+        return self._joined(int(self) ^ int.from_bytes(b"\1" * self.size, "little"))
+
+    def __int__(self) -> int:
+        return int.from_bytes(self._bytes, "little")
+
+    def __len__(self) -> int:
+        """How many serials it knows of, in the set or not."""
+        return self.size
+
+    def __contains__(self, serial: int) -> bool:
+        return 0 <= serial < self.size and bool(self._bytes[serial])
+
+    def of_each(self, serials: Serials) -> Iterator[int]:
+        """Yield 1 for each of `serials` that is in the set, else 0."""
+        beyond = max(serials, default=0) + 1 - self.size
+        flags = self._bytes if beyond <= 0 else self._bytes + bytes(beyond)
+        return map(flags.__getitem__, serials)
+
+    def among(self, serials: Serials) -> array[int]:
+        """Return those of `serials` that are in the set, in their order."""
+        return array("q", compress(serials, self.of_each(serials)))
+
+    def serials(self) -> array[int]:
+        """Return all that are in the set, ascending."""
+        return array("q", compress(range(self.size), self._bytes))
+
+    def _joined(self, number: int) -> Flags:
+        return Flags(self.size, number.to_bytes(self.size, "little"))
+
+
+@dataclass(frozen=True)
+class Order:
+    """Runs that have a field, by its value and their serial, ascending: numbers, then texts."""
+
+    numbers: Serials = field(default_factory=lambda: array("q"))
+    texts: Serials = field(default_factory=lambda: array("q"))
+
+    def __len__(self) -> int:
+        return len(self.numbers) + len(self.texts)
+
+    def arrange(self, wanted: Flags, *, descending: bool) -> array[int]:
+        """Return the wanted runs: numbers before texts, those without the field last, whatever the direction."""
+        numbers, texts = wanted.among(self.numbers), wanted.among(self.texts)
+        rest: Serials = array("q")
+        members = wanted.serials()
+        if len(members) > len(numbers) + len(texts):
+            rest = (wanted & ~Flags.of(wanted.size, numbers, texts)).serials()
+        found = array("q")
+        for part in (numbers, texts, rest):
+            found.extend(part[::-1] if descending else part)
+        return found

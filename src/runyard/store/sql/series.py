@@ -13,19 +13,15 @@ from sqlalchemy import ColumnElement, bindparam, select
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.store.base import STEP, TIME, Chart, Series, ValueParts
-from runyard.store.damage import Damaged
-from runyard.store.metrics import charts, tails
+from runyard.store.metrics import arrivals, charts
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, TABLE
-from runyard.store.metrics.charts import BLOCK_POINTS, Blocks
-from runyard.store.metrics.charts_part import MAX_WIDTH, Window, chart_of_series, not_numeric, to_chart
-from runyard.store.metrics.chunks import Columns, concatenate, decode
-from runyard.store.metrics.kinds import CODES, F8, JSON, convert, join_codes
+from runyard.store.metrics.charts import BLOCK_POINTS, MAX_WIDTH, Blocks, Window, chart_of_series, not_numeric, to_chart
+from runyard.store.metrics.chunks import CODES, F8, JSON, Columns, concatenate, convert, decode, join_codes
 from runyard.store.metrics.merge import Piece, fill, merge
-from runyard.store.sql.database import Session
+from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import get_serial
 from runyard.store.sql.schema import CHUNKS_PER_SERIES, metric_chunks, run_metrics, series
-from runyard.store.sql.statements import Statement
-from runyard.store.text import clean
+from runyard.store.text import Damaged, clean
 
 _METRIC = Statement(
     select(run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind)
@@ -235,7 +231,7 @@ def _decoded(session: Session, row: _Series) -> Iterator[Columns]:
         for (data,) in batch:
             yield decode(data)
     if row.tail is not None:
-        yield tails.unpack(row.tail)
+        yield arrivals.unpack(row.tail)
 
 
 def _overlap(ordered: Sequence[_Series]) -> bool:
@@ -276,7 +272,7 @@ class _Part:
         for (data,) in self._session.all(self._asked.data, **self._values):
             yield self._placed(charts.of_points(self._window.cut(decode(data))))
         if self._row.tail is not None:
-            yield self._placed(charts.of_points(self._window.cut(tails.unpack(self._row.tail))))
+            yield self._placed(charts.of_points(self._window.cut(arrivals.unpack(self._row.tail))))
 
     def summaries(self) -> Iterator[Blocks]:
         """Yield summaries of chunks that lie in the window as a whole, and of those points of the others that do."""
@@ -292,7 +288,7 @@ class _Part:
             yield from self._summed_up(decode(data))
         yield from self._from_rows(whole)
         if self._row.tail is not None:
-            yield from self._summed_up(tails.unpack(self._row.tail))
+            yield from self._summed_up(arrivals.unpack(self._row.tail))
 
     def _from_rows(self, rows: Sequence[Any]) -> Iterator[Blocks]:
         if rows:

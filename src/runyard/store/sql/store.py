@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from runyard.store.base import RunStore
-from runyard.store.sql.assets import SqlAssets
-from runyard.store.sql.deletes import SqlDeletes
-from runyard.store.sql.files import SqlFiles
+from runyard.store.sql.assets import SqlAssets, SqlEvents, SqlUsers
+from runyard.store.sql.deletes import SqlDeletes, SqlHidden
+from runyard.store.sql.files import SqlContent, SqlFiles
 from runyard.store.sql.metrics import SqlMetrics
 from runyard.store.sql.runs import SqlRuns
-from runyard.store.sql.sql_content import SqlContent
-from runyard.store.sql.sql_events import SqlEvents
-from runyard.store.sql.sql_hidden import SqlHidden
-from runyard.store.sql.sql_users import SqlUsers
 from runyard.store.sql.table import SqlTables
 
 

@@ -22,11 +22,10 @@ from runyard.core.formats.filters import Comparison, Field, Filter, Negation, pa
 from runyard.core.names import is_system_metric
 from runyard.store.base import Column, Groups, RunPage, RunQuery, RunTable, TableRow, Tally
 from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
-from runyard.store.sql.flags import Flags, Order
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
 from runyard.store.sql.schema import experiments, run_labels, run_metrics, runs
-from runyard.store.sql.serials import LABELS, fitting, numbers_in_order, table_of, texts_in_order, values
+from runyard.store.sql.serials import LABELS, Flags, Order, fitting, numbers_in_order, table_of, texts_in_order, values
 from runyard.store.table_rows import (
     LOOKED_AT,
     MAX_COLUMNS,

@@ -1,4 +1,9 @@
-"""Why one process ended, from its exit record, its exception and its log: in words, with the lines that show it."""
+"""Why one process ended, from its exit record, its exception and its log: in words, with the lines that show it.
+
+Which package holds a module that could not be imported.
+
+How the end of one rank shows in the others: a failure that looks like one of these is a consequence.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,104 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 from runyard.core.error_lines import ABORT, GPU_MEMORY
 from runyard.core.lazy_dataclass import dataclass
 from runyard.supervisor.diagnosis.log_tail import Line, Tail, find_crash, find_traceback
-from runyard.supervisor.diagnosis.missing_packages import explain_missing
-from runyard.supervisor.diagnosis.peer_errors import is_peer_error, is_timeout, tells_of_peers
+
+# Import names whose package has another name.
+PACKAGES = {
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "Crypto": "pycryptodome",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "git": "gitpython",
+    "google.protobuf": "protobuf",
+    "jwt": "pyjwt",
+    "MySQLdb": "mysqlclient",
+    "OpenSSL": "pyopenssl",
+    "PIL": "pillow",
+    "psycopg2": "psycopg2-binary",
+    "pytorch_lightning": "pytorch-lightning",
+    "serial": "pyserial",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "skopt": "scikit-optimize",
+    "yaml": "pyyaml",
+}
+
+
+def explain_missing(module: str) -> str:
+    """Say which package holds a module that could not be imported, and how to add it."""
+    top = module.split(".")[0]
+    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
+    return (
+        f"The module `{module}` is not installed in the run's environment. Add the package `{package}`: "
+        f"`pip install {package}` into that interpreter, or "
+        f"`environment.python.conda_dependencies.add_pip_package('{package}')`."
+    )
+
+
+# Type names without their module. An empty EOFError is a connection that was closed; one with words is something else.
+_TYPES = frozenset(
+    {
+        "BrokenPipeError",
+        "ConnectionAbortedError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "HorovodInternalError",
+        "DistNetworkError",
+    }
+)
+_TENSORFLOW_TYPES = frozenset({"UnavailableError", "AbortedError", "CancelledError"})
+
+_TEXTS = re.compile(
+    r"""
+      connection\ (was\ )?(likely\ )?(reset|closed|refused|aborted|lost|broken)
+    | (reset|closed|refused)\ by\ (remote\ )?peer
+    | broken\ pipe | socket\ closed | failed\ to\ connect\ to\ all\ addresses
+    | remote\ (peer|process|rank)\ (has\ |was\ )?(exited|died|closed|lost|failed|gone)
+    | peer\ process\ has\ unexpectedly\ disconnected
+    | ncclRemoteError | NCCL\ communicator\ was\ aborted | remote\ process\ has\ terminated
+    | (send|recv)(Value|Bytes|Vector|String)?\ failed
+    | MPI_ERR_PROC_FAILED | MPI_ERR_REVOKED | MPI_ERR_(OTHER|UNKNOWN).*(abort|known\ error)
+    | Horovod\ has\ been\ shut\ down | Collective\ ops\ is\ aborted
+    | task\ .{0,80}(unhealthy|stopped\ sending\ heartbeats|unavailable)
+    | (detected|reported)\ .{0,60}(peer|another\ task|remote\ task)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+_TIMEOUTS = re.compile(
+    r"""
+      timed\ out\ (after\ )?[\d.]*\s*\w*\s*waiting\ (for\ clients|[\d.]*\s*m?s\ for\ (send|recv))
+    | timed\ out\ waiting\ \d+ms\ for\ (send|recv)
+    | watchdog\ caught\ collective\ operation\ timeout
+    | application\ timeout\ caused\ pair\ closure
+    | (socket\ has|wait)\ time(d\ )?out\ after
+    | barrier.{0,60}timed?\ ?out
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def is_peer_error(type_name: str, message: str) -> bool:
+    """Whether an exception tells that another process is gone, or never came."""
+    short = type_name.rpartition(".")[2]
+    if short == "EOFError":
+        return not message.strip()
+    if short in _TENSORFLOW_TYPES and type_name.startswith("tensorflow."):
+        return True
+    return short in _TYPES or tells_of_peers(message)
+
+
+def tells_of_peers(text: str) -> bool:
+    return bool(_TEXTS.search(text)) or is_timeout(text)
+
+
+def is_timeout(text: str) -> bool:
+    """Whether somebody waited in vain for another rank."""
+    return bool(_TIMEOUTS.search(text))
+
 
 TEXT_LIMIT = 4000
 EXCEPTION, IMPORT, PORT, MEMORY, CRASH = "exception", "import error", "port in use", "out of memory", "crash"

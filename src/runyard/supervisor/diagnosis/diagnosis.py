@@ -1,16 +1,161 @@
-"""Why a run failed: the rank that failed first, where, why, the lines that show it, and who ended because of it."""
+"""Why a run failed: the rank that failed first, where, why, the lines that show it, and who ended because of it.
+
+How every rank ended, and which of them failed first: by cause, then by time.
+"""
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
-from runyard.supervisor.diagnosis.causes import signal_name
-from runyard.supervisor.diagnosis.rank_ends import RankEnd, count_ranks, list_failures
-from runyard.supervisor.processes.exits import CAUSE, CONSEQUENCE, HELPER, STOPPED
+from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, Cause, find_cause, signal_name
+from runyard.supervisor.diagnosis.log_tail import Tail, read_tail
+from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, HELPER, STOPPED, has_failed
+from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
+
+DEFAULT_LOG = "user_logs/std_log.txt"
+_STOPS = (15, 2, 1)  # signals by which launchers and people stop the other ranks
+_STOP_CODES = (143, 130, 129)
+NO_ANSWER = "User program did not answer: the other ranks waited for it until their time was over."
+
+
+@dataclass(frozen=True)
+class RankEnd:
+    """The failure of one process. `weight` says how far it is from being the cause: CAUSE, ABORTED, …"""
+
+    rank: int
+    process: Dict[str, Any]
+    record: Dict[str, Any]
+    exception: Optional[Dict[str, Any]]
+    cause: Cause
+    tail: Tail
+    weight: int
+    at_boot_ns: int
+
+    @property
+    def log(self) -> str:
+        return str(self.process.get("log") or DEFAULT_LOG)
+
+    @property
+    def waited_in_vain(self) -> bool:
+        return self.weight == CONSEQUENCE and self.cause.is_timeout
+
+
+def list_failures(
+    folder: RunFolder,
+    launch: Mapping[str, Any],
+    exits: Sequence[Mapping[str, Any]],
+    *,
+    stopped_boot_ns: Optional[int] = None,
+) -> List[RankEnd]:
+    """Return the failed ranks, what failed first before its consequences; `stopped_boot_ns`: since when we stop them.
+
+    A peer of a failed rank often ends a hair before it: while a crash is still being written down, its connections are
+    reset already. So what tells of a lost peer, and what we or a launcher stopped, comes behind, whatever the time.
+    """
+    failed = [dict(record) for record in exits if has_failed(record)]
+    alone = "ranks" not in launch and len([record for record in exits if int(record["rank"]) >= 0]) < 2
+    found = [_rank_end(folder, launch, record, stopped_boot_ns, alone=alone) for record in failed]
+    return _missing_first(sorted(found, key=lambda end: (end.weight, end.at_boot_ns, end.rank)))
+
+
+def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    """Return the exception that ended the rank's own process; else the first of its children that tells of a cause."""
+    pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
+    pid = record.get("pid") or pids.get(rank)
+    found = _read_exceptions(folder)
+    own = [value for value in found if value.get("pid") == pid]
+    if record.get("signal") or (own and not _is_about_child(own[0])):
+        return own[0] if own else None
+    below = [value for value in found if value not in own and _belongs(value, rank, alone=len(pids) <= 1)]
+    below.sort(key=lambda value: int(value["boot_ns"]))
+    return next(iter([*below, *own]), None)
+
+
+def count_ranks(launch: Mapping[str, Any]) -> int:
+    """Return how many ranks the job has, on all its nodes."""
+    return int(launch.get("ranks") or len([one for one in launch.get("processes", ()) if one["rank"] >= 0]))
+
+
+def process_of(launch: Mapping[str, Any], rank: int) -> Dict[str, Any]:
+    return next((dict(process) for process in launch.get("processes", ()) if process.get("rank") == rank), {})
+
+
+def _rank_end(
+    folder: RunFolder, launch: Mapping[str, Any], record: Dict[str, Any], stopped_boot_ns: Optional[int], *, alone: bool
+) -> RankEnd:
+    rank = int(record["rank"])
+    process = process_of(launch, rank)
+    log = str(process.get("log") or DEFAULT_LOG)
+    exception = find_exception(folder, rank, record)
+    tail = read_tail(folder.at(log), log)
+    own_end = folder.read_object(f"ends/{_pid_of(folder, record)}.json")
+    if record.get("oom"):
+        record.setdefault("memory_limit_bytes", memory_limit())
+    cause = find_cause(record, exception=exception, tail=tail, had_finished=own_end.get("ok") is True)
+    ended = int(record.get("ended_boot_ns") or 0)
+    raised = int(exception["boot_ns"] if exception else 0) or ended
+    weight = _weight(record, cause, min(raised, ended), stopped_boot_ns, has_raised=exception is not None)
+    if weight == CAUSE and cause.kind == EXIT_CODE and not own_end:
+        weight = ABORTED  # Python did not end it: MPI does so, with a code of its own, to who lost a peer
+    if rank < 0:  # mpirun and its daemons only pass on what their ranks did
+        weight = HELPER
+    elif alone:
+        weight = CAUSE
+    return RankEnd(rank, process, record, exception, cause, tail, weight, min(raised, ended) if ended else raised)
+
+
+def _weight(
+    record: Mapping[str, Any], cause: Cause, failed_boot_ns: int, stopped_boot_ns: Optional[int], *, has_raised: bool
+) -> int:
+    if stopped_boot_ns is not None and failed_boot_ns > stopped_boot_ns:
+        return STOPPED
+    if (record.get("signal") in _STOPS and not has_raised) or record.get("code") in _STOP_CODES or cause.tells_of_peers:
+        return CONSEQUENCE
+    return ABORTED if cause.kind == AT_EXIT else CAUSE
+
+
+def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
+    """Put ranks first that still ran when all the others had given up waiting for somebody."""
+    waited = [end for end in failures if end.weight < STOPPED]
+    if not waited or not all(end.waited_in_vain for end in waited):
+        return failures
+    missing = [end for end in failures if end.weight == STOPPED]
+    helpers = [end for end in failures if end.weight == HELPER]
+    found = [replace(end, cause=Cause(HANG, NO_ANSWER, evidence=end.tail.show(end.tail.lines[-3:]))) for end in missing]
+    return [*found, *waited, *helpers]
+
+
+def _pid_of(folder: RunFolder, record: Mapping[str, Any]) -> Any:
+    if record.get("pid"):
+        return record["pid"]
+    pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
+    return pids.get(record["rank"])
+
+
+def _read_exceptions(folder: RunFolder) -> List[Dict[str, Any]]:
+    """Return what excepthooks left. A program can write there, too: what is not as it should be is made so."""
+    found = []
+    for value in folder.list_objects("exceptions"):
+        if isinstance(value.get("type"), str) and value["type"]:
+            boot_ns = value.get("boot_ns")
+            texts = {name: str(value.get(name) or "") for name in ("message", "traceback")}
+            found.append({**value, **texts, "boot_ns": boot_ns if isinstance(boot_ns, int) else 0})
+    return found
+
+
+def _is_about_child(exception: Mapping[str, Any]) -> bool:
+    """Whether it only says that a process below failed, as `torchrun` and `subprocess.check_call` do."""
+    return str(exception["type"]).rpartition(".")[2] in ("ChildFailedError", "CalledProcessError")
+
+
+def _belongs(exception: Mapping[str, Any], rank: int, *, alone: bool) -> bool:
+    known = exception.get("rank")
+    return alone if known is None else known == rank
+
 
 FORMAT = 1
 LAST_LINES_TITLE = "\n\nLast lines of"

@@ -1,20 +1,293 @@
-"""Notices that a run has fallen silent, looks at what its ranks do, and says who holds the others up."""
+"""Notices that a run has fallen silent, looks at what its ranks do, and says who holds the others up.
+
+One look at what all ranks of a run do, and several looks put together.
+
+Which rank holds the others up, from what every rank was seen to do. Pure.
+
+A hang in words: the error of the run, and the file with the stacks of all its ranks.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import field
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis.causes import HANG
-from runyard.supervisor.diagnosis.hang_judge import judge
-from runyard.supervisor.diagnosis.hang_probe import Probe, WorkCode, list_views
-from runyard.supervisor.diagnosis.hang_report import HangReport
-from runyard.supervisor.diagnosis.rank_ends import DEFAULT_LOG
+from runyard.supervisor.diagnosis.diagnosis import DEFAULT_LOG, facts_of, name_ranks, place_of, process_of
+from runyard.supervisor.diagnosis.stacks import (
+    Frame,
+    cpu_seconds,
+    list_rank_processes,
+    main_stack,
+    read_line,
+    take_stacks,
+)
+from runyard.supervisor.proc import ProcessEntry
 from runyard.supervisor.run_folder import RunFolder
+
+IDLE_PERCENT = 5.0
+OWN_FRAMES = 3  # of the user's code are looked at: a collective written by hand has its reads in functions of its own
+LIBRARY_FRAMES = 8
+
+# Functions in which a rank waits for others: of torch.distributed, horovod, mpi4py, TensorFlow, or written by hand.
+_WAITS = re.compile(
+    r"(?i)all_?reduce|all_?gather|reduce_scatter|all_?to_?all|\bbarrier|\bbcast|broadcast|rendezvous|init_process_group"
+    r"|\bgather\b|\bscatter\b|\breduce\b|\brecv|recv\b|\baccept\b|synchroni[sz]e|wait_for_peers|DistributedDataParallel"
+    r"|comm\.\w+\(|quick_execute|hvd\.\w+|join_process_group|sync_global"
+)
+
+
+@dataclass(frozen=True)
+class RankView:
+    """One rank, looked at several times in a row."""
+
+    rank: int
+    silent_s: float
+    stacks: List[List[Frame]] = field(default_factory=list)  # main thread's, innermost first; empty: it did not answer
+    cpu_percent: float = 0.0
+    state: str = "S"  # as /proc shows it
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.state in "Tt"
+
+    @property
+    def is_idle(self) -> bool:
+        return self.cpu_percent < IDLE_PERCENT
+
+    @property
+    def makes_progress(self) -> bool:
+        """Whether it was seen in different functions. Lines are not compared: an endless loop has several."""
+        return len({tuple((frame.file, frame.function) for frame in stack) for stack in self.stacks}) > 1
+
+
+@dataclass(frozen=True)
+class Judgement:
+    first: int
+    why: str  # what the first one does, or that it has ended
+    waiting: List[int]  # those that wait for others
+
+
+class Code(ABC):
+    """What is known of the program's source."""
+
+    @abstractmethod
+    def is_own(self, frame: Frame) -> bool:
+        """Whether the frame is of the user's code, not of a library."""
+
+    @abstractmethod
+    def line_of(self, frame: Frame) -> str: ...
+
+    def own_frame(self, stack: Sequence[Frame]) -> Optional[Frame]:
+        """Return the innermost frame of the user's own code."""
+        return next((frame for frame in stack if self.is_own(frame)), None)
+
+
+def judge(
+    views: Sequence[RankView], *, ended: Sequence[int], code: Code, has_peers: bool = False
+) -> Optional[Judgement]:
+    """Return who holds the others up; None when it goes on, or when all of it is busy with work of its own.
+
+    `ended`: ranks that have ended without an error. `has_peers`: there are more ranks that nobody here can look at, so
+    when all wait, they wait for one of those.
+    """
+    answered = [view for view in views if view.stacks or view.is_stopped]
+    if not answered or any(view.makes_progress for view in answered):
+        return None
+    waiting = [view for view in answered if _waits(view, code)]
+    others = [view for view in answered if view not in waiting]
+    if not waiting and not any(view.is_stopped or view.is_idle for view in others):
+        return None
+    if len(answered) == 1 and not ended and not answered[0].is_stopped and not answered[0].is_idle:
+        return None  # one rank alone waits for nobody, whatever its functions are called
+    names = sorted(view.rank for view in waiting)
+    if others:
+        first = min(others, key=lambda view: (not view.is_stopped, -view.silent_s, view.rank))
+        return Judgement(first.rank, describe_view(first, code), names)
+    if has_peers:
+        return None
+    if ended:
+        return Judgement(min(ended), "it has ended, without an error", names)
+    first = _odd_one(waiting, code)
+    return Judgement(first.rank, describe_view(first, code), [rank for rank in names if rank != first.rank])
+
+
+def describe_view(view: RankView, code: Code) -> str:
+    """Say what a rank does: `it is idle in train.py line 3, main: `time.sleep(9)``."""
+    if view.is_stopped:
+        return "it is stopped (SIGSTOP)"
+    how = "idle" if view.is_idle else "busy"
+    frame = code.own_frame(view.stacks[-1]) if view.stacks else None
+    if frame is None:
+        return f"it is {how}"
+    text = code.line_of(frame)
+    return f"it is {how} in {os.path.basename(frame.file)} line {frame.line}{f', `{text}`' if text else ''}"
+
+
+def _waits(view: RankView, code: Code) -> bool:
+    if view.is_stopped or not view.stacks:
+        return False
+    stack = view.stacks[-1]
+    own = [index for index, frame in enumerate(stack) if code.is_own(frame)][:OWN_FRAMES]
+    inner = stack[: own[-1] + 1] if own else stack[:LIBRARY_FRAMES]
+    if any(_WAITS.search(frame.function) for frame in inner):
+        return True
+    return bool(own and _WAITS.search(code.line_of(stack[own[0]])))
+
+
+def _odd_one(views: Sequence[RankView], code: Code) -> RankView:
+    """Return one of the fewest that wait at the same place; among equals who was silent first."""
+    places = {view.rank: _place(view, code) for view in views}
+    counts = Counter(places.values())
+    return min(views, key=lambda view: (counts[places[view.rank]], -view.silent_s, view.rank))
+
+
+def _place(view: RankView, code: Code) -> Tuple[str, int]:
+    frame = code.own_frame(view.stacks[-1])
+    return (frame.file, frame.line) if frame else ("", 0)
+
+
+class WorkCode(Code):
+    """The code in the work folder is the user's."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._root = os.path.realpath(folder.at("work")) + os.sep
+        self._lines: Dict[Frame, str] = {}
+
+    def is_own(self, frame: Frame) -> bool:
+        return os.path.realpath(os.path.join(self._root, frame.file)).startswith(self._root)
+
+    def line_of(self, frame: Frame) -> str:
+        if frame not in self._lines:
+            self._lines[frame] = read_line(frame._replace(file=os.path.join(self._root, frame.file)))
+        return self._lines[frame]
+
+
+class Probe:
+    """One look: the processes of each rank, their stacks and the CPU time that they have used."""
+
+    def __init__(self, cookie: str) -> None:
+        self.ranks = list_rank_processes(cookie)
+        everybody = [entry for entries in self.ranks.values() for entry in entries]
+        self.at = time.monotonic()
+        self.cpu_s = {entry.pid: cpu_seconds(entry.pid) for entry in everybody}
+        self.stacks = take_stacks(everybody)
+
+    def chosen(self, rank: int, code: Code) -> Optional[ProcessEntry]:
+        """Return the rank's own process: a stopped one, one in the user's code, else the first that answered."""
+        entries = self.ranks.get(rank, [])
+        stopped = [entry for entry in entries if entry.state in "Tt"]
+        answered = [entry for entry in entries if entry.pid in self.stacks]
+        own = [entry for entry in answered if code.own_frame(main_stack(self.stacks[entry.pid]))]
+        return next(iter([*stopped, *own, *answered, *entries]), None)
+
+
+def list_views(probes: Sequence[Probe], silences: Mapping[int, float], code: Code) -> List[RankView]:
+    """Return what each rank was seen to do."""
+    views = []
+    for rank in sorted(probes[-1].ranks):
+        entry = probes[-1].chosen(rank, code)
+        if entry is None:
+            continue
+        stacks = [main_stack(probe.stacks[entry.pid]) for probe in probes if entry.pid in probe.stacks]
+        views.append(
+            RankView(
+                rank=rank,
+                silent_s=silences.get(rank, 0.0),
+                stacks=[stack for stack in stacks if stack],
+                cpu_percent=_cpu_percent(probes, rank),
+                state=entry.state,
+            )
+        )
+    return views
+
+
+def _cpu_percent(probes: Sequence[Probe], rank: int) -> float:
+    first, last = probes[0], probes[-1]
+    pids = [entry.pid for entry in last.ranks.get(rank, ()) if entry.pid in first.cpu_s]
+    used_s = sum(last.cpu_s[pid] - first.cpu_s[pid] for pid in pids)
+    return 100 * used_s / max(last.at - first.at, 0.01)
+
+
+STACKS_FILE = "diagnosis-stacks.txt"
+
+
+class HangReport:
+    def __init__(self, job: JobSpec, launch: Mapping[str, Any], code: Code, views: Sequence[RankView]) -> None:
+        self._job = job
+        self._launch = launch
+        self._code = code
+        self._views = views
+        self._is_one = len([one for one in launch.get("processes", ()) if one["rank"] >= 0]) < 2
+
+    def stacks(self, probe: Probe) -> str:
+        """Return what `diagnosis-stacks.txt` holds."""
+        parts = []
+        for view in self._views:
+            silent = f"silent for {view.silent_s:.0f} s, {view.cpu_percent:.0f} % CPU"
+            parts.append(f"{self._name(view.rank)}, {silent}: {describe_view(view, self._code)}\n")
+            for entry in probe.ranks.get(view.rank, ()):
+                stacks = probe.stacks.get(entry.pid, "no Python stacks\n")
+                parts.append(f"process {entry.pid}, state {entry.state}\n{stacks}\n")
+        return "\n".join(parts)
+
+    def error(self, found: Judgement, *, limit_s: float, stacks: str) -> Dict[str, Any]:
+        process = process_of(self._launch, found.first)
+        details = {
+            **facts_of(found.first, process, self._job),
+            "kind": HANG,
+            "log": str(process.get("log") or DEFAULT_LOG),
+            "evidence": self._evidence(found, stacks),
+            "consequences": [self._consequence(rank) for rank in found.waiting],
+            "stacks": STACKS_FILE,
+            "silent_s": {str(view.rank): round(view.silent_s, 1) for view in self._views},
+        }
+        return {"code": "RunHangs", "message": "\n".join(self._message(found, limit_s)), "details": details}
+
+    def _message(self, found: Judgement, limit_s: float) -> List[str]:
+        silent = f"Nothing was written to a log and no metric was logged for {limit_s:g} s."
+        who = "The program" if self._is_one else f"{self._name(found.first)} holds the others up"
+        lines = [f"User program seems to hang. {silent}", f"{who}: {found.why}."]
+        if found.waiting and not self._is_one:
+            lines.append(self._about_waiting(found.waiting))
+        return [*lines, f"The stacks of all ranks are in the run's file {STACKS_FILE}."]
+
+    def _about_waiting(self, waiting: Sequence[int]) -> str:
+        one = next(view for view in self._views if view.rank == waiting[0])
+        frame = self._code.own_frame(one.stacks[-1])
+        line = f", `{self._code.line_of(frame)}`" if frame else ""
+        place = f" in {os.path.basename(frame.file)} line {frame.line}{line}" if frame else ""
+        return f"{name_ranks(waiting)} {'waits' if len(waiting) == 1 else 'wait'}{place}."
+
+    def _evidence(self, found: Judgement, stacks: str) -> List[Dict[str, Any]]:
+        """Return the lines of the file that show where the first one is."""
+        lines = stacks.splitlines()
+        head = next(
+            (index for index, line in enumerate(lines) if line.startswith(f"{self._name(found.first)}, ")), None
+        )
+        if head is None:
+            return []
+        chosen = [head]
+        view = next((view for view in self._views if view.rank == found.first), None)
+        frame = self._code.own_frame(view.stacks[-1]) if view and view.stacks else None
+        if frame is not None:
+            text = f'"{frame.file}", line {frame.line} in '
+            chosen += [index for index in range(head, len(lines)) if text in lines[index]][:1]
+        return [{"file": STACKS_FILE, "line": index + 1, "text": lines[index]} for index in chosen]
+
+    def _consequence(self, rank: int) -> Dict[str, Any]:
+        return {**facts_of(rank, process_of(self._launch, rank), self._job), "why": "waits for another rank"}
+
+    def _name(self, rank: int) -> str:
+        return f"Rank {rank}{place_of(facts_of(rank, process_of(self._launch, rank), self._job))}"
+
 
 PROBES = 3  # looks at the stacks, a second or so apart
 PROBE_EVERY_S = 1.0

@@ -1,4 +1,7 @@
-"""Python's stacks of a process of the run, asked for by a signal that only our `sitecustomize` answers."""
+"""Python's stacks of a process of the run, asked for by a signal that only our `sitecustomize` answers.
+
+The processes of every rank, whoever started them: known by the run's cookie and the rank in their variables.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from runyard.supervisor.proc import ProcessEntry, send_signal
+from runyard.supervisor.proc import ProcessEntry, list_processes, send_signal
 
 STACKS_SIGNAL, STACKS_NAME = 50, "runyard-stacks"  # as runtime/sitecustomize_hook.py has them
 ANSWER_S = 1.0  # a process that is swapped out answers late
@@ -102,3 +105,42 @@ def _wait_for(asked: Dict[int, Tuple[int, int]]) -> None:
             return
         before = sizes
         time.sleep(QUIET_S)
+
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def list_rank_processes(cookie: str) -> Dict[int, List[ProcessEntry]]:
+    """Return the living processes by rank; of a rank, who started the others comes first."""
+    found: Dict[int, List[ProcessEntry]] = {}
+    for entry in list_processes():
+        rank = _rank_of(entry.pid, cookie) if entry.state not in "ZX" else None
+        if rank is not None:
+            found.setdefault(rank, []).append(entry)
+    return {rank: _by_birth(found[rank]) for rank in sorted(found)}
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time that the process has used, 0 when it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def _rank_of(pid: int, cookie: str) -> Optional[int]:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            variables = file.read().split(b"\0")
+    except OSError:
+        return None
+    if not cookie or b"RUNYARD_COOKIE=" + cookie.encode() not in variables:
+        return None
+    ranks = [one[len(b"RUNYARD_RANK=") :] for one in variables if one.startswith(b"RUNYARD_RANK=")]
+    return int(ranks[0]) if ranks and ranks[0].isdigit() else None
+
+
+def _by_birth(entries: List[ProcessEntry]) -> List[ProcessEntry]:
+    return sorted(entries, key=lambda entry: (entry.start_ticks, entry.pid))

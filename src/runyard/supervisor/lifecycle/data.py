@@ -8,20 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
-from runyard.client.calls.datastores import DatastoreFiles
-from runyard.client.calls.secrets import SecretCalls
-from runyard.core.datasets import DIRECT
-from runyard.core.datasets import KIND as DATASETS
+from runyard.client.calls.workspace import DatastoreFiles, SecretCalls
 from runyard.core.errors import MissingContent, RunyardError, SystemFailure
-from runyard.core.specs import JobSpec
+from runyard.core.specs import DIRECT, JobSpec
+from runyard.core.specs import KIND as DATASETS
 from runyard.data.base import Storage
-from runyard.data.dataset_outputs import deliver_output, open_output, registered_output
-from runyard.data.dataset_views import bring_dataset
+from runyard.data.datasets import bring_dataset, deliver_output, open_output, registered_output
 from runyard.data.datastores import KIND, get_document, list_documents, open_storage
 from runyard.data.references import PREFIX, Node, bring, deliver
-from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder, shares_folder, work_folder
 from runyard.supervisor.shipping.connection import Connection
-from runyard.supervisor.work_folders import shares_folder, work_folder
 
 logger = logging.getLogger(__name__)
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
+from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder
 from runyard.core.config.settings import Settings, settings_of_run
-from runyard.core.config.urls import hide_passwords
 from runyard.core.errors import RunyardError
 from runyard.core.specs import EnvironmentSpec, JobSpec
 from runyard.environments import get_builder

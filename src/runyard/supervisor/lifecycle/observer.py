@@ -9,13 +9,11 @@ from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis.diagnosis import document_of
-from runyard.supervisor.diagnosis.hang_report import STACKS_FILE
-from runyard.supervisor.diagnosis.hangs import Hang, HangWatch
+from runyard.supervisor.diagnosis.hangs import STACKS_FILE, Hang, HangWatch
 from runyard.supervisor.lifecycle.usage import Sampling
-from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder, prefix_of
 from runyard.supervisor.shipping.own_journal import OwnJournal
 from runyard.supervisor.shipping.tensorboard import EventFiles
-from runyard.supervisor.work_folders import prefix_of
 
 logger = logging.getLogger(__name__)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequence
 
+from runyard.core.attempts import LEASE_S
 from runyard.core.errors import RunyardError
-from runyard.core.leases import LEASE_S
 from runyard.core.specs import JobSpec, NodeSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.lifecycle.prepare import PreparationFailed
@@ -55,7 +55,7 @@ def decide(
         return Outcome(RunStatus.FAILED, _node_lost(job))
     # A node's start does not wait for what only ends need.
     from runyard.supervisor.diagnosis.diagnosis import error_of, find_failure, finding_of
-    from runyard.supervisor.mpi.mpirun_fault import find_mpirun_fault
+    from runyard.supervisor.mpi.find import find_mpirun_fault
 
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]

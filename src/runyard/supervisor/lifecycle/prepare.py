@@ -1,4 +1,9 @@
-"""Preparing: the snapshot's copy, the environment, and the plan of processes in `launch.json`."""
+"""Preparing: the snapshot's copy, the environment, and the plan of processes in `launch.json`.
+
+A run without data: nothing to bring, nothing to deliver. What is about data stays unloaded: most runs have none.
+
+A next attempt finds in its output folders what earlier ones have stored: checkpoints to go on from.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +13,110 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from runyard.core.config.settings import Settings
-from runyard.core.errors import StoreUnavailable
+from runyard.core.errors import DamagedContent, StoreUnavailable
 from runyard.core.machine.disk import NO_SPACE
-from runyard.core.specs import JobSpec
+from runyard.core.names import true_file_name
+from runyard.core.records import RunFile
+from runyard.core.specs import JobSpec, RunSpec
 from runyard.launchers.variables import base_variables, inherited
 from runyard.runtime.injection import injection_folder
-from runyard.snapshots.fetch import Source
-from runyard.snapshots.known import Known
+from runyard.snapshots.fetch import Known, Source
 from runyard.snapshots.restore import restore
-from runyard.supervisor.lifecycle.earlier_outputs import bring_back
 from runyard.supervisor.lifecycle.environment import RunEnvironment
-from runyard.supervisor.lifecycle.layout import Meeting, lay_out, take_ports
-from runyard.supervisor.lifecycle.no_data import NoData, has_data
-from runyard.supervisor.lifecycle.ports import Ports
+from runyard.supervisor.lifecycle.layout import Meeting, Ports, lay_out, take_ports
 from runyard.supervisor.processes.keeper import ReaperGone
-from runyard.supervisor.run_folder import SNAPSHOT, RunFolder, remove_tree
+from runyard.supervisor.run_folder import (
+    SNAPSHOT,
+    RunFolder,
+    prefix_of,
+    remove_tree,
+    shares_folder,
+    tracked_folders,
+    work_folder,
+    work_folders,
+)
 from runyard.supervisor.shipping.connection import Connection, HomeGone
 from runyard.supervisor.shipping.loops import Backoff
-from runyard.supervisor.work_folders import shares_folder, work_folder, work_folders
 
 if TYPE_CHECKING:
     from runyard.supervisor.lifecycle.data import RunData
+
+
+def has_data(spec: RunSpec) -> bool:
+    return bool(spec.data_references or spec.datasets or spec.outputs)
+
+
+class NoData:
+    """In the place of `run_data.RunData`."""
+
+    def bring(self) -> Dict[str, str]:
+        return {}
+
+    def recall(self) -> Dict[str, Any]:
+        return {}
+
+    def deliver(self) -> Optional[Dict[str, Any]]:
+        return None
+
+    def register(self) -> None:
+        pass
+
+
+Warn = Callable[[str, str], None]
+
+
+def bring_back(
+    folder: RunFolder, job: JobSpec, connection: Connection, *, warn: Warn, check: Callable[[], None]
+) -> None:
+    """Download this node's files of earlier attempts, each checked by its SHA-256 and renamed into place.
+
+    `check` is called between two files: it raises when the run shall end.
+
+    Raises:
+        OSError: a file came damaged, or cannot be written. Without it the program might begin from the start.
+    """
+    if job.attempt < 2:
+        return
+    files = connection.insist(lambda: connection.client.runs.files(job.run_id))
+    count = 0
+    for file, path, root in _iter_wanted(folder, job, files):
+        check()
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.realpath(path).startswith(os.path.realpath(root) + os.sep):
+            warn("attempts", f"{file.name!r} is not brought back: a link leads out of the work folder.")
+            continue
+        _fetch(connection, job.run_id, file, path)
+        count += 1
+    if count:
+        plural = "file is" if count == 1 else "files are"
+        names = " and ".join(f"./{name}" for name in job.spec.output_folders)
+        warn("attempts", f"{count} {plural} back in {names}: what earlier attempts of this run had stored there.")
+
+
+def _fetch(connection: Connection, run_id: str, file: RunFile, path: str) -> None:
+    def fetch() -> None:
+        try:
+            connection.client.runs.download(run_id, file.name, path, expected=file)
+        except DamagedContent as error:
+            raise OSError(str(error)) from error
+
+    connection.insist(fetch)
+
+
+def _iter_wanted(folder: RunFolder, job: JobSpec, files: List[RunFile]) -> Iterator[Tuple[RunFile, str, str]]:
+    """Yield each file with the path that it gets and the work folder that it must lie in."""
+    for index, folders in enumerate(tracked_folders(folder, job)):
+        prefix = f"node_{index}/" if index > 0 else prefix_of(job)
+        for name, top in folders.items():
+            start = f"{prefix}{name}/"
+            for file in files:
+                if file.kind == "blob" and file.name.startswith(start):
+                    below = true_file_name(file.name).split("/")[start.count("/") :]
+                    yield file, os.path.join(top, *below), top[: -len(name) - 1]
+
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -1,23 +1,109 @@
-"""System metrics of a run: read every few seconds, written to a journal of the supervisor's own."""
+"""System metrics of a run: read every few seconds, written to a journal of the supervisor's own.
+
+What the processes of a run use, from /proc: small readings, differences made into rates.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import Callable, Dict, List, Optional, Sequence
+import time
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.machine.gpus import read_gpu_usage
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.specs import JobSpec
-from runyard.supervisor.lifecycle.usage_part import Reading, rates, read_usage
 from runyard.supervisor.proc import descendants, list_processes
-from runyard.supervisor.processes.cgroups import Group
+from runyard.supervisor.processes.killing import Group
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.loops import Loop
 from runyard.supervisor.shipping.own_journal import OwnJournal
 
+MOST_PROCESSES = 256  # a reading of more would take too long; those that use most are rarely the last
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MB = 1 << 20
+
+
+class Reading(NamedTuple):
+    """Counters at one moment."""
+
+    at_s: float
+    cpu_s: Dict[int, float]  # by process
+    disk: Dict[int, Tuple[int, int]]  # bytes read and written, by process
+    net: Tuple[int, int]  # bytes received and sent by this machine
+    memory_bytes: int
+
+
+def read_usage(pids: Sequence[int]) -> Reading:
+    cpu_s: Dict[int, float] = {}
+    disk: Dict[int, Tuple[int, int]] = {}
+    memory = 0
+    for pid in pids[:MOST_PROCESSES]:
+        found = _cpu_and_memory(pid)
+        if found is not None:
+            cpu_s[pid] = found[0]
+            memory += found[1]
+            disk[pid] = _disk(pid)
+    return Reading(time.monotonic(), cpu_s, disk, _network(), memory)
+
+
+def rates(before: Reading, now: Reading) -> Dict[str, float]:
+    """Return what was used between two readings. A process that ended in between is not in it."""
+    seconds = max(now.at_s - before.at_s, 1e-3)
+    cpu_s = sum(used - before.cpu_s.get(pid, 0.0) for pid, used in now.cpu_s.items())
+    started = (0, 0)
+    read = sum(count[0] - before.disk.get(pid, started)[0] for pid, count in now.disk.items())
+    written = sum(count[1] - before.disk.get(pid, started)[1] for pid, count in now.disk.items())
+    return {
+        "cpu_percent": max(0.0, 100 * cpu_s / seconds),
+        "memory_mb": now.memory_bytes / _MB,
+        "disk_read_mb_s": max(0.0, read / _MB / seconds),
+        "disk_write_mb_s": max(0.0, written / _MB / seconds),
+        "net_received_mb_s": max(0.0, (now.net[0] - before.net[0]) / _MB / seconds),
+        "net_sent_mb_s": max(0.0, (now.net[1] - before.net[1]) / _MB / seconds),
+    }
+
+
+def _cpu_and_memory(pid: int) -> Optional[Tuple[float, int]]:
+    """Return CPU seconds, those of children it waited for included, and resident bytes; None when it is gone."""
+    data = _read(f"/proc/{pid}/stat")
+    fields = data[data.rfind(b")") + 2 :].split()
+    if len(fields) < 22 or fields[0] in (b"Z", b"X"):
+        return None
+    return sum(map(int, fields[11:15])) / _TICKS, int(fields[21]) * _PAGE
+
+
+def _disk(pid: int) -> Tuple[int, int]:
+    found = {b"read_bytes:": 0, b"write_bytes:": 0}
+    for line in _read(f"/proc/{pid}/io").splitlines():
+        name, _, value = line.partition(b" ")
+        if name in found:
+            found[name] = int(value)
+    return found[b"read_bytes:"], found[b"write_bytes:"]
+
+
+def _network() -> Tuple[int, int]:
+    received = sent = 0
+    for line in _read("/proc/net/dev").splitlines()[2:]:
+        name, _, rest = line.partition(b":")
+        fields: List[bytes] = rest.split()
+        if name.strip() != b"lo" and len(fields) > 8:
+            received += int(fields[0])
+            sent += int(fields[8])
+    return received, sent
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 FIRST_S = 2.0  # a run that ends before is too short to be looked at
 FIRST_RATE_S = 1.0  # over which the first rates are taken
-_MB = 1 << 20
 
 
 class Sampling:

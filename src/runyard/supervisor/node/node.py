@@ -16,8 +16,14 @@ from typing import Mapping, NamedTuple
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import InvalidArgument, RunyardError, UserError
 from runyard.core.tickets import VARIABLE, Ticket, read_ticket
-from runyard.supervisor.early import hear, is_taken, start_early, tell_path
-from runyard.supervisor.own_processes import leave_the_session, leave_the_starter
+from runyard.supervisor.own_processes import (
+    hear,
+    is_taken,
+    leave_the_session,
+    leave_the_starter,
+    start_early,
+    tell_path,
+)
 
 _RANKS = ("SLURM_PROCID",)  # where an engine says which of the job's nodes this is
 

@@ -18,13 +18,10 @@ from runyard.supervisor.proc import (
     open_pidfd,
     send_signal,
 )
-from runyard.supervisor.processes.cgroups import Group
-from runyard.supervisor.processes.contained import end_of
-from runyard.supervisor.processes.exit_codes import Exit, find_exit
+from runyard.supervisor.processes.exits import Exit, end_of, find_exit, read_start
 from runyard.supervisor.processes.keeper import Keeper
-from runyard.supervisor.processes.killing import Sweep, find_marked, subtree
+from runyard.supervisor.processes.killing import Group, Sweep, find_marked, subtree
 from runyard.supervisor.processes.reaper import remove_run_folder
-from runyard.supervisor.processes.shim_records import read_start
 from runyard.supervisor.run_folder import RunFolder
 
 

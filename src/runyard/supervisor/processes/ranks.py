@@ -10,9 +10,8 @@ from typing import Any, Callable, Dict, List, Optional
 from runyard.core.machine.facts import boot_id
 from runyard.launchers.base import BY_AGENT, BY_MPIRUN, BY_REAPER, MPIRUN
 from runyard.supervisor.proc import ProcessEntry, boot_ns, is_alive, oom_kills, read_process, send_signal
-from runyard.supervisor.processes.cgroups import Group, make_group
-from runyard.supervisor.processes.contained import end_of
-from runyard.supervisor.processes.shim_records import read_end, read_start
+from runyard.supervisor.processes.exits import end_of, read_end, read_start
+from runyard.supervisor.processes.killing import Group, make_group
 from runyard.supervisor.processes.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 from runyard.supervisor.run_folder import RunFolder
 

@@ -9,10 +9,9 @@ import socket
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from runyard.supervisor.early import Early
-from runyard.supervisor.own_processes import IGNORED
+from runyard.supervisor.own_processes import IGNORED, Early
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
-from runyard.supervisor.processes.channel import Channel, ChannelClosed
+from runyard.supervisor.processes.keeper import Channel, ChannelClosed
 from runyard.supervisor.processes.killing import Sweep, direct_children, find_below
 from runyard.supervisor.processes.ranks import Ranks
 from runyard.supervisor.run_folder import RunFolder, remove_tree

@@ -14,8 +14,7 @@ from runyard.core.errors import Conflict, MissingContent, RunyardError
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.run_folder import RunFolder
-from runyard.supervisor.shipping.connection import REFUSALS, Aside, Connection
-from runyard.supervisor.shipping.lease import Lease
+from runyard.supervisor.shipping.connection import REFUSALS, Aside, Connection, Lease
 from runyard.supervisor.shipping.loops import Backoff
 from runyard.supervisor.shipping.reporter import Reporter
 
@@ -106,7 +105,7 @@ class Courier:
 
         `instead` gets the end of a node that does not lead, which is not the run's.
         """
-        from runyard.supervisor.shipping.children import end_children  # only ends need it
+        from runyard.supervisor.shipping.own_journal import end_children  # only ends need it
 
         self.cargo.stop()
         self.cargo.disk.warn_of_losses()

@@ -11,10 +11,10 @@ from runyard.core.formats import journal
 from runyard.core.machine.disk import OVERFLOW
 from runyard.core.records import Mark
 from runyard.supervisor.run_folder import RunFolder
-from runyard.supervisor.shipping.refused_records import release
-from runyard.supervisor.shipping.seen import SeenRuns
+from runyard.supervisor.shipping.refusals import release
 from runyard.supervisor.shipping.segments import (
     Key,
+    SeenRuns,
     Segment,
     find_orphans,
     is_unreadable,

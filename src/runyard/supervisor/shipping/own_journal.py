@@ -1,4 +1,7 @@
-"""A journal of the supervisor's own: what it adds to a run travels like the script's records, stored exactly once."""
+"""A journal of the supervisor's own: what it adds to a run travels like the script's records, stored exactly once.
+
+Child runs that a script made and never ended: closed through a journal of our own, like the script would have.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from typing import Any, Dict, Mapping, NamedTuple, Sequence
 from runyard.core.formats import journal
 from runyard.core.machine.facts import boot_id
 from runyard.core.specs import JobSpec
+from runyard.core.statuses import RunStatus
 from runyard.supervisor.run_folder import RunFolder
 
 
@@ -109,3 +113,23 @@ class OwnJournal:
             "wall_ns": time.time_ns(),
             "t": time.monotonic_ns(),
         }
+
+
+def end_children(folder: RunFolder, job: JobSpec, children: Sequence[str]) -> None:
+    """Write an END for each child run that is still open. Writing it twice is harmless: the first END counts."""
+    for child in children:
+        message = "The run was interrupted: its process ended without ending this child run."
+        end = {"status": RunStatus.FAILED.value, "error": {"code": "RunInterrupted", "message": message}}
+        record = journal.pack_long(journal.END, {**end, "t": time.monotonic_ns()})
+        with OwnJournal(folder, job, run_id=child) as own:
+            own.add(_log_record(folder, child) + record)
+
+
+def _log_record(folder: RunFolder, child: str) -> bytes:
+    """Return the record that keeps what was printed in the child's `with` block; nothing when there was none."""
+    path = f"child_logs/{child}.txt"
+    try:
+        size = os.stat(folder.at(path), follow_symlinks=False).st_size
+    except OSError:
+        return b""
+    return journal.pack_long(journal.FILE, {"name": "logs/user_log.txt", "path": path, "size": size})

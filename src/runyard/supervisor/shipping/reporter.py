@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 from runyard.core.errors import RunyardError, is_later
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.supervisor.shipping.connection import REFUSALS, Connection
-from runyard.supervisor.shipping.lease import Lease
+from runyard.supervisor.shipping.connection import REFUSALS, Connection, Lease
 from runyard.supervisor.shipping.loops import Loop
 
 if TYPE_CHECKING:

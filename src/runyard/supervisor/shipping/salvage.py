@@ -7,8 +7,7 @@ from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set
 
 from runyard.core.formats import journal
 from runyard.core.formats.journal_damage import Clues, defined_names, find_record, iter_numbers, undefined_names
-from runyard.supervisor.shipping.course import Jump
-from runyard.supervisor.shipping.segments import Segment, silence
+from runyard.supervisor.shipping.segments import Jump, Segment, silence
 
 _WINDOW = 8 << 20
 _OVERLAP = 2 << 20  # more than the longest record, which may lie across the end of a window

@@ -10,10 +10,9 @@ from typing import Dict, Iterator, List, Sequence, Tuple
 from runyard.core.formats.tfevents import Scalar, read_scalars
 from runyard.core.names import MAX_METRIC_NAME
 from runyard.core.specs import JobSpec
-from runyard.supervisor.run_folder import RunFolder
+from runyard.supervisor.run_folder import RunFolder, tracked_folders
 from runyard.supervisor.shipping.loops import Loop
 from runyard.supervisor.shipping.own_journal import OwnJournal, Point
-from runyard.supervisor.work_folders import tracked_folders
 
 logger = logging.getLogger(__name__)
 

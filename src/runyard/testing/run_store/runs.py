@@ -14,13 +14,10 @@ from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.store.base import RunStore
-from runyard.testing.run_store.assets import AssetSuite, EventSuite
-from runyard.testing.run_store.deletes import DeleteSuite
-from runyard.testing.run_store.metrics import MetricSuite
+from runyard.testing.run_store.assets import AssetSuite, EventSuite, UserSuite
+from runyard.testing.run_store.deletes import DeleteSuite, HiddenSuite
+from runyard.testing.run_store.metrics import ChartSuite, MetricSuite
 from runyard.testing.run_store.pages import PageSuite
-from runyard.testing.run_store.run_store_charts import ChartSuite
-from runyard.testing.run_store.run_store_hidden import HiddenSuite
-from runyard.testing.run_store.run_store_users import UserSuite
 from runyard.testing.run_store.table import TableSuite
 from runyard.testing.runs import a_new_run, a_run, a_workspace
 
