@@ -31,7 +31,7 @@ from runyard.core.records import NewRun, Run, Workspace  # noqa: E402
 from runyard.core.specs import EnvironmentSpec, RunSpec  # noqa: E402
 from runyard.core.statuses import RunStatus  # noqa: E402
 from runyard.store.base import MetricCondition, RunQuery  # noqa: E402
-from runyard.store.rules import made  # noqa: E402
+from runyard.store.rules import create  # noqa: E402
 from runyard.store.sql.database import Insert, Session  # noqa: E402
 from runyard.store.sql.rows import INSERT_LABELS, INSERT_RUN, LABELS, document_of, label_rows, microseconds  # noqa: E402
 from runyard.store.sql.schema import run_metrics, series  # noqa: E402
@@ -153,7 +153,7 @@ def make_run(draw: random.Random, index: int, experiment_id: str) -> Run:
         },
     )
     now = START + timedelta(seconds=index)
-    run = made(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
+    run = create(new, number=index // EXPERIMENTS + 1, experiment_id=experiment_id, root_id=new.id, now=now)
     return replace(run, started_at=now, ended_at=now + timedelta(seconds=draw.randrange(20_000)))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import azureml.core
 from azureml.core import authentication
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.errors import placeholder
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 
@@ -95,11 +95,11 @@ def real_classes(modules: Any) -> dict[str, type]:
 
 def members(cls: type, real: dict[str, type]) -> dict[str, Any]:
     """Return the public members that no other class of the table has; of configuration objects, the attributes too."""
-    others = [Guarded, *(base for base in cls.__mro__ if base is not cls and real.get(base.__name__) is base)]
+    others = [SealedConfig, *(base for base in cls.__mro__ if base is not cls and real.get(base.__name__) is base)]
     foreign = {name for base in [*cls.__mro__, *others] if base in others or is_builtin(base) for name in dir(base)}
     own = {name for base in cls.__mro__ for name in vars(base) if not name.startswith("_")}
     found = {name: inspect.getattr_static(cls, name) for name in own - foreign}
-    if issubclass(cls, (Guarded, ScriptRunConfig)):
+    if issubclass(cls, (SealedConfig, ScriptRunConfig)):
         found.update(dict.fromkeys(attributes(cls)))
     return found
 
@@ -110,7 +110,7 @@ def is_builtin(cls: type) -> bool:
 
 def attributes(cls: Any) -> list[str]:
     made = sample(cls)
-    if isinstance(made, Guarded):
+    if isinstance(made, SealedConfig):
         return [*made._names(), *cls._unused]
     return [name for name in vars(made) if not name.startswith("_")]
 
@@ -138,7 +138,7 @@ def states(owner: str, found: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def unused_names(owner: str) -> frozenset[str]:
-    waiting = [Guarded]
+    waiting = [SealedConfig]
     while waiting:
         cls = waiting.pop()
         if cls.__name__ == owner:

@@ -1,4 +1,4 @@
-"""Who may import whom: the table of the style guide. A break names the file and the arrow that is not allowed."""
+"""Who may import whom: between packages, and between the rooms of a package. A break names the file and the arrow."""
 
 from __future__ import annotations
 
@@ -55,7 +55,103 @@ ALSO = {
 INJECTED = {
     "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
 }  # fmt: skip
-NESTED = {"server/routes", "store/migrations", "store/migrations/versions"}
+MOST_MODULES = 16  # of one room
+
+# The rooms and loose modules of each package, lowest first: a module may import what stands in its own line or above.
+# Imports inside functions count; those for type checkers do not. `testing` and flat packages have no order.
+INSIDE: dict[str, list[str]] = {
+    "core": [
+        "errors lazy_dataclass",
+        "names statuses users attempts plugins secret_names provided_packages error_lines",
+        "machine formats",
+        "specs",
+        "compute_options",
+        "compute records tickets",
+        "config",
+        "secret_values",
+    ],
+    "environments": [
+        "base",
+        "process uv_program",
+        "system",
+        "pythons horovod",
+        "pip",
+        "cache",
+        "uv pruning",
+        "conda",
+        "container",
+    ],
+    "compute": ["base", "local node_start poller", "ray slurm ssh"],
+    "client": ["address", "http1", "tls", "transport", "decoding", "client processes", "calls", "login private_server"],
+    "supervisor": [
+        "proc own_processes",
+        "run_folder",
+        "disk",
+        "processes",
+        "shipping",
+        "diagnosis",
+        "mpi",
+        "lifecycle",
+        "gang",
+        "supervisor",
+        "entry external_run",
+        "main",
+        "node",
+        "__main__",
+    ],
+    "engine": ["sanitize", "state", "context", "runs", "compute sweeps", "ingest", "deletes loop", "engine"],
+    "store": [
+        "base record_limits mounts text",
+        "rules table_rows",
+        "metrics",
+        "memory sql",
+        "sqlite postgres",
+        "migrations repair",
+    ],
+    "server": [
+        "errors live log_setup",
+        "access logs",
+        "net",
+        "storage",
+        "services",
+        "http",
+        "routes",
+        "app loop",
+        "lifecycle",
+        "__main__",
+    ],
+    "sdk": [
+        "exceptions compat foreign",
+        "errors config",
+        "environments",
+        "run_config",
+        "workspaces",
+        "data",
+        "models",
+        "runs tensorboard",
+        "sweeps compute",
+        "submit",
+        "estimators",
+    ],
+    "cli": ["text exit_codes", "app output lookup", "commands", "__main__"],
+}
+# Imports upwards, all inside functions. The first four are hubs: users reach everything from a workspace, an
+# experiment, a run or a client, and each of their methods loads its subject when it is called.
+UPWARDS = {
+    ("runyard.sdk.workspaces.workspace", "*"),
+    ("runyard.sdk.workspaces.experiment", "*"),
+    ("runyard.sdk.runs.run", "*"),
+    ("runyard.client.client", "calls"),
+    ("runyard.sdk.environments.environment", "submit"),  # `Environment.build` is a submitted run
+    ("runyard.sdk.run_config.script_run_config", "data"),  # datasets among the arguments
+    ("runyard.sdk.run_config.run_configuration", "submit"),  # arguments are checked as at a submit
+    ("runyard.sdk.models.model", "runs"),  # `Model.run` is the run that made it
+    ("runyard.sdk.runs.lifecycle", "submit"),  # `submit_child`
+    ("runyard.store.sql.writes", "migrations"),  # an old database is brought up to date when it is opened
+}
+# The same noun on purpose: the record in `core` and the class of that name which users know.
+TWICE = {"ComputeTarget", "Experiment", "Run", "Workspace"}
+
 NAMES_WITHOUT_A_JOB = {"utils", "util", "helpers", "helper", "common", "manager", "misc"}
 
 FILES = sorted(path for path in SOURCE.rglob("*.py") if "__pycache__" not in path.parts)
@@ -150,11 +246,122 @@ def test_seams_never_import_each_other() -> None:
     assert all(not (MAY_IMPORT[seam] & SEAMS) for seam in SEAMS)
 
 
-def test_folders_are_one_level_deep() -> None:
-    deep = {str(path.parent.relative_to(SOURCE / "runyard")) for path in FILES if (SOURCE / "runyard") in path.parents}
-    deep = {folder for folder in deep if "/" in folder} - NESTED
+def test_rooms_are_one_level_below_their_package_and_small() -> None:
+    rooms: dict[str, int] = {}
+    for path in FILES:
+        room = path.parent.relative_to(SOURCE)
+        if room.parts[0] == "runyard" and path.name != "__init__.py" and room.parts[-1] != "versions":
+            rooms[str(room)] = rooms.get(str(room), 0) + 1
 
-    assert not deep, f"nested folders: {sorted(deep)}"
+    assert not [room for room in rooms if room.count("/") > 2], "a room has no rooms"
+    assert not {room: count for room, count in rooms.items() if count > MOST_MODULES}
+
+
+def test_every_room_says_what_it_is_for() -> None:
+    silent = []
+    for path in FILES:
+        room = path.relative_to(SOURCE).parent
+        if path.name == "__init__.py" and room.parts[0] == "runyard" and room.name != "versions":
+            text = ast.get_docstring(ast.parse(path.read_text())) or ""
+            is_room = len(room.parts) == 3 and room.name != "migrations"
+            if not text or (is_room and not ("May enter:" in text and "Loads:" in text)):
+                silent.append(str(room))
+
+    assert not silent
+
+
+def entries_of(package: str) -> set[str]:
+    folder = SOURCE / "runyard" / package
+    return {path.stem for path in folder.iterdir() if path.suffix == ".py" and path.stem != "__init__"} | {
+        path.name for path in folder.iterdir() if (path / "__init__.py").exists()
+    }
+
+
+@pytest.mark.parametrize("package", INSIDE)
+def test_every_room_has_its_line(package: str) -> None:
+    names = [name for line in INSIDE[package] for name in line.split()]
+
+    assert len(names) == len(set(names))
+    assert set(names) == entries_of(package)
+
+
+def test_packages_without_an_order_are_flat() -> None:
+    flat = {
+        path.parent.relative_to(SOURCE / "runyard").parts for path in FILES if path.is_relative_to(SOURCE / "runyard")
+    }
+
+    assert {parts[0] for parts in flat if len(parts) > 1} == set(INSIDE) | {"testing"}
+
+
+def without_type_checking(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test)):
+            yield child
+            yield from without_type_checking(child)
+
+
+def imported_entries(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Yield (line, entry) for each import from that package: the room or loose module that is imported from."""
+    for node in without_type_checking(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == f"runyard.{package}":
+            yield from ((node.lineno, alias.name) for alias in node.names if alias.name in entries_of(package))
+        else:
+            for line, name in imported_by(node):
+                if name.startswith(f"runyard.{package}."):
+                    yield line, name.split(".")[2]
+
+
+def arrows_upwards(path: Path, text: str) -> list[str]:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    package = parts[1] if len(parts) > 2 else ""
+    if package not in INSIDE or parts[2] == "__init__":
+        return []
+    rank = {name: at for at, line in enumerate(INSIDE[package]) for name in line.split()}
+    module = ".".join(parts)
+    return [
+        f"{path.relative_to(SOURCE)}:{line} imports {entry}, which stands above {parts[2]} in the order of {package}"
+        for line, entry in imported_entries(ast.parse(text), package)
+        if rank[entry] > rank[parts[2]] and not {(module, entry), (module, "*")} & UPWARDS
+    ]
+
+
+def test_rooms_import_downwards() -> None:
+    broken = [line for path in FILES for line in arrows_upwards(path, path.read_text())]
+
+    assert not broken, "\n".join(broken)
+
+
+def test_an_arrow_upwards_is_found() -> None:
+    lazy = "def f():\n    from runyard.engine.engine import Engine"
+
+    assert arrows_upwards(SOURCE / "runyard/engine/runs/x.py", lazy)
+    assert not arrows_upwards(SOURCE / "runyard/engine/runs/x.py", "from runyard.engine.state import board")
+    assert not arrows_upwards(SOURCE / "runyard/sdk/runs/run.py", "def f():\n    import runyard.sdk.submit.submission")
+
+
+def test_every_exception_is_needed() -> None:
+    used = set()
+    for path in FILES:
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        if len(parts) > 2 and parts[1] in INSIDE and parts[2] != "__init__":
+            rank = {name: at for at, line in enumerate(INSIDE[parts[1]]) for name in line.split()}
+            entries = {entry for _, entry in imported_entries(ast.parse(path.read_text()), parts[1])}
+            used |= {(".".join(parts), entry) for entry in entries if rank[entry] > rank[parts[2]]}
+
+    idle = {(module, entry) for module, entry in UPWARDS if entry != "*" and (module, entry) not in used}
+    idle |= {(module, "*") for module, entry in UPWARDS if entry == "*" and module not in {name for name, _ in used}}
+    assert not idle
+
+
+def test_no_two_classes_have_one_name() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in FILES:
+        if layer_of(path) not in ("azureml", "testing"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ClassDef):
+                    homes.setdefault(node.name, []).append(str(path.relative_to(SOURCE)))
+
+    assert {name: places for name, places in homes.items() if len(places) > 1 and name not in TWICE} == {}
 
 
 def test_file_names_say_what_is_inside() -> None:

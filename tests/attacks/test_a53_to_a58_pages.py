@@ -18,9 +18,9 @@ from runyard.client.transport import Transport
 from runyard.server.access.activity import Activity
 from runyard.server.access.credentials import Credentials, begin_session
 from runyard.server.access.guard import guard
-from runyard.server.access.hosts import Names
+from runyard.server.access.hosts import HostNames
 from runyard.server.access.signin import Signin
-from runyard.store.memory.store import MemoryStore
+from runyard.store.memory.store import MemoryRunStore
 from tests.attacks.conftest import Team
 from tests.attacks.routes import Route, live_routes
 from tests.attacks.unguarded import take_checks_out, unguarded
@@ -276,7 +276,7 @@ def test_a57_the_guard_asks_a_web_socket_where_it_is_from(
 
 
 def reaches_app(origin: bytes | None) -> list[Any]:
-    signin, store = Signin(token=TOKEN, server_id="s"), MemoryStore()
+    signin, store = Signin(token=TOKEN, server_id="s"), MemoryRunStore()
     session = signin.make_session()
     begin_session(store, session, now=0)
     headers = [(b"host", b"127.0.0.1:8787"), (b"cookie", signin.cookie_of(session).partition(";")[0].encode())]
@@ -294,7 +294,7 @@ def reaches_app(origin: bytes | None) -> list[Any]:
         return {"type": "websocket.connect"}
 
     credentials = Credentials(token=TOKEN, store=store, signin=signin)
-    asyncio.run(guard(app, names=Names(8787), credentials=credentials, activity=Activity())(scope, receive, send))
+    asyncio.run(guard(app, names=HostNames(8787), credentials=credentials, activity=Activity())(scope, receive, send))
     return seen
 
 

@@ -25,7 +25,7 @@ from runyard.engine.state.spool import mint_run_token, mint_user_token
 from runyard.server.access import credentials, signin
 from runyard.server.access.credentials import MOST_TRIES, Credentials
 from runyard.server.access.signin import Signin
-from runyard.store.memory.store import MemoryStore
+from runyard.store.memory.store import MemoryRunStore
 from tests.attacks.conftest import Team
 from tests.attacks.wire import Answer, Wire, read_answer
 from tests.conftest import stop_server
@@ -169,7 +169,7 @@ def wait_until_seen(team: Team, names: list[str]) -> None:
 def test_a76_how_long_a_wrong_token_takes_says_nothing_about_the_right_one() -> None:
     """Ranks of 10,000 tries with the first and with the last character wrong. The control is a plain compare."""
     token = "ryt_" + "5" * 64
-    checked = Credentials(token=token, store=MemoryStore(), signin=Signin(token=token, server_id="s"))
+    checked = Credentials(token=token, store=MemoryRunStore(), signin=Signin(token=token, server_id="s"))
     early, late = b"x" + token[1:].encode(), token[:-1].encode() + b"x"
 
     def plain(guess: bytes) -> bool:

@@ -11,12 +11,12 @@ import pytest
 
 from runyard.server.access import guard
 from runyard.server.access.credentials import Credentials
-from runyard.server.access.hosts import Names, values_of
+from runyard.server.access.hosts import HostNames, values_of
 from tests.server.guarded import Guarded, serving
 
 
 @dataclass(frozen=True)
-class EveryName(Names):
+class EveryName(HostNames):
     """Answers to whatever name it is called by."""
 
     def find_host(self, scope: Any) -> bytes | None:

@@ -16,7 +16,7 @@ from runyard.core.config.logins import find_login
 from runyard.core.config.server_settings import ServerSettings, read_server_settings
 from runyard.core.errors import Conflict
 from runyard.server.net.certificates import fingerprint_of, load_context, make_certificate
-from runyard.server.storage.collecting import refuse_hidden_runs
+from runyard.server.storage.collecting import refuse_database_change
 from tests.client.standin import TOKEN, Peer, Standin, standin
 from tests.server.private import settings_of
 from tests.server.team import HOST, free_port
@@ -153,16 +153,16 @@ def test_a_history_does_not_get_out_of_sight_unsaid(home: Path) -> None:
     import sqlite3
 
     other = ServerSettings(database="postgresql://db/runyard")
-    refuse_hidden_runs(home, ServerSettings(), other)  # no database yet
+    refuse_database_change(home, ServerSettings(), other)  # no database yet
     (home / "server").mkdir()
     with sqlite3.connect(home / "server/runyard.db") as connection:
         connection.execute("CREATE TABLE runs (id)")
-    refuse_hidden_runs(home, ServerSettings(), other)
+    refuse_database_change(home, ServerSettings(), other)
     with connection:
         connection.execute("INSERT INTO runs VALUES ('a'), ('b')")
     connection.close()
     with pytest.raises(Conflict, match="2 run"):
-        refuse_hidden_runs(home, ServerSettings(), other)
+        refuse_database_change(home, ServerSettings(), other)
     with pytest.raises(Conflict, match="out of sight"):
-        refuse_hidden_runs(home, other, ServerSettings())
-    refuse_hidden_runs(home, other, other)
+        refuse_database_change(home, other, ServerSettings())
+    refuse_database_change(home, other, other)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, EngineNode, JobHandle, JobReport, JobState
+from runyard.compute.base import Cause, ClusterNode, JobHandle, JobReport, JobState
 from runyard.compute.ray.link import explain_wait, read_nodes, read_reports
 
 HANDLE = JobHandle("exp_1_aa", 2)
@@ -154,6 +154,6 @@ def test_dead_nodes_are_listed_unless_they_came_back() -> None:
     view = {"actors": [], "groups": [], "nodes": [node("n1"), dead, again]}
 
     assert read_nodes(view) == [
-        EngineNode("n1", "10.0.0.1", "alive", cpus=4),
-        EngineNode("n2", "10.0.0.2", "dead", note="gone"),
+        ClusterNode("n1", "10.0.0.1", "alive", cpus=4),
+        ClusterNode("n2", "10.0.0.2", "dead", note="gone"),
     ]

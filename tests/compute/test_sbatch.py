@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.slurm.sbatch import batch_script, job_name, sbatch_words, wishes
+from runyard.compute.slurm.sbatch import batch_script, job_name, option_words, sbatch_words
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DistributionSpec, JobSpec, ResourceSpec, RunSpec
 
@@ -30,7 +30,7 @@ def a_job(**spec: Any) -> JobSpec:
 
 
 def words_of(job: JobSpec, **options: Any) -> list[str]:
-    return sbatch_words(wishes(job, options))
+    return sbatch_words(option_words(job, options))
 
 
 def test_a_job_of_one_process_asks_for_one_node_and_one_cpu() -> None:
@@ -60,7 +60,7 @@ def test_what_a_run_asks_for_is_said_in_slurms_words_and_wins_over_its_target() 
             engine={"partition": "a100", "extra": ["--exclusive", "--nice=10"]},
         ),
     )
-    asked = wishes(
+    asked = option_words(
         job, {"partition": "debug", "account": "lab", "constraint": "a&b", "extra": ["--nice=5"], "qos": None}
     )
 
@@ -90,12 +90,12 @@ def test_the_time_to_get_ready_is_no_more_than_the_partition_allows(
 ) -> None:
     known = {} if longest is None else {"gpu": longest, "": 1}
 
-    assert wishes(a_job(time_limit_s=minutes * 60.0), {"partition": "gpu"}, known)["time"] == asked
+    assert option_words(a_job(time_limit_s=minutes * 60.0), {"partition": "gpu"}, known)["time"] == asked
 
 
 def test_a_kind_of_gpu_is_counted_once_and_a_site_has_its_own_time() -> None:
     job = a_job(gpus=4, resources=ResourceSpec(cpus=2.5, custom={"gpu:a100": 4}), time_limit_s=60.0)
-    asked = wishes(job, {"extra": ["--time=2-0", "--cpus-per-task=8"]})
+    asked = option_words(job, {"extra": ["--time=2-0", "--cpus-per-task=8"]})
 
     assert (asked["gres"], asked["time"], asked["cpus-per-task"]) == ("gpu:a100:4", "2-0", "8")
 
@@ -114,14 +114,16 @@ def test_options_that_would_change_what_a_job_is_are_refused(word: Any) -> None:
         (a_job(resources=ResourceSpec(engine={"extra": [word]})), {}),
     ):
         with pytest.raises(SubmitRejected, match="The option extra holds"):
-            wishes(job, options)
+            option_words(job, options)
 
 
 @pytest.mark.parametrize("value", ["-oProxyCommand=x", "a\n#SBATCH --uid=0", "a\0b", "a\x1bb"])
 @pytest.mark.parametrize("name", ["partition", "account", "qos", "constraint", "python"])
 def test_a_value_is_one_word_of_one_line(name: str, value: str) -> None:
     with pytest.raises(SubmitRejected, match=f"The option {name} is"):
-        batch_script(a_job(), wishes(a_job(), {name: value}), "pass", python=value if name == "python" else "python3")
+        batch_script(
+            a_job(), option_words(a_job(), {name: value}), "pass", python=value if name == "python" else "python3"
+        )
 
 
 def test_nothing_but_a_run_id_names_a_job() -> None:
@@ -132,7 +134,7 @@ def test_nothing_but_a_run_id_names_a_job() -> None:
 def test_names_and_secrets_of_a_run_are_in_neither_the_words_nor_the_script() -> None:
     hostile = "$(touch x)\n#SBATCH --uid=0"
     job = replace(a_job(arguments=[hostile], variables={"A": hostile}), experiment=hostile)
-    asked = wishes(job, {})
+    asked = option_words(job, {})
     text = batch_script(job, asked, "print(1)") + " ".join(sbatch_words(asked))
 
     assert "touch" not in text
@@ -141,7 +143,7 @@ def test_names_and_secrets_of_a_run_are_in_neither_the_words_nor_the_script() ->
 
 
 def test_the_script_of_one_node_reads_so() -> None:
-    asked = wishes(a_job(), {"extra": ["--comment=it's mine"]})
+    asked = option_words(a_job(), {"extra": ["--comment=it's mine"]})
 
     assert batch_script(a_job(), asked, "import sys\nprint(sys.argv)\n", python="/opt/my python/bin/python3") == (
         """\
@@ -176,7 +178,7 @@ exit "$code"
 
 def test_the_script_of_several_nodes_starts_one_process_on_each() -> None:
     job = a_job(distribution=DistributionSpec(kind="mpi", node_count=3, processes_per_node=2))
-    script = batch_script(job, wishes(job, {}), "pass")
+    script = batch_script(job, option_words(job, {}), "pass")
 
     assert (
         "\n# Slurm loses what a node writes in the moment of its exit, so a failure comes a second after its words."
@@ -190,7 +192,7 @@ def test_a_start_that_fails_leaves_its_last_words_with_slurm(tmp_path: Path) -> 
     scontrol = tmp_path / "scontrol"
     scontrol.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > {tmp_path}/told\n")
     scontrol.chmod(0o755)
-    script = batch_script(a_job(), wishes(a_job(), {}), "import sys\nsys.exit('no\\nserver; $(id)')")
+    script = batch_script(a_job(), option_words(a_job(), {}), "import sys\nsys.exit('no\\nserver; $(id)')")
     variables = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_ID": "17", "TMPDIR": str(tmp_path)}
     ended = subprocess.run(["bash", "-s"], input=script, env=variables, text=True, capture_output=True, check=False)
 

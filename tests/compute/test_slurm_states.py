@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.compute.base import Cause, EngineNode, JobState
+from runyard.compute.base import Cause, ClusterNode, JobState
 from runyard.compute.slurm.cluster import (
     SEPARATOR,
     read_jobs,
@@ -131,8 +131,8 @@ def test_nodes_and_partitions_are_listed_once() -> None:
     text += line("node3", "10.77.0.3", "down*", "64+", "2000", "(null)", "Not responding")
 
     assert read_nodes(text) == [
-        EngineNode("node2", "10.77.0.2", "idle", 4, 6, 2000 * 1024**2),
-        EngineNode("node3", "10.77.0.3", "down*", 64, 0, 2000 * 1024**2, "Not responding"),
+        ClusterNode("node2", "10.77.0.2", "idle", 4, 6, 2000 * 1024**2),
+        ClusterNode("node3", "10.77.0.3", "down*", 64, 0, 2000 * 1024**2, "Not responding"),
     ]
     assert read_longest("main* 1-02:03:00\nshort 30:00\nlow infinite\n\n") == {"main": 1563, "": 1563, "short": 30}
     assert read_partitions("main\nlow\nmain\n") == ["main", "low"]

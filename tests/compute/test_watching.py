@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
-from runyard.compute.poller import Watch
+from runyard.compute.poller import JobPoller
 from runyard.core.errors import SystemFailure
 from tests.waiting import wait_for
 
@@ -42,15 +42,15 @@ def engine() -> Engine:
     return Engine()
 
 
-Opening = Callable[..., Watch]
+Opening = Callable[..., JobPoller]
 
 
 @pytest.fixture
 def opened(engine: Engine) -> Iterator[Opening]:
-    watches: list[Watch] = []
+    watches: list[JobPoller] = []
 
-    def go(**options: float) -> Watch:
-        watches.append(Watch("mars", engine.ask, **{"every_s": 0.01, **options}))
+    def go(**options: float) -> JobPoller:
+        watches.append(JobPoller("mars", engine.ask, **{"every_s": 0.01, **options}))
         return watches[-1]
 
     yield go
@@ -64,7 +64,7 @@ def watchers() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "runyard-watch-mars"]
 
 
-def see(watch: Watch, handle: JobHandle, state: JobState) -> JobReport:
+def see(watch: JobPoller, handle: JobHandle, state: JobState) -> JobReport:
     wait_for(lambda: watch.reports([handle])[handle].state is state)
     return watch.reports([handle])[handle]
 

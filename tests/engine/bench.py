@@ -21,7 +21,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.engine import Engine
 from runyard.engine.ingest.ship import ShipAnswer
 from runyard.engine.runs.reports import StateReport
-from runyard.engine.state.releases import Pool
+from runyard.engine.state.releases import CallThreads
 from runyard.runtime.bundle import Bundle
 from runyard.store import open_store
 from runyard.testing.compute_backend import FakeBackend
@@ -88,12 +88,12 @@ class Bench:
             backends=self.backends,
             make_backend=self.make_backend,
             clock=self.clock,
-            pool=Pool(0),
+            threads=CallThreads(0),
             on_change=self.changes.append,
             on_log=self.changes.append,
             find_gpus=lambda: self.gpus,
         )
-        engine.yard.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test
+        engine.context.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test
         engine.start(thread=False)
         return engine
 

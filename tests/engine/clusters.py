@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.base import Attachable, EngineNode
+from runyard.compute.base import Attachable, ClusterNode
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
 from runyard.engine.engine import Engine
@@ -21,8 +21,8 @@ class FakeEngine(FakeBackend, Attachable):
         super().__init__()
         self.options = dict(options or {})
         self.nodes = [
-            EngineNode("n1", "10.0.0.1", "idle", cpus=4),
-            EngineNode("n2", "10.0.0.2", "down", note="no ping"),
+            ClusterNode("n1", "10.0.0.1", "idle", cpus=4),
+            ClusterNode("n2", "10.0.0.2", "down", note="no ping"),
         ]
         self.checks = 0
         self.check_fault: RunyardError | None = None
@@ -33,7 +33,7 @@ class FakeEngine(FakeBackend, Attachable):
             raise self.check_fault
         return "an engine"
 
-    def list_nodes(self) -> list[EngineNode]:
+    def list_nodes(self) -> list[ClusterNode]:
         return self.nodes
 
 

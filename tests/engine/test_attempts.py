@@ -80,7 +80,7 @@ def test_a_lost_node_is_followed_by_the_next_attempt_a_lease_and_a_margin_after_
         *["Queued", "Running", "Completed"],
     ]
     running.pass_time(1)
-    assert running.cluster.ended == [FIRST, SECOND] and running.engine.yard.spool.list_runs() == []
+    assert running.cluster.ended == [FIRST, SECOND] and running.engine.context.spool.list_runs() == []
 
 
 def test_a_run_sent_to_a_machine_that_was_dead_already_is_started_again_whatever_its_user_allowed(bench: Bench) -> None:
@@ -170,14 +170,14 @@ def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_sta
 def test_several_nodes_must_all_have_told_their_end_or_be_silent(bench: Bench) -> None:
     bench.submit(spec=a_spec())
     for rank in (0, 1):
-        append_event(bench.engine.yard, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"})
-        bench.engine.yard.gangs.add("exp_1", 1, rank, bench.clock.monotonic(), host=f"n{rank}", incarnation="x")
+        append_event(bench.engine.context, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"})
+        bench.engine.context.gangs.add("exp_1", 1, rank, bench.clock.monotonic(), host=f"n{rank}", incarnation="x")
     bench.report(RunStatus.RUNNING)
     bench.report(RunStatus.FAILED, error={"code": "NodeLost", "message": "node 1 is gone"})
     bench.pass_time(30)
     assert attempts(bench) == [1]
 
-    bench.engine.yard.gangs.hear("exp_1", 1, 1, bench.clock.monotonic(), {"ended": {"status": "Canceled"}})
+    bench.engine.context.gangs.hear("exp_1", 1, 1, bench.clock.monotonic(), {"ended": {"status": "Canceled"}})
     bench.pass_time(2)
 
     assert attempts(bench) == [1, 2]
@@ -239,7 +239,7 @@ def test_a_cancel_before_the_next_attempt_has_started_ends_the_run_at_once(
     assert (bench.run().attempt, bench.run().is_between_attempts) == (attempt, attempt == 1)
 
     assert bench.engine.cancel("exp_1").status is RunStatus.CANCELED
-    assert bench.engine.is_idle() and bench.engine.yard.spool.list_runs() == []
+    assert bench.engine.is_idle() and bench.engine.context.spool.list_runs() == []
 
 
 def test_an_attempt_that_was_given_up_and_finished_all_the_same_has_finished(running: Bench) -> None:
@@ -319,7 +319,7 @@ def test_a_run_that_is_lost_on_this_machine_is_started_again_with_what_its_submi
     first, second = bench.backend.jobs_of("exp_1")
     assert (first.attempt, second.attempt) == (1, 2) and second.submitter == {"TOKEN": SECRET}
     bench.report(RunStatus.COMPLETED, attempt=2)
-    assert bench.engine.yard.spool.list_runs() == []
+    assert bench.engine.context.spool.list_runs() == []
 
 
 def test_a_run_that_cut_itself_off_from_the_server_is_started_again(running: Bench) -> None:

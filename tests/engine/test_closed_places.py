@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from runyard.engine.state.allocation import Job, Room, Stage
+from runyard.engine.state.allocation import Capacity, QueueEntry, Stage
 from runyard.engine.state.board import Board
 from runyard.engine.state.spool import Spool, Spooled
 from runyard.engine.state.targets import AliasBook, Target, Targets
@@ -13,9 +13,9 @@ from runyard.engine.state.targets import AliasBook, Target, Targets
 def test_a_run_gets_the_places_that_are_open_and_waits_when_they_are_too_few() -> None:
     closed = {0}
     targets = Targets([Target("boxes", places=3, is_pool=True)], AliasBook(Path("/nowhere")))
-    board = Board(Room(targets, tuple, closed=lambda target: frozenset(closed)))
+    board = Board(Capacity(targets, tuple, closed=lambda target: frozenset(closed)))
     for run_id, nodes in (("one", 1), ("two", 2)):
-        board.add(Job(run_id, "boxes", nodes=nodes))
+        board.add(QueueEntry(run_id, "boxes", nodes=nodes))
     first = board.take_next(now=0.0)
 
     assert first is not None and (first.run_id, first.slots) == ("one", (1,))
@@ -27,9 +27,9 @@ def test_a_run_gets_the_places_that_are_open_and_waits_when_they_are_too_few() -
 
 def test_runs_that_an_earlier_server_placed_keep_their_places_unless_another_has_them() -> None:
     targets = Targets([Target("boxes", places=3, is_pool=True)], AliasBook(Path("/nowhere")))
-    board = Board(Room(targets, tuple))
+    board = Board(Capacity(targets, tuple))
     told = [("one", (2,)), ("two", (2,)), ("three", ())]
-    found = [board.add(Job(run_id, "boxes", stage=Stage.HANDED, slots=slots)).slots for run_id, slots in told]
+    found = [board.add(QueueEntry(run_id, "boxes", stage=Stage.HANDED, slots=slots)).slots for run_id, slots in told]
 
     assert found == [(2,), (0,), (1,)]
 

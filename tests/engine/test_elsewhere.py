@@ -15,7 +15,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.engine import Engine
 from runyard.engine.runs.join import Join
-from runyard.engine.state.releases import Pool
+from runyard.engine.state.releases import CallThreads
 from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 from tests.waiting import wait_for
@@ -146,17 +146,17 @@ def test_an_engine_that_is_away_is_asked_again_to_let_go_and_by_the_next_server(
     monkeypatch.setattr(bench.cluster, "end", away)
     bench.report(RunStatus.COMPLETED)
     bench.pass_time(8)
-    assert tries == [JOB] * 3 and bench.engine.yard.spool.list_runs() == ["exp_1"]
+    assert tries == [JOB] * 3 and bench.engine.context.spool.list_runs() == ["exp_1"]
 
     bench.restart()
     bench.pass_time(40)
-    assert len(tries) == 8 and bench.engine.yard.spool.list_runs() == []
+    assert len(tries) == 8 and bench.engine.context.spool.list_runs() == []
 
     submit(bench, "exp_2")
     monkeypatch.undo()
     bench.report(RunStatus.COMPLETED, "exp_2")
     bench.pass_time(1)
-    assert bench.cluster.ended == [JobHandle("exp_2", 1)] and bench.engine.yard.spool.list_runs() == []
+    assert bench.cluster.ended == [JobHandle("exp_2", 1)] and bench.engine.context.spool.list_runs() == []
 
 
 class Hanging(FakeBackend):
@@ -194,7 +194,7 @@ def test_a_submit_that_hangs_holds_up_no_request_no_other_target_and_not_the_loo
         assert engine.cancel("stuck_0").status is RunStatus.CANCELED
 
         stuck.gate.set()
-        wait_for(lambda: len(stuck.submitted) == 70 and len(engine.yard.returns) == 1)
+        wait_for(lambda: len(stuck.submitted) == 70 and len(engine.context.releases) == 1)
         assert {request.run_id for request in stuck.submitted} == {f"stuck_{number}" for number in range(70)}
     finally:
         stuck.gate.set()
@@ -215,9 +215,9 @@ def test_a_run_that_ends_before_its_slow_submit_returns_is_given_back_after_it(t
         wait_for(lambda: stuck.ended == [JOB])
 
         stuck.gate.set()
-        wait_for(lambda: len(stuck.submitted) == 1 and len(engine.yard.returns) == 1)
+        wait_for(lambda: len(stuck.submitted) == 1 and len(engine.context.releases) == 1)
         engine.loop.tick()
-        wait_for(lambda: stuck.ended == [JOB, JOB] and engine.yard.spool.list_runs() == [])
+        wait_for(lambda: stuck.ended == [JOB, JOB] and engine.context.spool.list_runs() == [])
     finally:
         stuck.gate.set()
         engine.stop()
@@ -240,16 +240,16 @@ def test_a_target_that_refuses_in_a_thread_ends_the_run_and_one_that_cannot_now_
 
 def a_threaded_engine(bench: Bench) -> Engine:
     """Put an engine with threads of its own in the place of the bench's."""
-    yard = bench.engine.yard
+    context = bench.engine.context
     bench.engine = Engine(
-        settings=yard.settings,
+        settings=context.settings,
         store=bench.store,
         artifacts=bench.artifacts,
-        address=yard.address,
-        node_address=yard.node_address,
+        address=context.address,
+        node_address=context.node_address,
         backends=bench.backends,
         clock=bench.clock,
-        pool=Pool(),
+        threads=CallThreads(),
         find_gpus=list,
     )
     bench.engine.start(thread=False)

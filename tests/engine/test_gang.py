@@ -32,7 +32,7 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def speak(bench: Bench, rank: int, **facts: Any) -> dict[str, Any]:
-    return hear_node(bench.engine.yard, "exp_1", rank, replace(WORD, facts=facts or None))
+    return hear_node(bench.engine.context, "exp_1", rank, replace(WORD, facts=facts or None))
 
 
 def listen_for(bench: Bench, seconds: float, *ranks: int) -> None:
@@ -53,21 +53,21 @@ def test_facts_are_shown_to_all_in_the_order_in_which_nodes_failed(bench: Bench)
     ]
     assert second["nodes"][1]["facts"]["ready"] == {"ports": [1]}
     assert second["epoch"] == first["epoch"] and second["version"] != first["version"]
-    assert look(bench.engine.yard, "exp_1", 1)["version"] == second["version"]
+    assert look(bench.engine.context, "exp_1", 1)["version"] == second["version"]
 
 
 def test_a_wish_the_end_and_a_restart_are_all_news(bench: Bench) -> None:
     versions = [speak(bench, 0)["version"]]
     bench.engine.cancel("exp_1")
-    versions.append(look(bench.engine.yard, "exp_1", 1)["version"])
-    epoch = bench.engine.yard.gangs.epoch
+    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
+    epoch = bench.engine.context.gangs.epoch
     bench.restart()
-    versions.append(look(bench.engine.yard, "exp_1", 1)["version"])
+    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
     bench.report(RunStatus.CANCELED)
-    versions.append(look(bench.engine.yard, "exp_1", 1)["version"])
+    versions.append(look(bench.engine.context, "exp_1", 1)["version"])
 
     assert len(set(versions)) == 4
-    assert bench.engine.yard.gangs.epoch != epoch
+    assert bench.engine.context.gangs.epoch != epoch
     assert speak(bench, 1, ready={})["nodes"] == []  # nothing is kept of a run that has ended
 
 
@@ -75,7 +75,7 @@ def test_a_word_of_another_process_is_refused_also_after_a_restart(bench: Bench)
     other = replace(WORD, incarnation="b" * 32)
     for _ in range(2):
         with pytest.raises(Conflict, match="another process"):
-            hear_node(bench.engine.yard, "exp_1", 1, other)
+            hear_node(bench.engine.context, "exp_1", 1, other)
         bench.restart()
     with pytest.raises(InvalidArgument, match="there is no node 2"):
         speak(bench, 2)
@@ -100,7 +100,7 @@ def test_a_node_that_died_while_the_server_was_away_is_noticed(bench: Bench) -> 
     listen_for(bench, 32, 0)
 
     assert bench.run().status is RunStatus.NOT_RESPONDING
-    assert bench.engine.yard.gangs.silent_nodes("exp_1", bench.clock.monotonic())[0][:2] == (1, "host-1")
+    assert bench.engine.context.gangs.silent_nodes("exp_1", bench.clock.monotonic())[0][:2] == (1, "host-1")
 
 
 def test_a_node_that_ended_is_not_silent(bench: Bench) -> None:

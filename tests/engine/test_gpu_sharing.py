@@ -18,7 +18,7 @@ from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.compute import admin
 from runyard.engine.runs.requirements import would_get
-from runyard.engine.state.gpus import GpuWish, wish_of
+from runyard.engine.state.gpus import GpuRequest, gpu_request_of
 from tests.engine.bench import Bench
 from tests.engine.test_schedule import started
 
@@ -28,8 +28,8 @@ def spec(nodes: int = 1, processes: int = 1, **fields: Any) -> RunSpec:
     return RunSpec(script="train.py", distribution=distribution, **fields)
 
 
-def wish(wanted: RunSpec, total: int = 4, **submitter: str) -> GpuWish:
-    return wish_of(wanted, submitter, total)
+def wish(wanted: RunSpec, total: int = 4, **submitter: str) -> GpuRequest:
+    return gpu_request_of(wanted, submitter, total)
 
 
 @pytest.mark.parametrize(
@@ -45,25 +45,25 @@ def wish(wanted: RunSpec, total: int = 4, **submitter: str) -> GpuWish:
     ],
 )
 def test_a_run_gets_what_it_says_or_one_for_each_process(wanted: RunSpec, count: int) -> None:
-    assert wish(wanted) == GpuWish(count)
+    assert wish(wanted) == GpuRequest(count)
 
 
 @pytest.mark.parametrize("wanted", [spec(gpus=0), spec(variables={"RUNYARD_GPUS": "0"})])
 def test_a_run_that_wants_none_sees_none(wanted: RunSpec) -> None:
-    assert wish(wanted) == GpuWish(devices=("-1",))
+    assert wish(wanted) == GpuRequest(devices=("-1",))
 
 
 def test_a_run_may_ask_to_share() -> None:
-    assert wish(spec(variables={"RUNYARD_GPUS": "shared"})) == GpuWish(4, is_shared=True)
-    assert wish(spec(gpus=1, share_gpus=True)) == GpuWish(1, is_shared=True)
-    assert wish(spec(share_gpus=True)) == GpuWish(4, is_shared=True)
+    assert wish(spec(variables={"RUNYARD_GPUS": "shared"})) == GpuRequest(4, is_shared=True)
+    assert wish(spec(gpus=1, share_gpus=True)) == GpuRequest(1, is_shared=True)
+    assert wish(spec(share_gpus=True)) == GpuRequest(4, is_shared=True)
 
 
 def test_devices_that_the_shell_or_the_run_names_are_used_as_they_are() -> None:
-    assert wish(spec(), CUDA_VISIBLE_DEVICES="2, 0") == GpuWish(is_shared=True, devices=("2", "0"))
+    assert wish(spec(), CUDA_VISIBLE_DEVICES="2, 0") == GpuRequest(is_shared=True, devices=("2", "0"))
     assert wish(spec(variables={"CUDA_VISIBLE_DEVICES": "GPU-1"}), CUDA_VISIBLE_DEVICES="2").devices == ("GPU-1",)
     assert wish(spec(), CUDA_VISIBLE_DEVICES="").devices == ()
-    assert wish(spec(variables={"RUNYARD_GPUS": "1"}), CUDA_VISIBLE_DEVICES="2") == GpuWish(1)
+    assert wish(spec(variables={"RUNYARD_GPUS": "1"}), CUDA_VISIBLE_DEVICES="2") == GpuRequest(1)
 
 
 def test_asking_for_more_than_there_are_gives_them_all_and_a_warning() -> None:
@@ -74,8 +74,8 @@ def test_asking_for_more_than_there_are_gives_them_all_and_a_warning() -> None:
 
 
 def test_a_machine_without_gpus_is_mentioned_only_to_who_asked() -> None:
-    assert wish(spec(), total=0) == GpuWish()
-    assert wish(spec(gpus=0), total=0) == GpuWish()
+    assert wish(spec(), total=0) == GpuRequest()
+    assert wish(spec(gpus=0), total=0) == GpuRequest()
     assert "so it runs on the CPU" in wish(spec(gpus=1), total=0).warning
     assert "so it runs on the CPU" in wish(spec(variables={"RUNYARD_GPUS": "all"}), total=0).warning
 
@@ -175,7 +175,7 @@ def test_a_run_that_waits_for_many_is_not_starved_by_those_behind_it(two: Bench)
 
 
 def test_a_run_that_waits_for_a_gpu_lets_others_pass_and_keeps_its_places(two: Bench) -> None:
-    admin.create_target(two.engine.yard, "default", "pool", ComputeSpec(max_nodes=3))
+    admin.create_target(two.engine.context, "default", "pool", ComputeSpec(max_nodes=3))
     pool = replace(spec(), target="pool")
     two.submit("exp_1", spec=replace(pool, gpus=2))
     two.submit("exp_2", spec=pool)
@@ -225,10 +225,10 @@ def test_a_server_gives_out_only_the_gpus_that_it_may(tmp_path: Path) -> None:
 def test_a_dry_run_shows_the_gpus_that_a_run_would_get_now(two: Bench) -> None:
     two.submit("exp_1", spec=spec())
 
-    yard = two.engine.yard
+    context = two.engine.context
 
-    assert would_get(yard, two.new("exp_2", spec=spec()), {}) == ["1"]
-    assert would_get(yard, two.new("exp_2", spec=spec(gpus=2)), {}) == []
+    assert would_get(context, two.new("exp_2", spec=spec()), {}) == ["1"]
+    assert would_get(context, two.new("exp_2", spec=spec(gpus=2)), {}) == []
 
 
 def write_job(bench: Bench, run_id: str) -> None:

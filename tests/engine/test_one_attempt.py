@@ -22,7 +22,7 @@ from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.runs.join import Join
-from runyard.engine.runs.retries import MOST_IN_VAIN, in_vain
+from runyard.engine.runs.retries import MOST_IN_VAIN, never_started_count
 from runyard.supervisor.shipping.connection import ASK_S, GRACE_S
 from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
@@ -148,9 +148,11 @@ class Attempts(RuleBasedStateMachine):
             run = self.bench.store.find_run(run_id)
             if run is None:
                 continue
-            most = limit + in_vain(run)
+            most = limit + never_started_count(run)
             assert run.attempt <= self.wishes.get(run_id, most), f"{run_id}: started after its cancel, or too often"
-            assert in_vain(run) <= (0 if run_id == "here" else MOST_IN_VAIN), f"{run_id}: never started, too often"
+            assert never_started_count(run) <= (0 if run_id == "here" else MOST_IN_VAIN), (
+                f"{run_id}: never started, too often"
+            )
             submitted = {job.attempt for job in self.backend_of(run_id).jobs_of(run_id)}
             assert {one.number for one in run.attempts} <= submitted, f"{run_id}: given up before it was handed over"
             assert run.status is not RunStatus.CANCELED or run.desired == "cancel", f"{run_id}: nobody wanted that"

@@ -116,7 +116,7 @@ class OneEnd(RuleBasedStateMachine):
     @invariant()
     def the_board_knows_exactly_the_unfinished_runs(self) -> None:
         unfinished = {run.id for run in self.bench.store.list_unfinished()}
-        assert {job.run_id for job in self.bench.engine.yard.board.jobs()} == unfinished
+        assert {job.run_id for job in self.bench.engine.context.board.jobs()} == unfinished
 
     def teardown(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

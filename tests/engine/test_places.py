@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runyard.engine.state.allocation import Job, Room, Stage
+from runyard.engine.state.allocation import Capacity, QueueEntry, Stage
 from runyard.engine.state.board import Board
 from runyard.engine.state.targets import AliasBook, Target, Targets
 
@@ -16,7 +16,7 @@ DEVICES = ("0", "1", "2")
 TARGETS = {"pool": 3, "small": 1, "free": None}
 
 jobs = st.builds(
-    Job,
+    QueueEntry,
     run_id=st.just(""),
     target=st.sampled_from(sorted(TARGETS)),
     nodes=st.integers(1, 3),
@@ -29,7 +29,7 @@ steps = st.lists(st.one_of(jobs, st.integers(0, 5)), max_size=30)
 def a_board() -> Board:
     known = [Target(name, places=places, is_pool=places is not None) for name, places in TARGETS.items()]
     targets = Targets(known, AliasBook(Path("/nowhere")))
-    return Board(Room(targets, lambda: DEVICES))
+    return Board(Capacity(targets, lambda: DEVICES))
 
 
 def start_all(board: Board) -> None:
@@ -48,17 +48,19 @@ def check(board: Board) -> None:
     assert all(len(job.devices) == job.gpus for job in running)
 
 
-def fits(job: Job) -> bool:
+def fits(job: QueueEntry) -> bool:
     places = TARGETS[job.target]
     return places is None or job.nodes <= places
 
 
 @given(steps)
-def test_nothing_is_given_twice_and_nobody_waits_for_ever(taken: list[Job | int]) -> None:
+def test_nothing_is_given_twice_and_nobody_waits_for_ever(taken: list[QueueEntry | int]) -> None:
     board = a_board()
     for at, step in enumerate(taken):
-        if isinstance(step, Job):
-            board.add(Job(f"run-{at}", step.target, nodes=step.nodes, gpus=step.gpus, shares_gpus=step.shares_gpus))
+        if isinstance(step, QueueEntry):
+            board.add(
+                QueueEntry(f"run-{at}", step.target, nodes=step.nodes, gpus=step.gpus, shares_gpus=step.shares_gpus)
+            )
         else:
             running = [job for job in board.jobs() if job.stage is not Stage.WAITING]
             if running:
@@ -74,9 +76,9 @@ def test_nothing_is_given_twice_and_nobody_waits_for_ever(taken: list[Job | int]
 
 
 @given(st.lists(jobs, max_size=12))
-def test_runs_of_one_target_without_gpus_start_in_the_order_they_came(taken: list[Job]) -> None:
+def test_runs_of_one_target_without_gpus_start_in_the_order_they_came(taken: list[QueueEntry]) -> None:
     board, order = a_board(), []
-    wanted = [Job(f"run-{at}", "pool", nodes=job.nodes) for at, job in enumerate(taken)]
+    wanted = [QueueEntry(f"run-{at}", "pool", nodes=job.nodes) for at, job in enumerate(taken)]
     for job in wanted:
         board.add(job)
     while board.jobs():

@@ -194,7 +194,7 @@ def test_a_server_killed_before_the_hand_over_hands_over_after_its_start(bench: 
 
 
 def test_a_run_committed_but_never_attempted_starts_after_a_restart(bench: Bench) -> None:
-    bench.engine.yard.spool.write("exp_1", Spooled({"A": "b"}))
+    bench.engine.context.spool.write("exp_1", Spooled({"A": "b"}))
     bench.store.create_run(bench.new())
 
     bench.restart()

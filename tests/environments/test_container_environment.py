@@ -12,7 +12,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, EnvironmentBuilder, Inside, SupportsLock
-from runyard.environments.container.images import DOCKER, PODMAN, find_engine
+from runyard.environments.container.images import DOCKER, PODMAN, find_runtime
 from tests.environments.engine import FakeEngine
 from tests.environments.test_conda import offline_variables
 from tests.environments.wheels import make_wheel
@@ -192,7 +192,7 @@ def test_the_first_engine_that_works_is_taken(tmp_path: Path) -> None:
     docker = FakeEngine(tmp_path / "second", name="docker", info="28.0 [name=rootless]")
     path = f"{podman.program.parent}:{docker.program.parent}"
 
-    engine = find_engine(None, {"PATH": path})
+    engine = find_runtime(None, {"PATH": path})
 
     assert (engine.kind, engine.program, engine.is_rootless) == (DOCKER, str(docker.program), True)
 
@@ -201,7 +201,7 @@ def test_a_named_engine_may_be_a_path(tmp_path: Path) -> None:
     podman = FakeEngine(tmp_path, info="true")
     settings = Settings(home=tmp_path, container_engine=str(podman.program), container_arguments="-- --x")
 
-    engine = find_engine(settings, {"PATH": "/nowhere"})
+    engine = find_runtime(settings, {"PATH": "/nowhere"})
 
     assert (engine.kind, engine.is_rootless, engine.behind) == (PODMAN, True, ["--x"])
 
@@ -210,7 +210,7 @@ def test_without_an_engine_the_error_tells_what_each_answered(tmp_path: Path) ->
     podman = FakeEngine(tmp_path)
     podman.mark("broken")
     with pytest.raises(SubmitRejected, match="no container engine works here") as failed:
-        find_engine(None, {"PATH": str(podman.program.parent)})
+        find_runtime(None, {"PATH": str(podman.program.parent)})
 
     assert "podman does not work (cannot connect); docker is not on this machine" in failed.value.why
     assert "use_docker=False" in failed.value.hint

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from runyard.core.errors import Conflict, NotFound
-from runyard.environments.cache import Place, get_place
+from runyard.environments.cache import CacheEntry, get_place
 from runyard.environments.pruning import list_built, prune, remove
 
 
@@ -17,7 +17,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "environments"
 
 
-def a_place(root: Path, key: str, *, used_at: float, size: int = 100_000) -> Place:
+def a_place(root: Path, key: str, *, used_at: float, size: int = 100_000) -> CacheEntry:
     place = get_place(root, key)
     place.interpreter.parent.mkdir(parents=True)
     place.interpreter.write_text("#!/bin/sh\n")
@@ -58,7 +58,7 @@ def test_those_unused_for_long_go_and_those_in_use_stay(root: Path, tmp_path: Pa
     for key, used_at in {"aa": 100.0, "bb": 900.0, "cc": 100.0}.items():
         a_place(root, key, used_at=used_at)
     run = a_run(tmp_path)
-    Place(root / "cc").take(str(run))
+    CacheEntry(root / "cc").take(str(run))
     os.utime(root / "cc/ready.json", (100.0, 100.0))
 
     planned = prune(root, unused_s=500.0, now=1000.0, dry_run=True)
@@ -115,12 +115,12 @@ def test_one_in_use_is_not_removed_and_the_run_is_named(root: Path, tmp_path: Pa
     assert remove(root, "aa").key == "aa"
 
 
-class Late(Place):
+class Late(CacheEntry):
     """Somebody removes it between opening its lock and locking that."""
 
     def _open_lock(self, *, create: bool) -> int | None:
         fd = super()._open_lock(create=create)
-        Place(self.folder).erase()
+        CacheEntry(self.folder).erase()
         return fd
 
 

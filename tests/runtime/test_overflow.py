@@ -138,7 +138,7 @@ def test_what_no_memory_took_is_counted_too(
 
 
 def test_more_writers_than_cells_are_counted_as_far_as_there_are_cells(run_folder: Path, counts: Path) -> None:
-    tallies = [overflow.Tally(str(run_folder), f"r{number}-1-aaaaaaaa") for number in range(disk.COUNTS + 5)]
+    tallies = [overflow.OverflowTally(str(run_folder), f"r{number}-1-aaaaaaaa") for number in range(disk.COUNTS + 5)]
     for number, tally in enumerate(tallies, 1):
         tally.write(errno.ENOSPC, waiting=number)
     for tally in tallies:
@@ -155,7 +155,7 @@ def test_a_quota_that_only_the_program_sees_brings_the_folder_in_memory(run_fold
     looker.look()
     assert (run_folder / disk.RESERVE).stat().st_blocks * 512 >= 1 << 20
     assert (said, noted) == ([], [])
-    tally = overflow.Tally(str(run_folder), "r0-1-aaaaaaaa")
+    tally = overflow.OverflowTally(str(run_folder), "r0-1-aaaaaaaa")
     tally.write(errno.EDQUOT, waiting=3)
     looker.look()
     target = os.readlink(run_folder / disk.OVERFLOW)

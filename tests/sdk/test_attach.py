@@ -18,7 +18,7 @@ from azureml.exceptions import UserErrorException
 from runyard import RayCompute, Resources, SlurmCompute
 from runyard.client.client import Client
 from runyard.client.transport import Transport
-from runyard.compute.base import EngineNode
+from runyard.compute.base import ClusterNode
 from runyard.core.errors import InvalidArgument, NotAllowed
 from runyard.core.records import NewRun
 from runyard.core.specs import ResourceSpec, RunSpec
@@ -122,10 +122,10 @@ def test_a_pool_on_an_engine_has_the_status_that_the_engine_gives_it(
     (team.services.settings.home / "aliases").write_text("old-cluster = slurm:gpu\n")
     before = engines["slurm"].nodes
     engines["slurm"].nodes = [
-        EngineNode("n1", state="alloc"),
-        EngineNode("n2", state="IDLE"),
-        EngineNode("n3", state="idle*"),
-        EngineNode("n4", state="drained", note="disk"),
+        ClusterNode("n1", state="alloc"),
+        ClusterNode("n2", state="IDLE"),
+        ClusterNode("n3", state="idle*"),
+        ClusterNode("n4", state="drained", note="disk"),
     ]
     team.client.compute.create("default", "slurm-pool", _pool_spec())
     pool: Any = ComputeTarget(ws, "slurm-pool")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.exceptions import RunConfigurationException, UserErrorException
@@ -100,7 +100,7 @@ def test_defaults_are_azures() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_misspelt_attribute_is_an_error_that_names_the_near_one(thing: Guarded, wrong: str, near: str) -> None:
+def test_a_misspelt_attribute_is_an_error_that_names_the_near_one(thing: SealedConfig, wrong: str, near: str) -> None:
     with pytest.raises(AttributeError) as caught:
         setattr(thing, wrong, 1)
 

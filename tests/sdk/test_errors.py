@@ -9,7 +9,7 @@ import pytest
 
 from runyard.core import errors
 from runyard.sdk import exceptions as azure
-from runyard.sdk.errors import azure_error, translates_errors
+from runyard.sdk.errors import azure_error, raises_azure_errors
 
 
 def test_the_text_is_class_message_inner_exception_and_response() -> None:
@@ -71,7 +71,7 @@ def test_translation_happens_once() -> None:
     assert azure_error(made) is made  # type: ignore[arg-type]  # it is a RunyardError as well
 
 
-@translates_errors
+@raises_azure_errors
 class Door:
     @property
     def attribute(self) -> str:

@@ -7,7 +7,7 @@ import pytest
 from azureml.widgets import RunDetails
 from runyard.core.statuses import RunStatus
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.runs.notebook import Card, Line, card_html
+from runyard.sdk.runs.notebook import Card, CardLine, card_html
 from runyard.sdk.workspaces.experiment import Experiment
 
 HOSTILE = "<script>alert(1)</script>\"'&"
@@ -15,7 +15,9 @@ HOSTILE = "<script>alert(1)</script>\"'&"
 
 def test_nothing_of_a_runs_own_words_is_markup() -> None:
     html = card_html(
-        Card(HOSTILE, HOSTILE, RunStatus.FAILED, 3725.0, HOSTILE, 'http://x/?a=1&b="', lines=[Line(HOSTILE, HOSTILE)])
+        Card(
+            HOSTILE, HOSTILE, RunStatus.FAILED, 3725.0, HOSTILE, 'http://x/?a=1&b="', lines=[CardLine(HOSTILE, HOSTILE)]
+        )
     )
 
     assert "<script" not in html

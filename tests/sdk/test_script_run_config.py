@@ -11,7 +11,7 @@ import pytest
 
 from runyard.core.errors import SubmitRejected
 from runyard.sdk.config import texts
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration, DockerConfiguration, RunConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -107,11 +107,11 @@ def test_it_can_be_copied_extended_and_given_a_note() -> None:
     assert (copy.script, copy.arguments, copy.note) == ("a.py", ["x"], "kept")  # type: ignore[attr-defined]
 
 
-def _sections(thing: Guarded, path: str) -> list[Any]:
+def _sections(thing: SealedConfig, path: str) -> list[Any]:
     found = [pytest.param(thing, id=path)]
     for name in thing._names():
         inner = getattr(thing, name)
-        if isinstance(inner, Guarded):
+        if isinstance(inner, SealedConfig):
             found += _sections(inner, f"{path}.{name}")
     return found
 
@@ -119,7 +119,7 @@ def _sections(thing: Guarded, path: str) -> list[Any]:
 @pytest.mark.parametrize(
     "section", [*_sections(RunConfiguration(), "run_config"), *_sections(DataReferenceConfiguration(), "reference")]
 )
-def test_every_section_names_the_near_attribute(section: Guarded) -> None:
+def test_every_section_names_the_near_attribute(section: SealedConfig) -> None:
     for name in section._names():
         near = name + "x"
         with pytest.raises(AttributeError) as caught:

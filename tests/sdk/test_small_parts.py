@@ -16,7 +16,7 @@ from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.sdk.config.texts import filters, property_texts, tag_texts
 from runyard.sdk.exceptions import AzureMLException, UserErrorException
-from runyard.sdk.runs.details import Pace, Patience, details_of, is_log, utc_text
+from runyard.sdk.runs.details import PollInterval, RetryRead, details_of, is_log, utc_text
 from runyard.sdk.runs.images import artifact_name, image_name, json_bytes, plot_bytes, read_image
 from runyard.sdk.runs.log_stream import next_log, pick_log
 
@@ -258,7 +258,7 @@ def test_a_builds_log_is_shown_before_the_programs(names: list[str], shown: str 
 
 def test_the_pace_slows_down_with_time_between_its_limits() -> None:
     now = [0.0]
-    pace = Pace(environ={}, clock=lambda: now[0])
+    pace = PollInterval(environ={}, clock=lambda: now[0])
     waits = []
     for at in (0.0, 1.0, 20.0, 1000.0):
         now[0] = at
@@ -270,7 +270,7 @@ def test_the_pace_slows_down_with_time_between_its_limits() -> None:
 def test_azures_variables_move_the_limits_of_the_pace() -> None:
     variables = {"AZUREML_RUN_POLLING_INTERVAL_MIN": "3", "AZUREML_RUN_POLLING_INTERVAL_MAX": "bad"}
 
-    assert Pace(environ=variables, clock=lambda: 0.0).next() == 3.0
+    assert PollInterval(environ=variables, clock=lambda: 0.0).next() == 3.0
 
 
 def test_a_server_that_is_away_for_a_moment_is_waited_for() -> None:
@@ -286,7 +286,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for() -> None:
     def sleep(seconds: float) -> None:
         now[0] += seconds
 
-    assert Patience(clock=lambda: now[0], sleep=sleep).ask(read) == "answer"
+    assert RetryRead(clock=lambda: now[0], sleep=sleep).ask(read) == "answer"
     assert now[0] == 0.5
 
 
@@ -295,7 +295,7 @@ def test_content_that_is_damaged_is_not_waited_for() -> None:
         raise DamagedContent("A chunk is damaged.")
 
     with pytest.raises(DamagedContent):
-        Patience(sleep=lambda _: pytest.fail("it waited")).ask(read)
+        RetryRead(sleep=lambda _: pytest.fail("it waited")).ask(read)
 
 
 def test_a_server_that_stays_away_is_an_error_after_all() -> None:
@@ -308,7 +308,7 @@ def test_a_server_that_stays_away_is_an_error_after_all() -> None:
         now[0] += seconds
 
     with pytest.raises(ServerUnreachable):
-        Patience(limit_s=10, clock=lambda: now[0], sleep=sleep).ask(away)
+        RetryRead(limit_s=10, clock=lambda: now[0], sleep=sleep).ask(away)
     assert now[0] == 10.0
 
 
@@ -320,5 +320,5 @@ def test_what_the_user_can_fix_is_not_waited_for() -> None:
         raise InvalidArgument("wrong")
 
     with pytest.raises(InvalidArgument):
-        Patience().ask(refused)
+        RetryRead().ask(refused)
     assert calls == [1]

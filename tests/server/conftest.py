@@ -29,7 +29,7 @@ from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.users import ADMIN, READER, USER
 from runyard.server.access.credentials import CACHED_S, Credentials
 from runyard.server.access.guard import guard
-from runyard.server.access.hosts import Names
+from runyard.server.access.hosts import HostNames
 from runyard.server.access.signin import Signin
 from runyard.server.app import create_app
 from runyard.server.routes import signin as signin_routes
@@ -140,7 +140,7 @@ def serve(
     skew = [0.0]
     clock = lambda: time.monotonic() + skew[0]  # noqa: E731
     credentials = Credentials(token=TOKEN, store=services.store, signin=signin, clock=clock)
-    guarded = guard(app, names=Names(PORT), credentials=credentials, activity=services.activity)
+    guarded = guard(app, names=HostNames(PORT), credentials=credentials, activity=services.activity)
     try:
         with running(guarded, folder / "s"):
             found = Served(services, backend, Client(Transport(address)), address, app=guarded, skew=skew)

@@ -21,7 +21,7 @@ from runyard.engine.state.backends import Given
 from runyard.server.access.activity import Activity
 from runyard.server.access.credentials import Credentials
 from runyard.server.access.guard import guard
-from runyard.server.access.hosts import AnyNames, Names
+from runyard.server.access.hosts import AnyNames, HostNames
 from runyard.server.access.shares import Shares
 from runyard.server.access.signin import Signin
 from runyard.server.app import create_app
@@ -86,7 +86,7 @@ def serving(
     app.include_router(router, prefix="/api/v1")
     credentials = Credentials(token=TOKEN, store=used, signin=signin)
     ready = threading.Event()
-    guarded = guard(app, names=names or Names(port), credentials=credentials, activity=activity, shares=shares)
+    guarded = guard(app, names=names or HostNames(port), credentials=credentials, activity=activity, shares=shares)
     server = PrivateServer(
         guarded,
         unix=unix,

@@ -16,7 +16,7 @@ from runyard.core.statuses import RunStatus
 from runyard.server.access.activity import Activity
 from runyard.server.access.credentials import Credentials
 from runyard.server.access.guard import guard
-from runyard.server.access.hosts import Names
+from runyard.server.access.hosts import HostNames
 from tests.server.guarded import BEARER, TOKEN, Guarded, serving
 from tests.server.raw_http import Door
 
@@ -220,7 +220,7 @@ def test_a_websocket_passes_the_same_checks_before_its_first_byte(
         return {"type": "websocket.connect"}
 
     credentials = Credentials(token=TOKEN, store=server.services.store, signin=server.signin)
-    guarded = guard(app, names=Names(80), credentials=credentials, activity=Activity())
+    guarded = guard(app, names=HostNames(80), credentials=credentials, activity=Activity())
 
     async def connect() -> None:
         await guarded(websocket_scope(**headers), receive, send)

@@ -12,8 +12,8 @@ import pytest
 
 from runyard.core.errors import StoreUnavailable
 from runyard.server.access.credentials import MOST, begin_session, end_session, is_live
-from runyard.server.access.signin import TICKET_S, Session
-from runyard.store.memory.store import MemoryStore
+from runyard.server.access.signin import TICKET_S, SigninSession
+from runyard.store.memory.store import MemoryRunStore
 from tests.server.browser_session import bare_cookie, both_halves, page_key
 from tests.server.guarded import TOKEN, Guarded, serving
 from tests.server.raw_http import Answer
@@ -147,7 +147,7 @@ def test_a_session_that_was_ended_stays_so_however_many_others_end_and_over_rest
     store = server.services.store
     token_id = _session_of(server, sign_in(server, rita)).token_id
     for number in range(10_200):
-        session = Session(f"{number:032x}", 4e9, token_id)
+        session = SigninSession(f"{number:032x}", 4e9, token_id)
         begin_session(store, session, now=1.0)
         end_session(store, session)
 
@@ -157,29 +157,29 @@ def test_a_session_that_was_ended_stays_so_however_many_others_end_and_over_rest
     assert server.tcp.ask("GET", "/api/v1/server", [f"Cookie: {both_halves(stays)}"]).status == 200
 
 
-def _session_of(server: Guarded, answer: Answer) -> Session:
+def _session_of(server: Guarded, answer: Answer) -> SigninSession:
     value = bare_cookie(answer).partition("=")[2]
     until, nonce, *token_id = value.split(".")[:-1]
-    return Session(nonce, float(until), int(token_id[0]) if token_id else None)
+    return SigninSession(nonce, float(until), int(token_id[0]) if token_id else None)
 
 
 def test_who_signs_in_without_end_ends_only_their_own_oldest_sessions() -> None:
-    store = MemoryStore()
-    owners, first = Session("o", 100.0), Session("first", 100.0, 7)
+    store = MemoryRunStore()
+    owners, first = SigninSession("o", 100.0), SigninSession("first", 100.0, 7)
     for session in (owners, first):
         begin_session(store, session, now=1.0)
     for number in range(MOST):
-        begin_session(store, Session(f"n{number}", 100.0, 7), now=1.0)
+        begin_session(store, SigninSession(f"n{number}", 100.0, 7), now=1.0)
 
     assert not is_live(store, first)
-    assert is_live(store, Session("n0", 100.0, 7)) and is_live(store, owners)
-    assert not is_live(store, Session("n0", 100.0)) and not is_live(store, Session("n0", 100.0, 8))
+    assert is_live(store, SigninSession("n0", 100.0, 7)) and is_live(store, owners)
+    assert not is_live(store, SigninSession("n0", 100.0)) and not is_live(store, SigninSession("n0", 100.0, 8))
 
 
 def test_expired_sessions_leave_the_list() -> None:
-    store = MemoryStore()
-    begin_session(store, Session("old", 10.0), now=1.0)
-    begin_session(store, Session("new", 100.0), now=11.0)
+    store = MemoryRunStore()
+    begin_session(store, SigninSession("old", 10.0), now=1.0)
+    begin_session(store, SigninSession("new", 100.0), now=11.0)
 
     assert json.loads(store.find_value("sessions:owner") or "") == {"new": 100.0}
 

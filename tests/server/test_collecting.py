@@ -15,7 +15,7 @@ from runyard.core.errors import StoreUnavailable
 from runyard.core.formats.chunks import chunk_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.server.storage.collecting import GARBAGE, Collecting, Collection
+from runyard.server.storage.collecting import GARBAGE, Collecting, CollectionRound
 from runyard.store import open_store
 from runyard.store.base import RunStore
 from runyard.testing.runs import a_run
@@ -176,7 +176,7 @@ def test_everything_is_freed_at_once_for_who_asks_also_after_a_restart(store: Ru
     artifacts.put("aside/20260101T000000Z/x", b"12345")
     collecting = Collecting(store, content, Collector(content, artifacts, store), Aside(artifacts))
 
-    assert collecting.collect_now() == Collection(0, 0, rest_within_s=2400.0, aside_bytes=5)
+    assert collecting.collect_now() == CollectionRound(0, 0, rest_within_s=2400.0, aside_bytes=5)
     freed = collecting.collect_now(everything=True)
     assert freed.removed == 1 and freed.freed_bytes > 5 and freed.aside_bytes == 0
     assert content.get_chunk(chunk_id(kept)) == kept and len(list(artifacts.iter_keys(""))) == 1

@@ -19,7 +19,7 @@ from runyard.core.records import RunFile
 from runyard.data.folder import FolderStorage
 from runyard.server.routes import assets
 from runyard.server.storage.quotas import RECOUNT_S, Quotas
-from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Disk, Room
+from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room, ServerDisk
 from tests.server.conftest import Served
 
 NAME = "workspaceblobstore"
@@ -47,7 +47,7 @@ def put_data(client: Client, file: RunFile) -> int:
     return int(client.transport.request("POST", path, json={"file": plain}).json()["size"])
 
 
-def with_disk(served: Served, disk: Disk) -> None:
+def with_disk(served: Served, disk: ServerDisk) -> None:
     """As a team's server with such a disk."""
     home = served.services.settings.home
     room = Room(home, reserve_bytes=TEAM_RESERVE_BYTES, look=lambda _: disk)
@@ -60,7 +60,7 @@ def folder_of(served: Served) -> Path:
 
 
 def test_a_datastore_file_larger_than_the_disk_is_refused_before_it_is_written(served: Served, run: Client) -> None:
-    with_disk(served, Disk(total=2 << 20, free=1 << 20))
+    with_disk(served, ServerDisk(total=2 << 20, free=1 << 20))
 
     with pytest.raises(TooLarge, match=f"{40 << 16:,} bytes") as caught:
         put_data(run, repeated(40))
@@ -69,7 +69,7 @@ def test_a_datastore_file_larger_than_the_disk_is_refused_before_it_is_written(s
 
 
 def test_a_datastore_file_that_does_not_fit_now_is_for_later(served: Served, run: Client) -> None:
-    with_disk(served, Disk(total=100 * GIB, free=TEAM_RESERVE_BYTES + (1 << 20)))
+    with_disk(served, ServerDisk(total=100 * GIB, free=TEAM_RESERVE_BYTES + (1 << 20)))
 
     with pytest.raises(StoreUnavailable, match=f"{17 << 16:,} bytes"):
         put_data(run, repeated(17))
@@ -113,7 +113,7 @@ def test_m1_zeros_are_written_however_many_and_take_no_disk(
 
 
 def test_uploads_leave_the_reserve_alone(served: Served, run: Client) -> None:
-    with_disk(served, Disk(total=100 * GIB, free=TEAM_RESERVE_BYTES))
+    with_disk(served, ServerDisk(total=100 * GIB, free=TEAM_RESERVE_BYTES))
     other = b"1" * 1000
 
     with pytest.raises(StoreUnavailable, match="The content of this request"):
@@ -121,7 +121,7 @@ def test_uploads_leave_the_reserve_alone(served: Served, run: Client) -> None:
 
 
 def test_promised_room_is_not_promised_twice(tmp_path: Path) -> None:
-    room = Room(tmp_path, look=lambda _: Disk(total=100 * GIB, free=OWN_RESERVE_BYTES + 100))
+    room = Room(tmp_path, look=lambda _: ServerDisk(total=100 * GIB, free=OWN_RESERVE_BYTES + 100))
     with room.take(60, "a") as taken:
         with pytest.raises(StoreUnavailable, match="b would take 41 bytes"), room.take(41, "b"):
             pass

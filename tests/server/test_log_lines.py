@@ -15,15 +15,15 @@ from runyard.server.logs.lines import (
     LineIndex,
     LineIndexes,
     Lines,
-    Source,
+    LogSource,
     plain_text,
     read_lines,
 )
-from runyard.server.logs.search import Hits, Progress, Wanted, find_first_error, search
+from runyard.server.logs.search import Hits, SearchProgress, SearchRequest, find_first_error, search
 
 
-def source_of(data: bytes, key: str = "log") -> Source:
-    return Source(key, len(data), lambda offset, length: data[offset : offset + length])
+def source_of(data: bytes, key: str = "log") -> LogSource:
+    return LogSource(key, len(data), lambda offset, length: data[offset : offset + length])
 
 
 def lines_of(data: bytes, *, first: int = 1, count: int = 2000, longest: int = LONGEST_LINE) -> Lines:
@@ -93,7 +93,7 @@ def test_of_a_very_long_line_the_beginning_is_shown_and_the_rest_left_out(size: 
         reads.append(length)
         return data[offset : offset + length]
 
-    source = Source("log", len(data), read)
+    source = LogSource("log", len(data), read)
     index = LineIndex()
     assert index.grow(source, Budget(60))
     reads.clear()
@@ -142,9 +142,9 @@ def test_indexes_that_were_not_used_go_first() -> None:
     assert indexes.get(sources[1]) is held[1] and indexes.get(sources[0]) is not held[0]
 
 
-def search_all(data: bytes, wanted: Wanted, *, limit: int = 5000, seconds: float = 60) -> list[int]:
+def search_all(data: bytes, wanted: SearchRequest, *, limit: int = 5000, seconds: float = 60) -> list[int]:
     """Ask until it is done; each answer begins where the one before ended."""
-    source, progress, found = source_of(data), Progress(0, 0), list[int]()
+    source, progress, found = source_of(data), SearchProgress(0, 0), list[int]()
     while True:
         hits = search(source, wanted, progress, limit=limit, budget=Budget(seconds))
         assert len(hits.lines) == len(hits.excerpts) <= limit
@@ -159,19 +159,19 @@ SEARCHED = b"Loss 1\nloss 2\nLOSS\x1b[31m 3\x1b[0m\nfloss\n 10% loss\r 20%\nstra
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted("loss"), [1, 2, 3, 4, 7, 8]),
-        (Wanted("loss", case=True), [2, 4, 7, 8]),
-        (Wanted("loss", word=True), [1, 2, 3, 8]),
-        (Wanted("LOSS 3", case=True), [3]),
-        (Wanted("\u00e4"), [6]),
-        (Wanted("\u00e4", case=True), []),
-        (Wanted("STRA\u1e9e"), [6]),
-        (Wanted("10%"), []),
-        (Wanted("loss.*"), []),
+        (SearchRequest("loss"), [1, 2, 3, 4, 7, 8]),
+        (SearchRequest("loss", case=True), [2, 4, 7, 8]),
+        (SearchRequest("loss", word=True), [1, 2, 3, 8]),
+        (SearchRequest("LOSS 3", case=True), [3]),
+        (SearchRequest("\u00e4"), [6]),
+        (SearchRequest("\u00e4", case=True), []),
+        (SearchRequest("STRA\u1e9e"), [6]),
+        (SearchRequest("10%"), []),
+        (SearchRequest("loss.*"), []),
     ],
     ids=str,
 )
-def test_search_finds_what_is_shown(wanted: Wanted, expected: list[int]) -> None:
+def test_search_finds_what_is_shown(wanted: SearchRequest, expected: list[int]) -> None:
     assert search_all(SEARCHED, wanted) == expected
 
 
@@ -182,9 +182,9 @@ def test_a_search_in_small_steps_finds_the_same_lines_as_in_one() -> None:
     expected = [number for number, row in enumerate(rows, 1) if row == b"needle"]
 
     assert len(data) > 2 * PIECE and len(expected) > 1000
-    assert search_all(data, Wanted("needle")) == expected
-    assert search_all(data, Wanted("needle"), seconds=0) == expected
-    assert search_all(data, Wanted("needle"), limit=7) == expected
+    assert search_all(data, SearchRequest("needle")) == expected
+    assert search_all(data, SearchRequest("needle"), seconds=0) == expected
+    assert search_all(data, SearchRequest("needle"), limit=7) == expected
 
 
 def test_a_hit_on_the_border_of_two_pieces_of_a_long_line_is_found_once() -> None:
@@ -192,23 +192,23 @@ def test_a_hit_on_the_border_of_two_pieces_of_a_long_line_is_found_once() -> Non
     for at in range(PIECE - 2, 5 * PIECE, PIECE - 4096):
         data[at : at + 6] = b"needle"
 
-    assert search_all(bytes(data), Wanted("needle"), seconds=0) == [2, 3]
+    assert search_all(bytes(data), SearchRequest("needle"), seconds=0) == [2, 3]
 
 
 def test_a_search_goes_on_in_the_line_that_was_not_finished() -> None:
-    progress = Progress(0, 0)
-    first = search(source_of(b"a\nneed"), Wanted("needle"), progress, limit=9, budget=Budget(60))
-    assert (first.lines, progress) == ([], Progress(1, 2, done=True))
+    progress = SearchProgress(0, 0)
+    first = search(source_of(b"a\nneed"), SearchRequest("needle"), progress, limit=9, budget=Budget(60))
+    assert (first.lines, progress) == ([], SearchProgress(1, 2, done=True))
 
-    second: Hits = search(source_of(b"a\nneedle\nb\n"), Wanted("needle"), progress, limit=9, budget=Budget(60))
+    second: Hits = search(source_of(b"a\nneedle\nb\n"), SearchRequest("needle"), progress, limit=9, budget=Budget(60))
 
-    assert (second.lines, second.excerpts, progress) == ([2], ["needle"], Progress(3, 11, done=True))
+    assert (second.lines, second.excerpts, progress) == ([2], ["needle"], SearchProgress(3, 11, done=True))
 
 
 def test_an_excerpt_shows_what_stands_around() -> None:
     data = b"a\n" + b"x" * 5000 + b" needle " + b"y" * 5000 + b"\n"
 
-    hits = search(source_of(data), Wanted("needle"), Progress(0, 0), limit=9, budget=Budget(60))
+    hits = search(source_of(data), SearchRequest("needle"), SearchProgress(0, 0), limit=9, budget=Budget(60))
 
     assert hits.lines == [2] and hits.excerpts == ["x" * 99 + " needle " + "y" * 93]
 
@@ -251,7 +251,7 @@ def test_which_lines_tell_of_an_error(line: str, expected: tuple[str, bool] | No
 def test_the_first_sure_error_counts_before_an_earlier_doubtful_one() -> None:
     filler = b"step loss=0.1\n" * 700_000
     data = b"start\nERROR: pip's resolver\n" + filler + b"  \x1b[31mTraceback\x1b[0m (most recent call last):\nX\n"
-    source, progress = source_of(data), Progress(0, 0)
+    source, progress = source_of(data), SearchProgress(0, 0)
 
     early = find_first_error(source, progress, budget=Budget(0))
     assert (early.line, early.is_sure, progress.done) == (2, False, False)
@@ -262,8 +262,8 @@ def test_the_first_sure_error_counts_before_an_earlier_doubtful_one() -> None:
 
     assert (late.line, late.kind, late.is_sure) == (700_003, "traceback", True)
     assert (progress.line, rest.line) == (700_004, None)
-    assert find_first_error(source_of(data[:100]), Progress(0, 0), budget=Budget(60)).line == 2
-    assert find_first_error(source_of(b""), Progress(0, 0), budget=Budget(60)).progress.done
+    assert find_first_error(source_of(data[:100]), SearchProgress(0, 0), budget=Budget(60)).line == 2
+    assert find_first_error(source_of(b""), SearchProgress(0, 0), budget=Budget(60)).progress.done
 
 
 def test_escapes_and_returns_are_taken_out_in_linear_steps() -> None:

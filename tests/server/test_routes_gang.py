@@ -40,7 +40,9 @@ def folder(session_folder: Path) -> Iterator[Path]:
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[Served]:
     with serve(folder, cluster="cluster") as served:
-        served.services.engine.yard.bundles._made = Bundle("b" * 64, b"")  # packing our code takes longer than a test
+        served.services.engine.context.bundles._made = Bundle(
+            "b" * 64, b""
+        )  # packing our code takes longer than a test
         served.submit(spec=RunSpec(target="cluster", script="train.py", distribution=TWO))
         wait_for(lambda: served.backend.jobs_of("exp_1"))
         yield served
@@ -116,7 +118,7 @@ def test_a_gang_goes_on_when_its_server_is_killed_and_comes_back(folder: Path) -
     command = f"{sys.executable} -c '{SCRIPT}'"
     spec = RunSpec(target="cluster", command=command, distribution=TWO, environment=interpreter)
     with serve(folder, cluster="cluster") as served:
-        served.services.engine.yard.bundles._made = Bundle("b" * 64, b"")
+        served.services.engine.context.bundles._made = Bundle("b" * 64, b"")
         served.submit(spec=spec)
         wait_for(lambda: served.backend.jobs_of("exp_1"))
         jobs = [join(served, folder, rank) for rank in (0, 1)]
@@ -142,7 +144,7 @@ def test_a_gang_goes_on_when_its_server_is_killed_and_comes_back(folder: Path) -
 
 
 def nodes_of(served: Served) -> list[dict[str, Any]]:
-    return served.services.engine.yard.gangs.show("exp_1", 0.0)
+    return served.services.engine.context.gangs.show("exp_1", 0.0)
 
 
 def join(served: Served, folder: Path, rank: int) -> Path:

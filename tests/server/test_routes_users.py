@@ -15,7 +15,7 @@ from runyard.core.errors import Conflict, InvalidArgument, NotAllowed, NotAuthen
 from runyard.core.names import make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
-from runyard.server.access.credentials import CACHED_S, MOST_TRIES, WINDOW_S, Credentials, WrongTries
+from runyard.server.access.credentials import CACHED_S, MOST_TRIES, WINDOW_S, Credentials, LoginThrottle
 from runyard.server.access.permissions import Owner, Principal, UserPrincipal
 from tests.server.browser_session import bare_cookie, both_halves
 from tests.server.conftest import Served
@@ -180,7 +180,7 @@ def test_another_role_counts_within_seconds(server: Guarded) -> None:
 
 def test_wrong_tries_are_counted_by_address_for_a_minute() -> None:
     now = [0.0]
-    tries = WrongTries(lambda: now[0])
+    tries = LoginThrottle(lambda: now[0])
 
     def many(*clients: str) -> list[bool]:
         return [tries.is_too_many({"client": (address, 1)}) for address in clients]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from runyard.store.metrics import arrivals, charts
 from runyard.store.metrics.arrivals import TAIL_POINTS, grow
 from runyard.store.metrics.chunks import CHUNK_POINTS, Columns, concatenate, decode, encode, settle
-from runyard.store.text import Damaged
+from runyard.store.text import DamagedBytes
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats() | st.text(max_size=5)
@@ -61,7 +61,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(points: Columns, data: st.
 
     try:
         found = decode(bytes(whole))
-    except Damaged:
+    except DamagedBytes:
         return
     assert same(found, points)
 
@@ -91,13 +91,13 @@ def test_a_flipped_byte_of_a_tail_is_refused(points: Columns, data: st.DataObjec
     at = data.draw(st.sampled_from([place for place in range(len(whole)) if place not in (1, 2, 3)]))
     whole[at] ^= data.draw(st.integers(1, 255))
 
-    with pytest.raises(Damaged, match="tail"):
+    with pytest.raises(DamagedBytes, match="tail"):
         arrivals.unpack(bytes(whole))
 
 
 @pytest.mark.parametrize("tail", [b"", b"\1", b"\1\0\0\0\0\0\0", b"\7\0\0\0\0\0\0\0"])
 def test_bytes_that_are_no_tail_are_refused(tail: bytes) -> None:
-    with pytest.raises(Damaged, match="tail"):
+    with pytest.raises(DamagedBytes, match="tail"):
         arrivals.unpack(tail)
 
 
@@ -106,7 +106,7 @@ def test_bytes_that_are_cut_off_are_refused(cut: int) -> None:
     steps = np.arange(100, dtype=np.int64)
     whole = encode(Columns("f8", np.random.default_rng(0).normal(size=100), steps, steps))
 
-    with pytest.raises(Damaged, match="chunk"):
+    with pytest.raises(DamagedBytes, match="chunk"):
         decode(whole[:cut])
 
 

@@ -8,7 +8,7 @@ import pytest
 from runyard.core.errors import NotFound
 from runyard.store import open_store
 from runyard.store.base import RunStore
-from runyard.store.memory.store import MemoryStore
+from runyard.store.memory.store import MemoryRunStore
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.run_store import RunStoreSuite
 from tests.store.postgres import new_schema
@@ -32,6 +32,6 @@ def test_a_path_is_a_sqlite_file_and_unknown_names_are_answered_with_the_known(t
     store.close()
 
     assert isinstance(store, SqliteStore)
-    assert isinstance(open_store("memory:"), MemoryStore)
+    assert isinstance(open_store("memory:"), MemoryRunStore)
     with pytest.raises(NotFound, match="memory, postgresql, sqlite"):
         open_store("floppy:disk")

@@ -14,7 +14,7 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec, DistributionSpec, EnvironmentSpec, JobSpec, RunSpec
 from runyard.environments.base import Inside, Outside, Wrapper
 from runyard.supervisor.lifecycle.containers import contain, remove_containers
-from runyard.supervisor.processes.exits import end_of
+from runyard.supervisor.processes.exits import container_exit
 from runyard.supervisor.run_folder import RunFolder
 from tests.environments.engine import FakeEngine
 from tests.supervisor.supervised import Job, Site
@@ -102,7 +102,7 @@ def test_mpirun_is_refused_in_containers(tmp_path: Path) -> None:
     ],
 )
 def test_an_engine_ends_as_its_container_did(process: dict[str, Any], code: int, end: tuple[Any, Any]) -> None:
-    assert end_of(process, code) == end
+    assert container_exit(process, code) == end
 
 
 def test_what_cannot_be_removed_is_told_and_what_is_gone_is_not(tmp_path: Path) -> None:

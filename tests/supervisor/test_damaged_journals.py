@@ -18,7 +18,7 @@ from runyard.core.records import Mark
 from runyard.engine.ingest.decode import decode
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.journals import MOST_HELD, Journals
-from runyard.supervisor.shipping.segments import SeenRuns
+from runyard.supervisor.shipping.segments import ChildRunLedger
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Site
 
@@ -39,7 +39,7 @@ class Desk:
 
     def restart(self) -> None:
         """A new supervisor takes over."""
-        seen = SeenRuns(self.folder)
+        seen = ChildRunLedger(self.folder)
         self.journals = Journals(
             self.folder, "run", uploads=Uploads(), seen=seen, warn=lambda _source, text: self._warn(text)
         )

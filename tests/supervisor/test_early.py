@@ -7,7 +7,7 @@ import signal
 import socket
 import time
 
-from runyard.supervisor.own_processes import hear, is_taken, start_early, tell_path
+from runyard.supervisor.own_processes import hear, is_taken, prefork_supervisor, tell_path
 
 PATH = "/runs/exp_1/1"
 ANSWER = bytes(range(256)) * 5000  # more than a socket holds
@@ -29,7 +29,7 @@ def wait_for_kill(link: socket.socket) -> int:
 
 
 def test_it_tells_its_folder_and_goes_on_when_it_is_taken() -> None:
-    early = start_early(take_part)
+    early = prefork_supervisor(take_part)
     early.tell(ANSWER)
     assert early.wait_for_path() == PATH
     taken = early.take(PATH)
@@ -43,14 +43,14 @@ def test_it_tells_its_folder_and_goes_on_when_it_is_taken() -> None:
 
 
 def test_it_leaves_with_a_parent_that_had_nothing_to_tell() -> None:
-    early = start_early(lambda link: 0 if hear(link) == b"" else 1)
+    early = prefork_supervisor(lambda link: 0 if hear(link) == b"" else 1)
     early._link.close()
 
     assert early.wait() == 0
 
 
 def test_one_that_leaves_without_a_folder_tells_by_its_exit_code() -> None:
-    early = start_early(lambda _: 5)
+    early = prefork_supervisor(lambda _: 5)
 
     assert early.wait_for_path() == ""
     assert early.wait() == 5
@@ -58,7 +58,7 @@ def test_one_that_leaves_without_a_folder_tells_by_its_exit_code() -> None:
 
 
 def test_one_that_was_killed_is_not_taken() -> None:
-    early = start_early(wait_for_kill)
+    early = prefork_supervisor(wait_for_kill)
     os.kill(early._pid, signal.SIGKILL)
     os.waitid(os.P_PID, early._pid, os.WEXITED | os.WNOWAIT)
 
@@ -68,7 +68,7 @@ def test_one_that_was_killed_is_not_taken() -> None:
 
 
 def test_it_leaves_with_a_parent_that_never_took_it() -> None:
-    early = start_early(take_part)
+    early = prefork_supervisor(take_part)
     early.tell(ANSWER)
     assert early.wait_for_path() == PATH
     early._link.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Tuple
 
-from runyard.client.decoding import RunWish
+from runyard.client.decoding import DesiredState
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.shipping.reporter import Reporter
@@ -18,9 +18,9 @@ class Heard:
         self.states: List[Tuple[str, Dict[str, Any]]] = []
         self.client = SimpleNamespace(runs=self)
 
-    def state(self, _run_id: str, _attempt: int, *, status: RunStatus, **more: Any) -> RunWish:
+    def state(self, _run_id: str, _attempt: int, *, status: RunStatus, **more: Any) -> DesiredState:
         self.states.append((status.value, more))
-        return RunWish(None, None, 1, status)
+        return DesiredState(None, None, 1, status)
 
     def call(self, work: Callable[[], Any]) -> Any:
         return work()

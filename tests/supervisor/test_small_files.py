@@ -10,7 +10,7 @@ from typing import Any
 from runyard.core.errors import InvalidArgument, StoreUnavailable
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.file_ledger import NAME, FileLedger
-from runyard.supervisor.shipping.uploads import Signature, Wanted, iter_batches
+from runyard.supervisor.shipping.uploads import Signature, UploadRequest, iter_batches
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Site
 
@@ -103,7 +103,7 @@ def test_a_server_that_knows_no_batches_gets_the_files_one_by_one(site: Site) ->
 def test_batches_are_bounded_and_large_files_go_alone_at_the_end() -> None:
     mib = 1 << 20
     sizes = [10] * 1200 + [mib] * 20 + [5 * mib] + [10]
-    files = [Wanted(str(at), "", "", size) for at, size in enumerate(sizes)]
+    files = [UploadRequest(str(at), "", "", size) for at, size in enumerate(sizes)]
     batches = list(iter_batches(files))
 
     assert sorted(index for batch in batches for index in batch) == list(range(len(files)))

@@ -20,7 +20,7 @@ from typing import Protocol
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
 from runyard.artifacts.content import ContentStore, tree_key
-from runyard.artifacts.packs import Found, Place, new_pack_key
+from runyard.artifacts.packs import PackEntry, Place, new_pack_key
 from runyard.core.errors import NotFound
 from runyard.core.formats.tree import FileEntry, FolderEntry, decode_tree, snapshot_id
 
@@ -30,7 +30,7 @@ _WORTH_PART = 4  # a quarter of a pack
 _SETTLE_S = 0.5
 
 
-class References(Protocol):
+class ContentReferences(Protocol):
     @property
     def roots(self) -> Collection[str]: ...
 
@@ -41,7 +41,7 @@ class References(Protocol):
 class ContentIndex(ChunkIndex, Protocol):
     """The index with what collecting needs: methods of `store.base.RunStore`, which says what they mean."""
 
-    def read_references(self) -> References: ...
+    def read_references(self) -> ContentReferences: ...
 
     def list_snapshots(self) -> dict[str, str]: ...
 
@@ -93,7 +93,7 @@ class Collector:
         live = self._mark()
         # Before the places: a pack comes with its chunks, so all that these packs hold for somebody is in `found`.
         packs = list(self._index.iter_packs())
-        found = {row[0]: Found(*row[1:]) for row in self._index.iter_chunk_places()}
+        found = {row[0]: PackEntry(*row[1:]) for row in self._index.iter_chunk_places()}
         dead = self._remove(found.keys() - live)
         kept = {name: place for name, place in found.items() if name not in dead}
         return Collected(len(dead), self._shrink(packs, kept))
@@ -167,15 +167,15 @@ class Collector:
         except NotFound:
             return []  # asked for by an upload, and not stored
 
-    def _shrink(self, packs: Iterable[str], found: Mapping[str, Found]) -> int:
+    def _shrink(self, packs: Iterable[str], found: Mapping[str, PackEntry]) -> int:
         """Delete packs without content, write those anew that hold much that is dead; return the bytes freed."""
-        content: dict[str, dict[str, Found]] = defaultdict(dict)
+        content: dict[str, dict[str, PackEntry]] = defaultdict(dict)
         for name, place in found.items():
             content[place.pack][name] = place
         # Those without content first: on a full disk they make the room that writing others anew needs.
         return sum(self._shrink_pack(pack, content[pack]) for pack in sorted(packs, key=lambda pack: pack in content))
 
-    def _shrink_pack(self, pack: str, live: Mapping[str, Found]) -> int:
+    def _shrink_pack(self, pack: str, live: Mapping[str, PackEntry]) -> int:
         try:
             size = self._artifacts.size(pack)
         except NotFound:
@@ -187,7 +187,7 @@ class Collector:
         self._rewrite(pack, live)
         return lost
 
-    def _rewrite(self, pack: str, live: Mapping[str, Found]) -> None:
+    def _rewrite(self, pack: str, live: Mapping[str, PackEntry]) -> None:
         if not live:
             self._index.replace_pack(pack, None, {})
         else:

@@ -17,7 +17,17 @@ from datetime import datetime
 
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.base import ArtifactStore, ChunkIndex
-from runyard.artifacts.packs import MAX_SPAN, PREFIX, Found, Span, build_pack, damaged, new_pack_key, plan_reads, unpack
+from runyard.artifacts.packs import (
+    MAX_SPAN,
+    PREFIX,
+    PackEntry,
+    PackSpan,
+    build_pack,
+    damaged,
+    new_pack_key,
+    plan_reads,
+    unpack,
+)
 from runyard.artifacts.unnamed import Unnamed
 from runyard.core.errors import DamagedContent, InvalidArgument, MissingContent, NotFound, RunyardError, TooLarge
 from runyard.core.formats.chunks import BATCH_BYTES, CHUNK_SIZE, chunk_id
@@ -118,7 +128,7 @@ class Leases:
 
 _COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
 MAX_CLOSURE_TREES = 1_000_000
-LookUp = Callable[[Sequence[str]], Mapping[str, Found]]
+LookUp = Callable[[Sequence[str]], Mapping[str, PackEntry]]
 
 
 @dataclass(frozen=True)
@@ -381,15 +391,15 @@ class ContentStore:
             if all(row[0] != pack for row in self._index.find_chunks(ids).values()):
                 self._artifacts.delete(pack)
 
-    def _places(self, ids: Sequence[str]) -> dict[str, Found]:
+    def _places(self, ids: Sequence[str]) -> dict[str, PackEntry]:
         rows = self._index.find_chunks(list(dict.fromkeys(check_content_id(name) for name in ids)))
         for name in ids:
             if name not in rows:
                 raise NotFound(f"There is no stored content with the id {name}.")
-        return {name: Found(*row) for name, row in rows.items()}
+        return {name: PackEntry(*row) for name, row in rows.items()}
 
     def _read_window(
-        self, ids: Sequence[str], places: Mapping[str, Found], look: LookUp
+        self, ids: Sequence[str], places: Mapping[str, PackEntry], look: LookUp
     ) -> Iterator[tuple[str, bytes]]:
         if not ids:
             return
@@ -403,11 +413,13 @@ class ContentStore:
                 raise _lost_pack(ids[0], error) from error
         for name in ids:
             place = places[name]
-            at = bisect_right(spans, Span(place.pack, place.offset, MAX_SPAN)) - 1
+            at = bisect_right(spans, PackSpan(place.pack, place.offset, MAX_SPAN)) - 1
             start = place.offset - spans[at].offset
             yield name, unpack(views[at][start : start + place.stored], place, name)
 
-    def _read_spans(self, ids: Sequence[str], places: Mapping[str, Found]) -> tuple[list[Span], list[memoryview]]:
+    def _read_spans(
+        self, ids: Sequence[str], places: Mapping[str, PackEntry]
+    ) -> tuple[list[PackSpan], list[memoryview]]:
         spans = plan_reads([places[name] for name in ids])
         return spans, [
             memoryview(self._artifacts.get(span.pack, offset=span.offset, length=span.length)) for span in spans
@@ -416,12 +428,12 @@ class ContentStore:
     def _read_trees(self, ids: Sequence[str]) -> dict[str, bytes]:
         return dict(self._read_window(ids, self._tree_places(ids), self._tree_places))
 
-    def _tree_places(self, ids: Sequence[str]) -> dict[str, Found]:
+    def _tree_places(self, ids: Sequence[str]) -> dict[str, PackEntry]:
         rows = self._index.find_chunks([tree_key(name) for name in ids])
         for name in ids:
             if tree_key(name) not in rows:
                 raise NotFound(f"There is no snapshot folder (tree) with the id {name}.")
-        return {name: Found(*rows[tree_key(name)]) for name in ids}
+        return {name: PackEntry(*rows[tree_key(name)]) for name in ids}
 
     def _check_named(
         self, files: Sequence[FileEntry], trees: Sequence[str], items: Mapping[str, bytes]

@@ -21,7 +21,7 @@ _local = threading.local()
 Place = tuple[int, int, int, str]  # offset, stored bytes, plain bytes, codec
 
 
-class Found(NamedTuple):
+class PackEntry(NamedTuple):
     """Where a chunk lies; a row of the index."""
 
     pack: str
@@ -31,7 +31,7 @@ class Found(NamedTuple):
     codec: str
 
 
-class Span(NamedTuple):
+class PackSpan(NamedTuple):
     """Bytes of one pack that one read fetches."""
 
     pack: str
@@ -56,20 +56,20 @@ def build_pack(items: Mapping[str, bytes]) -> tuple[list[bytes], dict[str, Place
     return pieces, places
 
 
-def plan_reads(places: Sequence[Found]) -> list[Span]:
+def plan_reads(places: Sequence[PackEntry]) -> list[PackSpan]:
     """Return the fewest sensible reads that cover all places; neighbours in a pack are read together."""
-    spans: list[Span] = []
+    spans: list[PackSpan] = []
     for place in sorted(set(places)):
         last = spans[-1] if spans else None
         if last and last.pack == place.pack and place.offset <= last.offset + last.length + _READ_GAP:
             end = max(last.offset + last.length, place.offset + place.stored)
-            spans[-1] = Span(last.pack, last.offset, end - last.offset)
+            spans[-1] = PackSpan(last.pack, last.offset, end - last.offset)
         else:
-            spans.append(Span(place.pack, place.offset, place.stored))
+            spans.append(PackSpan(place.pack, place.offset, place.stored))
     return spans
 
 
-def unpack(stored: memoryview, place: Found, expected_id: str) -> bytes:
+def unpack(stored: memoryview, place: PackEntry, expected_id: str) -> bytes:
     """Return the plain bytes.
 
     Raises:
@@ -88,7 +88,7 @@ def unpack(stored: memoryview, place: Found, expected_id: str) -> bytes:
     return data
 
 
-def damaged(name: str, place: Found) -> DamagedContent:
+def damaged(name: str, place: PackEntry) -> DamagedContent:
     """Return the error of a chunk whose bytes in its pack are not the chunk's."""
     return DamagedContent(
         f"Stored content is damaged: chunk {name} in pack `{place.pack}`.",

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from runyard.artifacts.base import ArtifactStore
 from runyard.artifacts.content import tree_key
-from runyard.artifacts.packs import Found, unpack
+from runyard.artifacts.packs import PackEntry, unpack
 from runyard.core.errors import NotFound, StoreUnavailable
 from runyard.core.formats.tree import FileEntry, FolderEntry, decode_tree
 
@@ -21,9 +21,9 @@ class Verified:
         self.whole: set[str] = set()  # keys of the index
         self.damaged: set[str] = set()
         self.missing_packs: set[str] = set()
-        packs: dict[str, dict[str, Found]] = defaultdict(dict)
+        packs: dict[str, dict[str, PackEntry]] = defaultdict(dict)
         for key, *place in places:
-            packs[str(place[0])][key] = Found(*place)  # type: ignore[arg-type]  # a row of the index
+            packs[str(place[0])][key] = PackEntry(*place)  # type: ignore[arg-type]  # a row of the index
         for pack, held in packs.items():
             self._look_at(artifacts, pack, held)
 
@@ -56,7 +56,7 @@ class Verified:
             )
         return self._known[tree]
 
-    def _look_at(self, artifacts: ArtifactStore, pack: str, held: dict[str, Found]) -> None:
+    def _look_at(self, artifacts: ArtifactStore, pack: str, held: dict[str, PackEntry]) -> None:
         try:
             data = memoryview(artifacts.get(pack))
         except NotFound:
@@ -72,7 +72,7 @@ class Verified:
             else:
                 self.whole.add(key)
 
-    def _look_at_tree(self, key: str, stored: memoryview, place: Found) -> None:
+    def _look_at_tree(self, key: str, stored: memoryview, place: PackEntry) -> None:
         name = tree_key(key)  # trees lie under the complement of their id
         try:
             self._trees[name] = unpack(stored, place, name)

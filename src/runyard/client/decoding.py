@@ -83,7 +83,7 @@ class AddedWriter(NamedTuple):
         return f"AddedWriter(folder={self.folder!r}, attempt={self.attempt})"
 
 
-class RunPage(NamedTuple):
+class RunListPage(NamedTuple):
     runs: List[Run]
     next: Optional[str] = None
 
@@ -110,14 +110,14 @@ class FilePart(NamedTuple):
     complete: bool  # it will not grow
 
 
-class ShipAnswer(NamedTuple):
+class ShipResult(NamedTuple):
     marks: List[Mark]
     logs: Dict[str, int]
     desired: Optional[str] = None
     attempt: int = 0
 
 
-class RunWish(NamedTuple):
+class DesiredState(NamedTuple):
     """What the server wants of a run: the answer to heartbeats and state reports."""
 
     desired: Optional[str] = None
@@ -212,8 +212,8 @@ def deleted_runs(plain: Any) -> List[str]:
     return [str(item) for item in _as_list(plain["deleted"])]
 
 
-def run_page(plain: Any) -> RunPage:
-    return RunPage([from_plain(Run, item) for item in _as_list(plain["runs"])], plain.get("next"))
+def run_page(plain: Any) -> RunListPage:
+    return RunListPage([from_plain(Run, item) for item in _as_list(plain["runs"])], plain.get("next"))
 
 
 def metric_infos(plain: Any) -> List[MetricInfo]:
@@ -228,14 +228,14 @@ def _number(value: Any) -> Any:
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value
 
 
-def ship_answer(plain: Any) -> ShipAnswer:
+def ship_answer(plain: Any) -> ShipResult:
     marks = [from_plain(Mark, item) for item in _as_list(plain["marks"])]
-    return ShipAnswer(marks, dict(plain.get("logs") or {}), plain.get("desired"), int(plain.get("attempt") or 0))
+    return ShipResult(marks, dict(plain.get("logs") or {}), plain.get("desired"), int(plain.get("attempt") or 0))
 
 
-def run_wish(plain: Any) -> RunWish:
+def run_wish(plain: Any) -> DesiredState:
     status = plain.get("status")
-    return RunWish(
+    return DesiredState(
         desired=plain["desired"],  # always there: an answer without it is not our server's, and nothing was reported
         desired_error=plain.get("desired_error"),
         attempt=int(plain.get("attempt") or 0),

@@ -65,7 +65,7 @@ class JobHandle:
 
 
 @dataclass(frozen=True)
-class EngineNode:
+class ClusterNode:
     """A machine of a target, as its engine knows it."""
 
     name: str
@@ -133,7 +133,7 @@ class Attachable(ABC):
         """
 
     @abstractmethod
-    def list_nodes(self) -> list[EngineNode]:
+    def list_nodes(self) -> list[ClusterNode]:
         """Ask the engine now. Raises SystemFailure when it does not answer."""
 
 

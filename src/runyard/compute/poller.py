@@ -30,7 +30,7 @@ class _Watched:
     is_answered: bool = False
 
 
-class Watch:
+class JobPoller:
     """Calls `ask(handles)` at most every `every_s`, one question for all jobs, while somebody polls them.
 
     `ask` runs in a thread of ours, may be slow and may raise: then the last reports hold for `trust_s` and turn into

@@ -15,7 +15,7 @@ def writer_attempt(pid: int, start_ticks: int, host: str = "") -> int:
     return FIRST_WRITER + zlib.crc32(f"{pid} {start_ticks} {host}".rstrip().encode()) % (1 << 30)
 
 
-def is_writer(attempt: int) -> bool:
+def is_external_writer(attempt: int) -> bool:
     """Whether it is a process that only adds to a run and never decides about it."""
     return attempt >= FIRST_WRITER
 

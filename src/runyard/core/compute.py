@@ -156,7 +156,7 @@ def _check_attached(spec: ComputeSpec) -> ComputeSpec:
     return replace(spec, options=options, min_nodes=0, max_nodes=places, idle_seconds=0, engine="")
 
 
-def find_engine(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
+def find_cluster_name(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
     """Return kind and options of `slurm:PARTITION` or `ray:ADDRESS`; None for any other name.
 
     Raises:
@@ -175,16 +175,16 @@ def find_engine(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
     return kind, check_options(kind, {option: rest})
 
 
-def read_engine(text: str) -> Optional[Tuple[str, Dict[str, Any]]]:
+def parse_cluster_name(text: str) -> Optional[Tuple[str, Dict[str, Any]]]:
     """As find_engine, and `slurm` and `ray` alone are the default partition and the cluster of this machine."""
     if text == SLURM:
         return SLURM, {}
-    return (RAY, {"address": AUTO}) if text == RAY else find_engine(text)
+    return (RAY, {"address": AUTO}) if text == RAY else find_cluster_name(text)
 
 
 def check_target_name(name: str) -> str:
     """Return a name that a run or a request may give for a target."""
-    if not isinstance(name, str) or find_engine(name) is None:
+    if not isinstance(name, str) or find_cluster_name(name) is None:
         check_asset_name(name)
     return name
 

@@ -16,7 +16,7 @@ VARIABLE = "RUNYARD_TICKET"  # never in an argv: other users of a node see those
 
 
 @dataclass(frozen=True)
-class Ticket:
+class NodeTicket:
     """Everything else, the job included, comes from the server. `node_rank` None: the engine says it on the node."""
 
     run_id: str
@@ -30,19 +30,19 @@ class Ticket:
     shared_folder: str = ""  # on a file system that all nodes see; "": there is none
 
 
-def ticket_of(job: JobSpec, *, node_rank: Optional[int] = None, **options: str) -> Ticket:
+def ticket_of(job: JobSpec, *, node_rank: Optional[int] = None, **options: str) -> NodeTicket:
     """Return a node's ticket for the job. `options`: node_home, address, shared_folder."""
     server = {**job.server, "token": ""}
-    return Ticket(job.run_id, job.attempt, server, job.token, job.bundle, node_rank, **options)
+    return NodeTicket(job.run_id, job.attempt, server, job.token, job.bundle, node_rank, **options)
 
 
-def write_ticket(ticket: Ticket) -> str:
+def write_ticket(ticket: NodeTicket) -> str:
     return base64.urlsafe_b64encode(json.dumps(to_plain(ticket), separators=(",", ":")).encode()).decode("ascii")
 
 
-def read_ticket(word: str) -> Ticket:
+def read_ticket(word: str) -> NodeTicket:
     """Raises InvalidArgument."""
     try:
-        return from_plain(Ticket, json.loads(base64.urlsafe_b64decode(word.encode("ascii"))))
+        return from_plain(NodeTicket, json.loads(base64.urlsafe_b64decode(word.encode("ascii"))))
     except (ValueError, TypeError, KeyError) as error:
         raise InvalidArgument(f"{VARIABLE} does not hold a ticket.", why=f"{error}.") from error

@@ -18,7 +18,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.specs import MOUNT, DatasetInputSpec, DatasetOutputSpec, DatasetSpec, DataSource
 from runyard.data.base import Storage, StoredFile
 from runyard.data.folder import below, clean_data_path, iter_files
@@ -239,7 +239,7 @@ def fetch_url(url: str, target: str) -> None:
     import urllib.request
 
     try:
-        with written_beside(target) as beside:
+        with atomic_write(target) as beside:
             with urllib.request.urlopen(url, timeout=_FETCH_S) as answer, open(beside, "xb") as out:
                 shutil.copyfileobj(answer, out)
     except OSError as error:

@@ -20,7 +20,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, Optio
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavailable, SystemFailure
 from runyard.core.formats.chunks import CHUNK_SIZE
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.data.base import Storage, StoredFile
 
 BLOCK = 1 << 20
@@ -191,7 +191,7 @@ class FolderStorage(Storage):
     def fetch_file(self, name: str, target: str) -> None:
         if self.find_file(name) is None:
             raise NotFound(f"The datastore's folder {self._root} holds no file `{name}`.")
-        with written_beside(target) as beside:
+        with atomic_write(target) as beside:
             copy_checked(below(self._root, name), beside)
 
     def find_local(self, path: str) -> Optional[str]:

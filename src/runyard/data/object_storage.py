@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Dict, Iterator, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.plugins import load_extra
 from runyard.data.base import Storage, StoredFile
 
@@ -56,7 +56,7 @@ class ObjectStorage(Storage):
                 _obstore().put(self._store, name, file, chunk_size=PART, max_concurrency=AT_ONCE)
 
     def fetch_file(self, name: str, target: str) -> None:
-        with written_beside(target) as beside:
+        with atomic_write(target) as beside:
             with self._explained(name), open(beside, "xb") as out:
                 answer = _obstore().get(self._store, name)
                 due = int(answer.meta["size"])

@@ -12,14 +12,14 @@ from runyard.compute.base import ComputeBackend, JobHandle
 from runyard.core.config.settings import Settings
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.state.allocation import Job
+from runyard.engine.state.allocation import QueueEntry
 from runyard.engine.state.backends import Backends, ComputeSecrets
 from runyard.engine.state.board import Board
 from runyard.engine.state.clock import Clock, SystemClock
 from runyard.engine.state.gang_board import GangBoard
 from runyard.engine.state.gpus import Gpus
-from runyard.engine.state.nodes import EngineNodes, IdleNodes
-from runyard.engine.state.releases import Pool, Return, Returns
+from runyard.engine.state.nodes import ClusterNodes, IdleNodes
+from runyard.engine.state.releases import CallThreads, PendingRelease, ReleaseQueue
 from runyard.engine.state.spool import Spool
 from runyard.engine.state.targets import Targets
 from runyard.runtime.bundle import Bundles
@@ -39,22 +39,22 @@ class RunLocks:
         return self._locks[hash(run_id) % _STRIPES]
 
 
-def nobody(run_id: str) -> None:
+def ignore_run(run_id: str) -> None:
     """Nobody listens for changes."""
 
 
-def nothing() -> None:
+def ignore() -> None:
     """Nobody listens for deletes."""
 
 
 @dataclass(frozen=True)
-class Yard:
+class EngineContext:
     settings: Settings
     store: RunStore
     artifacts: ArtifactStore
     backends: Backends
     secrets: ComputeSecrets
-    engine_nodes: EngineNodes
+    cluster_nodes: ClusterNodes
     address: Mapping[str, Any]
     spool: Spool
     targets: Targets
@@ -67,16 +67,16 @@ class Yard:
     locks: RunLocks = field(default_factory=RunLocks)
     shipping: RunLocks = field(default_factory=RunLocks)
     clock: Clock = field(default_factory=SystemClock)
-    on_change: Callable[[str], None] = nobody  # a run's status moved, or what it waits for
-    on_log: Callable[[str], None] = nobody  # a run's log grew
-    hold_snapshot: Callable[[str], None] = nobody  # a run is about to name this snapshot: it must stay
-    check_snapshot: Callable[[str], None] = nobody  # raises where the content of this root tree is damaged
-    on_delete: Callable[[], None] = nothing  # a run is about to be deleted for good
-    on_hide: Callable[[], None] = nothing  # a run was deleted, and can be restored for a while
+    on_change: Callable[[str], None] = ignore_run  # a run's status moved, or what it waits for
+    on_log: Callable[[str], None] = ignore_run  # a run's log grew
+    hold_snapshot: Callable[[str], None] = ignore_run  # a run is about to name this snapshot: it must stay
+    check_snapshot: Callable[[str], None] = ignore_run  # raises where the content of this root tree is damaged
+    on_delete: Callable[[], None] = ignore  # a run is about to be deleted for good
+    on_hide: Callable[[], None] = ignore  # a run was deleted, and can be restored for a while
     sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it
     wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
-    pool: Pool = field(default_factory=Pool)  # for calls to engines that may hang
-    returns: Returns = field(default_factory=Returns)
+    threads: CallThreads = field(default_factory=CallThreads)  # for calls to engines that may hang
+    releases: ReleaseQueue = field(default_factory=ReleaseQueue)
 
     def backend(self, workspace: str, target: str) -> ComputeBackend:
         """Return who starts runs on that target.
@@ -97,22 +97,22 @@ class Yard:
         job = self.board.remove(run.id)
         if job is not None:
             self.idle.note_release(job, self.clock.now())
-        self.give_back(run, done=lambda: self.spool.remove(run.id))
+        self.release(run, done=lambda: self.spool.remove(run.id))
         self.on_change(run.id)
         self.gangs.forget(run.id)
         self.wake.set()
 
-    def give_back(self, run: Run, *, done: Callable[[], None] = nothing) -> None:
+    def release(self, run: Run, *, done: Callable[[], None] = ignore) -> None:
         """Have the engine let go of the run's present attempt soon, then `done`; at once where there is no engine."""
         if run.attempt == 0 or self.is_local(run):
             return done()
         workspace, target = run.workspace, run.spec.target
         handle = JobHandle(run.id, run.attempt)
-        self.returns.add(Return(handle, target, lambda: self.backend(workspace, target), done))
+        self.releases.add(PendingRelease(handle, target, lambda: self.backend(workspace, target), done))
         self.wake.set()
 
 
-def handle_of(job: Job) -> JobHandle:
+def handle_of(job: QueueEntry) -> JobHandle:
     return JobHandle(job.run_id, job.attempt)
 
 

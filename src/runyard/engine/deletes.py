@@ -17,8 +17,8 @@ from datetime import datetime, timedelta
 from runyard.core.errors import NotFound, RunyardError
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import Yard
-from runyard.engine.ingest.ship import Shipping
+from runyard.engine.context import EngineContext
+from runyard.engine.ingest.ship import ShipmentReceiver
 from runyard.engine.runs.streams import key_part, stream_folder
 from runyard.store.base import RunQuery
 from runyard.store.rules import check_ended
@@ -33,169 +33,178 @@ class Deleted:
     undo_until: datetime | None  # None: they are gone for good
 
 
-def delete_run(yard: Yard, shipping: Shipping, run_id: str, *, now: bool = False) -> Deleted:
+def delete_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str, *, now: bool = False) -> Deleted:
     """Delete a finished run and its descendants; with `now` for good, also one that is deleted already.
 
     Raises:
         Conflict: one of them has not ended; none was deleted.
     """
-    if now or yard.settings.undo_s == 0:
-        return Deleted(_erase_run(yard, shipping, run_id), None)
-    until = _until(yard)
-    return _hidden(yard, yard.store.hide_run(run_id, until=until), until)
+    if now or context.settings.undo_s == 0:
+        return Deleted(_erase_run(context, shipping, run_id), None)
+    until = _until(context)
+    return _hidden(context, context.store.hide_run(run_id, until=until), until)
 
 
-def delete_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str, *, now: bool = False) -> Deleted:
+def delete_experiment(
+    context: EngineContext, shipping: ShipmentReceiver, workspace: str, name: str, *, now: bool = False
+) -> Deleted:
     """Delete an experiment and its runs; with `now` for good, also one that is deleted already.
 
     Raises:
         Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
     """
-    if now or yard.settings.undo_s == 0:
-        return Deleted(_erase_experiment(yard, shipping, workspace, name), None)
-    until = _until(yard)
-    return _hidden(yard, yard.store.hide_experiment(workspace, name, until=until), until)
+    if now or context.settings.undo_s == 0:
+        return Deleted(_erase_experiment(context, shipping, workspace, name), None)
+    until = _until(context)
+    return _hidden(context, context.store.hide_experiment(workspace, name, until=until), until)
 
 
-def restore_run(yard: Yard, run_id: str) -> list[str]:
+def restore_run(context: EngineContext, run_id: str) -> list[str]:
     """Bring back a deleted run and what was deleted with it; return the ids, none when it is there.
 
     Raises:
         NotFound: it is not deleted, or gone for good.
         Conflict: the run above it is deleted too.
     """
-    if yard.store.find_run(run_id) is not None:
+    if context.store.find_run(run_id) is not None:
         return []
-    return _changed(yard, yard.store.restore_run(run_id))
+    return _changed(context, context.store.restore_run(run_id))
 
 
-def restore_experiment(yard: Yard, workspace: str, name: str) -> list[str]:
+def restore_experiment(context: EngineContext, workspace: str, name: str) -> list[str]:
     """Bring back a deleted experiment and the runs that were deleted with it; return their ids."""
-    return _changed(yard, yard.store.restore_experiment(workspace, name))
+    return _changed(context, context.store.restore_experiment(workspace, name))
 
 
-def delete_workspace(yard: Yard, shipping: Shipping, name: str) -> list[str]:
+def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: str) -> list[str]:
     """Delete a workspace with its assets, experiments and runs for good; return the runs' ids.
 
     Raises:
         Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
     """
-    yard.store.get_workspace(name)
-    shown = [found.name for found in yard.store.list_experiments(name, view="All")]
-    hidden = [found.name for found in yard.store.list_experiments(name, view="DeletedOnly")]
+    context.store.get_workspace(name)
+    shown = [found.name for found in context.store.list_experiments(name, view="All")]
+    hidden = [found.name for found in context.store.list_experiments(name, view="DeletedOnly")]
     for experiment in shown:
-        _check_all_ended(yard, name, experiment)
-    deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(yard, shipping, name, one)]
-    yard.store.delete_workspace(name)
-    for target in yard.targets.remove_workspace(name):
-        yard.secrets.forget(target.options)
+        _check_all_ended(context, name, experiment)
+    deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(context, shipping, name, one)]
+    context.store.delete_workspace(name)
+    for target in context.targets.remove_workspace(name):
+        context.secrets.forget(target.options)
     return deleted
 
 
-def purge(yard: Yard, shipping: Shipping, now: datetime) -> list[str]:
+def purge(context: EngineContext, shipping: ShipmentReceiver, now: datetime) -> list[str]:
     """Delete for good what was deleted long enough ago at `now`; return the runs' ids."""
     gone: list[str] = []
-    for run_id in yard.store.list_purges(now):
-        if yard.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
-            gone += _erase(yard, shipping, run_id, lambda id: yard.store.purge_run(id, now))
-    yard.store.purge_experiments(now)
+    for run_id in context.store.list_purges(now):
+        if context.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
+            gone += _erase(context, shipping, run_id, lambda id: context.store.purge_run(id, now))
+    context.store.purge_experiments(now)
     return gone
 
 
-def finish_deletes(yard: Yard, shipping: Shipping) -> None:
+def finish_deletes(context: EngineContext, shipping: ShipmentReceiver) -> None:
     """Delete the logs of runs that a killed server had deleted but for them."""
-    for intent in list(yard.artifacts.iter_keys(INTENTS)):
-        for run_id in yard.artifacts.get(intent).decode().split():
-            if yard.store.find_run(run_id) is None and yard.store.find_hidden(run_id) is None:
-                _delete_streams(yard, shipping, run_id)
-        yard.artifacts.delete(intent)
+    for intent in list(context.artifacts.iter_keys(INTENTS)):
+        for run_id in context.artifacts.get(intent).decode().split():
+            if context.store.find_run(run_id) is None and context.store.find_hidden(run_id) is None:
+                _delete_streams(context, shipping, run_id)
+        context.artifacts.delete(intent)
 
 
-def _until(yard: Yard) -> datetime:
-    return yard.clock.now() + timedelta(seconds=yard.settings.undo_s)
+def _until(context: EngineContext) -> datetime:
+    return context.clock.now() + timedelta(seconds=context.settings.undo_s)
 
 
-def _hidden(yard: Yard, run_ids: list[str], until: datetime) -> Deleted:
-    yard.on_hide()
-    return Deleted(_changed(yard, run_ids), until)
+def _hidden(context: EngineContext, run_ids: list[str], until: datetime) -> Deleted:
+    context.on_hide()
+    return Deleted(_changed(context, run_ids), until)
 
 
-def _changed(yard: Yard, run_ids: list[str]) -> list[str]:
+def _changed(context: EngineContext, run_ids: list[str]) -> list[str]:
     for run_id in run_ids:
-        yard.on_change(run_id)
+        context.on_change(run_id)
     return run_ids
 
 
-def _erase_run(yard: Yard, shipping: Shipping, run_id: str) -> list[str]:
-    shown = yard.store.find_run(run_id)
+def _erase_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str) -> list[str]:
+    shown = context.store.find_run(run_id)
     if shown is not None:
         check_ended(shown)
-    elif yard.store.find_hidden(run_id) is None:
-        yard.store.get_run(run_id)  # says that there is none
-    return _erase(yard, shipping, run_id, yard.store.delete_run)
+    elif context.store.find_hidden(run_id) is None:
+        context.store.get_run(run_id)  # says that there is none
+    return _erase(context, shipping, run_id, context.store.delete_run)
 
 
-def _erase(yard: Yard, shipping: Shipping, run_id: str, delete: Callable[[str], list[str]]) -> list[str]:
+def _erase(
+    context: EngineContext, shipping: ShipmentReceiver, run_id: str, delete: Callable[[str], list[str]]
+) -> list[str]:
     intent = INTENTS + key_part(run_id)
-    yard.on_delete()
-    yard.artifacts.put(intent, "\n".join(yard.store.list_family(run_id)).encode())
+    context.on_delete()
+    context.artifacts.put(intent, "\n".join(context.store.list_family(run_id)).encode())
     try:
         deleted = delete(run_id)
     except BaseException:
-        yard.artifacts.delete(intent)
+        context.artifacts.delete(intent)
         raise
     for gone in deleted:
-        _delete_streams(yard, shipping, gone)
-        yard.on_change(gone)
-    yard.artifacts.delete(intent)
+        _delete_streams(context, shipping, gone)
+        context.on_change(gone)
+    context.artifacts.delete(intent)
     return deleted
 
 
-def _erase_experiment(yard: Yard, shipping: Shipping, workspace: str, name: str) -> list[str]:
-    hidden = [found.name for found in yard.store.list_experiments(workspace, view="DeletedOnly", name=name)]
+def _erase_experiment(context: EngineContext, shipping: ShipmentReceiver, workspace: str, name: str) -> list[str]:
+    hidden = [found.name for found in context.store.list_experiments(workspace, view="DeletedOnly", name=name)]
     if not hidden:
-        yard.store.get_experiment(workspace, name)
-        _check_all_ended(yard, workspace, name)
+        context.store.get_experiment(workspace, name)
+        _check_all_ended(context, workspace, name)
     deleted: list[str] = []
     for view in ("all", "deleted"):
-        while page := _page(yard, workspace, name, view=view):
+        while page := _page(context, workspace, name, view=view):
             before = len(deleted)
             for run in page:
                 try:
-                    deleted += _erase_run(yard, shipping, run.id)
+                    deleted += _erase_run(context, shipping, run.id)
                 except NotFound:
                     continue  # a parent took it along
             if len(deleted) == before:
                 break
-    yard.store.delete_experiment(workspace, name)
+    context.store.delete_experiment(workspace, name)
     return deleted
 
 
-def _delete_streams(yard: Yard, shipping: Shipping, run_id: str) -> None:
+def _delete_streams(context: EngineContext, shipping: ShipmentReceiver, run_id: str) -> None:
     # Whoever ships for the run now holds this lock; who comes later finds no run.
-    with yard.shipping(run_id):
+    with context.shipping(run_id):
         shipping.forget(run_id)
-        for key in list(yard.artifacts.iter_keys(stream_folder(run_id))):
-            yard.artifacts.delete(key)
+        for key in list(context.artifacts.iter_keys(stream_folder(run_id))):
+            context.artifacts.delete(key)
 
 
-def _check_all_ended(yard: Yard, workspace: str, experiment: str) -> None:
+def _check_all_ended(context: EngineContext, workspace: str, experiment: str) -> None:
     """Look at the runs of the experiment, and at those of others that would go along with a run of it."""
-    for run in _page(yard, workspace, experiment, statuses=_LIVE):
+    for run in _page(context, workspace, experiment, statuses=_LIVE):
         check_ended(run)
-    for run in yard.store.list_unfinished():
+    for run in context.store.list_unfinished():
         above = run
         while above.parent_id is not None:
-            above = yard.store.get_run(above.parent_id)
+            above = context.store.get_run(above.parent_id)
             if (above.workspace, above.experiment) == (workspace, experiment):
                 check_ended(run)
 
 
 def _page(
-    yard: Yard, workspace: str, experiment: str, *, statuses: list[RunStatus] | None = None, view: str = "all"
+    context: EngineContext,
+    workspace: str,
+    experiment: str,
+    *,
+    statuses: list[RunStatus] | None = None,
+    view: str = "all",
 ) -> list[Run]:
     query = RunQuery(workspace, experiment, statuses or (), include_children=True, descending=False, view=view)
-    return yard.store.list_runs(query).runs
+    return context.store.list_runs(query).runs
 
 
 logger = logging.getLogger(__name__)
@@ -261,14 +270,14 @@ class Purging:
         return AGAIN_S if left <= 0 else min(left, MOST_S)
 
 
-def archive(yard: Yard, run_id: str, archived: bool) -> Run:
+def archive(context: EngineContext, run_id: str, archived: bool) -> Run:
     """Archive a run and all below it, or bring them back; return the run."""
-    run = yard.store.update_run(run_id, archived=archived)
-    for below in yard.store.list_family(run_id)[1:]:
+    run = context.store.update_run(run_id, archived=archived)
+    for below in context.store.list_family(run_id)[1:]:
         try:
-            yard.store.update_run(below, archived=archived)
+            context.store.update_run(below, archived=archived)
         except NotFound:
             continue  # it is deleted
-        yard.on_change(below)
-    yard.on_change(run_id)
+        context.on_change(below)
+    context.on_change(run_id)
     return run

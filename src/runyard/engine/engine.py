@@ -9,7 +9,7 @@ from typing import Any
 
 from runyard.artifacts.aside import ASIDE
 from runyard.artifacts.base import ArtifactStore
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, StoreUnavailable
@@ -18,27 +18,27 @@ from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec
 from runyard.engine import deletes
-from runyard.engine.context import Yard, nobody, nothing
+from runyard.engine.context import EngineContext, ignore, ignore_run
 from runyard.engine.deletes import Deleted, Purging, archive
 from runyard.engine.ingest.effects import Writer, add_writer
-from runyard.engine.ingest.ship import ShipAnswer, Shipping
+from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver
 from runyard.engine.loop import Loop
 from runyard.engine.runs import control, liveness, reports, schedule
 from runyard.engine.runs.join import Join, join
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
 from runyard.engine.runs.reports import StateReport
-from runyard.engine.runs.resubmit import Again, again, own_variables
+from runyard.engine.runs.resubmit import ResubmitRequest, own_variables, resubmit_request
 from runyard.engine.runs.submit import Submitted, Watched, submit, watch_run
 from runyard.engine.runs.wait_reasons import explain_run
-from runyard.engine.state.allocation import Room
+from runyard.engine.state.allocation import Capacity
 from runyard.engine.state.backends import Backends, ComputeSecrets, Given, Make, load_backend, open_backends
 from runyard.engine.state.board import Board
 from runyard.engine.state.clock import Clock, SystemClock
 from runyard.engine.state.gang_board import GangBoard
 from runyard.engine.state.gpus import Gpus
 from runyard.engine.state.horizon import Horizon
-from runyard.engine.state.nodes import EngineNodes
-from runyard.engine.state.releases import Pool
+from runyard.engine.state.nodes import ClusterNodes
+from runyard.engine.state.releases import CallThreads
 from runyard.engine.state.reserve import Reserve
 from runyard.engine.state.spool import Spool
 from runyard.engine.state.targets import AliasBook, Targets, builtin_targets
@@ -67,13 +67,13 @@ class Engine:
         backends: Given | None = None,
         make_backend: Make = load_backend,
         clock: Clock | None = None,
-        pool: Pool | None = None,
-        on_change: Callable[[str], None] = nobody,
-        on_log: Callable[[str], None] = nobody,
-        on_node: Callable[[str], None] = nobody,
-        hold_snapshot: Callable[[str], None] = nobody,
-        check_snapshot: Callable[[str], None] = nobody,
-        on_delete: Callable[[], None] = nothing,
+        threads: CallThreads | None = None,
+        on_change: Callable[[str], None] = ignore_run,
+        on_log: Callable[[str], None] = ignore_run,
+        on_node: Callable[[str], None] = ignore_run,
+        hold_snapshot: Callable[[str], None] = ignore_run,
+        check_snapshot: Callable[[str], None] = ignore_run,
+        on_delete: Callable[[], None] = ignore,
         find_gpus: Callable[[], Sequence[Gpu]] = list_gpus,
     ) -> None:
         opened = backends if backends is not None else open_backends(settings)
@@ -81,22 +81,22 @@ class Engine:
         secrets = ComputeSecrets(server_folder(settings.home) / "compute")
         engines = Backends(settings, opened, secrets, make=make_backend)
         gpus = Gpus(settings.gpu_devices, find_gpus)
-        self.yard = Yard(
+        self.context = EngineContext(
             settings=settings,
             store=store,
             artifacts=artifacts,
             backends=engines,
-            engine_nodes=EngineNodes(engines),
+            cluster_nodes=ClusterNodes(engines),
             secrets=secrets,
             targets=targets,
             gpus=gpus,
             bundles=Bundles(settings.home),
-            board=Board(Room(targets, gpus.devices, closed=engines.closed_places)),
+            board=Board(Capacity(targets, gpus.devices, closed=engines.closed_places)),
             address=address,
             node_address=node_address,
             spool=Spool(server_folder(settings.home) / "spool"),
             clock=clock or SystemClock(),
-            pool=pool or Pool(),
+            threads=threads or CallThreads(),
             gangs=GangBoard(on_node),
             on_change=on_change,
             on_log=on_log,
@@ -106,11 +106,11 @@ class Engine:
             on_hide=self._note_hidden,
         )
         self.reserve = Reserve(server_folder(settings.home))
-        self.loop = Loop(self.yard)
-        self._shipping = Shipping(self.yard)
+        self.loop = Loop(self.context)
+        self._shipping = ShipmentReceiver(self.context)
         self.horizon = Horizon(
             store,
-            self.yard.clock,
+            self.context.clock,
             confirm_s=min(settings.undo_s, _MOST_CONFIRM_S),
             is_awaited=lambda: store.find_next_purge() is not None or any(artifacts.iter_keys(ASIDE)),
         )
@@ -119,11 +119,11 @@ class Engine:
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
         self.horizon.observe()
-        self.yard.targets.load(self.yard.store)
-        self.yard.secrets.sweep(target.options for target in self.yard.targets.list_all())
-        sweeps.recover_sweeps(self.yard)
-        schedule.recover(self.yard)
-        deletes.finish_deletes(self.yard, self._shipping)
+        self.context.targets.load(self.context.store)
+        self.context.secrets.sweep(target.options for target in self.context.targets.list_all())
+        sweeps.recover_sweeps(self.context)
+        schedule.recover(self.context)
+        deletes.finish_deletes(self.context, self._shipping)
         self.reserve.keep()
         if thread:
             self.loop.start()
@@ -137,64 +137,64 @@ class Engine:
             self.horizon.save()
         except StoreUnavailable as error:
             logger.warning("where the horizon is was not stored: %s", error)
-        self.yard.pool.close(wait_s=_STOP_S)
-        self.yard.backends.close()
+        self.context.threads.close(wait_s=_STOP_S)
+        self.context.backends.close()
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
         if new.spec.sweep is not None:
-            return sweeps.start_sweep(self.yard, new, submitter=submitter)
-        return submit(self.yard, new, submitter=submitter)
+            return sweeps.start_sweep(self.context, new, submitter=submitter)
+        return submit(self.context, new, submitter=submitter)
 
     def plan(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
-        return plan_run(self.yard, new, submitter=submitter)
+        return plan_run(self.context, new, submitter=submitter)
 
     def plan_of(self, run: Run) -> RunPlan:
-        return plan_of(self.yard, run)
+        return plan_of(self.context, run)
 
     def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
-        return watch_run(self.yard, new, watched)
+        return watch_run(self.context, new, watched)
 
     def add_writer(self, run_id: str, process: Watched) -> Writer:
-        return add_writer(self.yard, run_id, process)
+        return add_writer(self.context, run_id, process)
 
     def cancel(self, run_id: str) -> Run:
-        return self.reserve.spend(lambda: control.cancel(self.yard, run_id))
+        return self.reserve.spend(lambda: control.cancel(self.context, run_id))
 
     def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
-        return control.fail(self.yard, run_id, error)
+        return control.fail(self.context, run_id, error)
 
     def delete_run(self, run_id: str, *, now: bool = False) -> Deleted:
-        return self.reserve.spend(lambda: deletes.delete_run(self.yard, self._shipping, run_id, now=now))
+        return self.reserve.spend(lambda: deletes.delete_run(self.context, self._shipping, run_id, now=now))
 
     def delete_experiment(self, workspace: str, name: str, *, now: bool = False) -> Deleted:
         shipping = self._shipping
-        return self.reserve.spend(lambda: deletes.delete_experiment(self.yard, shipping, workspace, name, now=now))
+        return self.reserve.spend(lambda: deletes.delete_experiment(self.context, shipping, workspace, name, now=now))
 
     def restore_run(self, run_id: str) -> list[str]:
-        return deletes.restore_run(self.yard, run_id)
+        return deletes.restore_run(self.context, run_id)
 
     def restore_experiment(self, workspace: str, name: str) -> list[str]:
-        return deletes.restore_experiment(self.yard, workspace, name)
+        return deletes.restore_experiment(self.context, workspace, name)
 
     def archive(self, run_id: str, archived: bool) -> Run:
-        return archive(self.yard, run_id, archived)
+        return archive(self.context, run_id, archived)
 
-    def resubmit(self, run_id: str, wanted: Again, *, owner: str = "") -> Submitted:
+    def resubmit(self, run_id: str, wanted: ResubmitRequest, *, owner: str = "") -> Submitted:
         """Submit a run like this one, as a run of user `owner`; the same id and key again is the same run."""
-        new = again(self.yard, run_id, wanted)
+        new = resubmit_request(self.context, run_id, wanted)
         submitter = wanted.submitter or own_variables()
         signed = replace(new, submitted_by=owner or new.submitted_by, owner=owner)
         return self.submit(signed, submitter=submitter)
 
     def purge(self) -> list[str]:
         """Let go for good what was deleted long enough ago; return the runs' ids."""
-        return self.reserve.spend(lambda: deletes.purge(self.yard, self._shipping, self.horizon.observe()))
+        return self.reserve.spend(lambda: deletes.purge(self.context, self._shipping, self.horizon.observe()))
 
     def delete_workspace(self, name: str) -> list[str]:
-        return self.reserve.spend(lambda: deletes.delete_workspace(self.yard, self._shipping, name))
+        return self.reserve.spend(lambda: deletes.delete_workspace(self.context, self._shipping, name))
 
     def show_sweep(self, run_id: str) -> dict[str, Any]:
-        return show_sweep(self.yard, run_id)
+        return show_sweep(self.context, run_id)
 
     def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> Run:
         """Note that the run's supervisor lives; `engine_gone`: its engine's process beside it does not.
@@ -202,39 +202,39 @@ class Engine:
         Raises:
             Conflict: the run is at another attempt.
         """
-        run = self.yard.store.get_run(run_id)
-        if is_writer(attempt):
+        run = self.context.store.get_run(run_id)
+        if is_external_writer(attempt):
             return replace(run, desired=None, desired_error=None)
         if run.attempt != attempt:
             raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
         if engine_gone:
-            liveness.hear_of_engine(self.yard, run)
-        return liveness.hear(self.yard, run, attempt)
+            liveness.note_cluster_report(self.context, run)
+        return liveness.note_heartbeat(self.context, run, attempt)
 
     def bundle(self) -> Bundle:
         """Return the archive of our code that nodes of a cluster fetch."""
-        return self.yard.bundles.get()
+        return self.context.bundles.get()
 
     def join(self, run_id: str, rank: int, said: Join) -> JobSpec:
-        return join(self.yard, run_id, rank, said)
+        return join(self.context, run_id, rank, said)
 
     def report(self, run_id: str, said: StateReport) -> Run:
-        return reports.report(self.yard, run_id, said)
+        return reports.accept_report(self.context, run_id, said)
 
     def ship(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
         return self._shipping.take(run_id, attempt, frames)
 
     def explained(self, run: Run) -> Run:
         """Return the run with what it waits for right now."""
-        text = explain_run(self.yard, run)
+        text = explain_run(self.context, run)
         return run if text == run.waits_for else replace(run, waits_for=text)
 
     def live_runs(self) -> int:
-        return len(self.yard.board)
+        return len(self.context.board)
 
     def is_idle(self) -> bool:
         """Whether no run waits or lives and no sweep goes on."""
-        return len(self.yard.board) == 0 and not self.yard.sweeps
+        return len(self.context.board) == 0 and not self.context.sweeps
 
     def _note_hidden(self) -> None:
         self._purging.note()

@@ -9,15 +9,15 @@ import gc
 import logging
 import threading
 
-from runyard.engine.context import Yard
-from runyard.engine.runs.liveness import look
+from runyard.engine.context import EngineContext
+from runyard.engine.runs.liveness import poll_jobs
 from runyard.engine.runs.schedule import start_waiting
 from runyard.engine.runs.wait_reasons import note_lacks
 from runyard.engine.state.allocation import Stage
 from runyard.engine.sweeps.sweeps import advance_sweeps
 
 
-def give_memory_back() -> None:
+def trim_heap() -> None:
     """Return free pages of the heap: after a large ingest glibc would keep some 30 MB for ever."""
     # Only a server that was busy comes here; an idle one should not hold ctypes.
     import ctypes
@@ -36,8 +36,8 @@ PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that e
 
 
 class Loop:
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
         self._last_tick: float | None = None
@@ -50,24 +50,24 @@ class Loop:
     def stop(self) -> None:
         """Return when the thread has ended; a second call does nothing."""
         self._stopping.set()
-        self._yard.wake.set()
+        self._context.wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
             self._thread = None
 
     def tick(self) -> None:
         """One round. Leases are renewed when this process was paused, so that nobody is blamed for our silence."""
-        now = self._yard.clock.monotonic()
+        now = self._context.clock.monotonic()
         if self._last_tick is not None and now - self._last_tick > PAUSED_AFTER_S:
             logger.warning("the server was paused for %.0f s; all leases begin anew", now - self._last_tick)
-            self._yard.board.renew(now)
-            self._yard.gangs.renew(now)
+            self._context.board.renew(now)
+            self._context.gangs.renew(now)
         self._last_tick = now
-        advance_sweeps(self._yard)
-        start_waiting(self._yard)
-        note_lacks(self._yard)
-        look(self._yard)
-        self._yard.returns.begin_due(self._yard.pool, self._yard.clock.monotonic)
+        advance_sweeps(self._context)
+        start_waiting(self._context)
+        note_lacks(self._context)
+        poll_jobs(self._context)
+        self._context.releases.begin_due(self._context.threads, self._context.clock.monotonic)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -77,21 +77,21 @@ class Loop:
                 # The edge of a thread: the store may be full or locked now and well in a second.
                 logger.exception("a round of the engine failed")
             self._sleep()
-            self._yard.wake.clear()
+            self._context.wake.clear()
 
     def _sleep(self) -> None:
         if self._has_work():
             self._was_busy = True
-            self._yard.wake.wait(TICK_S)
+            self._context.wake.wait(TICK_S)
             return
         self._last_tick = None
-        if self._was_busy and not self._yard.wake.wait(REST_S):
+        if self._was_busy and not self._context.wake.wait(REST_S):
             self._was_busy = False
-            give_memory_back()
-        self._yard.wake.wait()
+            trim_heap()
+        self._context.wake.wait()
 
     def _has_work(self) -> bool:
         """Whether anything can happen without an event: a job to poll, or one to try again."""
-        if self._yard.sweeps or len(self._yard.returns):
+        if self._context.sweeps or len(self._context.releases):
             return True
-        return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._yard.board.jobs())
+        return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._context.board.jobs())

@@ -26,7 +26,7 @@ FAILED = "failed.json"
 GONE = ".gone-"
 
 
-class Place:
+class CacheEntry:
     """One environment's folder. It is finished when its marker is there, which is written last, and by rename.
 
     Who builds or removes holds the lock alone; who takes a finished one into use shares it for a moment.
@@ -183,14 +183,14 @@ class Place:
             return False
 
 
-def get_place(root: Path, key: str) -> Place:
+def get_place(root: Path, key: str) -> CacheEntry:
     """Return the place of a key below `root`, which is made when it is missing; the home above it is not."""
     root.mkdir(mode=0o700, exist_ok=True)
-    return Place(root / key)
+    return CacheEntry(root / key)
 
 
-def list_places(root: Path) -> List[Place]:
-    return [Place(root / name) for name in _names(root) if not name.startswith(".") and (root / name).is_dir()]
+def list_places(root: Path) -> List[CacheEntry]:
+    return [CacheEntry(root / name) for name in _names(root) if not name.startswith(".") and (root / name).is_dir()]
 
 
 def clear_leftovers(root: Path) -> None:

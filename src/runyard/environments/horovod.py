@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Seque
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.lazy_dataclass import dataclass
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.provided_packages import package_name
 from runyard.environments.base import Check, Say
 from runyard.environments.process import run_program
@@ -248,7 +248,7 @@ class HorovodBuild:
             self._compile(tools, frameworks)
             built = find_wheel(tools / "out")
             assert built is not None
-            with written_beside(str(folder / built.name)) as beside:
+            with atomic_write(str(folder / built.name)) as beside:
                 shutil.copyfile(built, beside)
         self._say(f"Horovod is built ({time.monotonic() - began:.0f} s); the wheel is kept in {folder}.")
         return folder / built.name

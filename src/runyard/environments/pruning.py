@@ -9,7 +9,7 @@ from typing import List, Optional
 
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.lazy_dataclass import dataclass
-from runyard.environments.cache import MARKER, Place, clear_leftovers, list_places
+from runyard.environments.cache import MARKER, CacheEntry, clear_leftovers, list_places
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def prune(
         is_too_much = keep_bytes is not None and sum(other.size_bytes for other in kept) > keep_bytes
         if one.is_finished and not is_old and not is_too_much:
             continue
-        if _can_go(Place(Path(one.path)), dry_run=dry_run):
+        if _can_go(CacheEntry(Path(one.path)), dry_run=dry_run):
             kept.remove(one)
             removed.append(one)
     if not dry_run:
@@ -85,7 +85,7 @@ def prune(
     return removed
 
 
-def _look_at(place: Place) -> BuiltFolder:
+def _look_at(place: CacheEntry) -> BuiltFolder:
     marker = place.read_marker()
     known = marker or {}
     return BuiltFolder(
@@ -103,7 +103,7 @@ def _look_at(place: Place) -> BuiltFolder:
     )
 
 
-def _used_at(place: Place) -> float:
+def _used_at(place: CacheEntry) -> float:
     for path in (place.folder / MARKER, place.folder):
         try:
             return path.stat().st_mtime
@@ -112,7 +112,7 @@ def _used_at(place: Place) -> float:
     return 0.0
 
 
-def _size(place: Place, *, is_finished: bool) -> int:
+def _size(place: CacheEntry, *, is_finished: bool) -> int:
     """Return the bytes on disk; counted once, when the environment is finished."""
     known = place.read("size.json") if is_finished else None
     if known is not None:
@@ -138,11 +138,11 @@ def _iter_stats(folder: Path) -> List[os.stat_result]:
     return found
 
 
-def _can_go(place: Place, *, dry_run: bool) -> bool:
+def _can_go(place: CacheEntry, *, dry_run: bool) -> bool:
     return not _is_busy(place) if dry_run else _try_to_remove(place)
 
 
-def _is_busy(place: Place) -> bool:
+def _is_busy(place: CacheEntry) -> bool:
     fd = place.try_lock()
     if fd is None:
         return True
@@ -150,7 +150,7 @@ def _is_busy(place: Place) -> bool:
     return bool(place.list_users())
 
 
-def _try_to_remove(place: Place) -> bool:
+def _try_to_remove(place: CacheEntry) -> bool:
     """Remove it unless somebody builds or uses it; who takes it into use at this moment waits and builds again."""
     fd = place.try_lock()
     if fd is None:

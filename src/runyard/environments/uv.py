@@ -20,7 +20,7 @@ from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected, UserError, error_from_plain
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
-from runyard.environments.cache import FAILED, Place, get_place, lock_text
+from runyard.environments.cache import FAILED, CacheEntry, get_place, lock_text
 from runyard.environments.pip import PipInstall, guard_pip, install, plan_pip
 from runyard.environments.pythons import Python, find_python
 from runyard.environments.system import list_installed
@@ -34,7 +34,7 @@ Make = Callable[[int], Dict[str, Any]]
 
 
 def build_once(
-    place: Place,
+    place: CacheEntry,
     make: Make,
     *,
     say: Say,
@@ -65,7 +65,7 @@ def build_once(
     return marker
 
 
-def _make(place: Place, make: Callable[[], Dict[str, Any]]) -> None:
+def _make(place: CacheEntry, make: Callable[[], Dict[str, Any]]) -> None:
     began = time.monotonic()
     try:
         facts = make()
@@ -76,13 +76,13 @@ def _make(place: Place, make: Callable[[], Dict[str, Any]]) -> None:
     place.publish({**facts, "built_at": time.time(), "build_s": round(time.monotonic() - began, 3)})
 
 
-def _raise_failure_since(place: Place, asked_at: float) -> None:
+def _raise_failure_since(place: CacheEntry, asked_at: float) -> None:
     failed = place.read(FAILED)
     if failed is not None and float(failed.get("at", 0)) >= asked_at:
         raise error_from_plain(failed["error"])
 
 
-def wait_for_lock(place: Place, *, say: Say, check: Check, remind_every_s: float = REMIND_EVERY_S) -> int:
+def wait_for_lock(place: CacheEntry, *, say: Say, check: Check, remind_every_s: float = REMIND_EVERY_S) -> int:
     """Return a descriptor that holds the lock; meanwhile `say` tells who has it."""
     began = time.monotonic()
     said_at: Optional[float] = None
@@ -98,7 +98,7 @@ def wait_for_lock(place: Place, *, say: Say, check: Check, remind_every_s: float
         time.sleep(POLL_S)
 
 
-def _waiting(place: Place, waited_s: float) -> str:
+def _waiting(place: CacheEntry, waited_s: float) -> str:
     holder = place.read("lock") or {}
     who = holder.get("who") or "Somebody"
     for_s = f" Waiting for {waited_s:.0f} s." if waited_s >= 1 else ""
@@ -192,12 +192,12 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
                 raise
             return Python(spec.python_version, spec.python_version)
 
-    def _place(self, key: str) -> Place:
+    def _place(self, key: str) -> CacheEntry:
         return get_place(environments_folder(self._settings.home), key)
 
     def _make(
         self,
-        place: Place,
+        place: CacheEntry,
         spec: EnvironmentSpec,
         python: Python,
         pip: PipInstall,
@@ -217,7 +217,7 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
 
 
 def make_venv(
-    place: Place,
+    place: CacheEntry,
     python: Python,
     pip: PipInstall,
     *,

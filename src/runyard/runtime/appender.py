@@ -29,7 +29,7 @@ from typing import Any, Callable, Deque, Dict, Iterable, List, Optional, Sequenc
 from runyard.core.formats import journal
 from runyard.core.machine.disk import NO_SPACE
 from runyard.core.machine.files import write_whole
-from runyard.runtime.overflow import Tally, find_folder
+from runyard.runtime.overflow import OverflowTally, find_folder
 from runyard.runtime.values import Cell, Record, Side
 
 LIMIT_BYTES = 64 << 20
@@ -100,15 +100,15 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _HIGH_NUMBERS = (960, 240)
 
 
-class Names(Dict[str, Entry]):
+class NameTable(Dict[str, Entry]):
     """Where each name is logged. It does not travel: joblib and Ray pickle functions with all that they refer to, and a
     descriptor's number means another file, or none, in the process that unpickles it."""
 
-    def __reduce__(self) -> Tuple[Type[Names], Tuple[()]]:
-        return Names, ()
+    def __reduce__(self) -> Tuple[Type[NameTable], Tuple[()]]:
+        return NameTable, ()
 
 
-class Segment:
+class OpenSegment:
     """Raises OSError from every method; `write` may be short, and then the segment must not be used again."""
 
     def __init__(self, folder: str, writer: str, number: int, *, write: Write) -> None:
@@ -116,7 +116,7 @@ class Segment:
         self.number = number
         self.path = f"{folder}/{writer}.{number}.journal"
         self.fd = _high(os.open(self.path, _FLAGS, 0o600))
-        self.names = Names()
+        self.names = NameTable()
         self.torn = False
         self._ids = itertools.count(1)
         self._sides = itertools.count()
@@ -203,7 +203,7 @@ def wake(run_folder: str) -> None:
         os.close(fd)
 
 
-def wait_for_acks(run_folder: str, segments: Sequence[Segment], *, deadline: float, ended: bool) -> bool:
+def wait_for_acks(run_folder: str, segments: Sequence[OpenSegment], *, deadline: float, ended: bool) -> bool:
     """Wait until all whole records that the segments hold now are stored; `deadline` is on time.monotonic().
 
     The run folder of a run that has `ended` vanishes when the server has everything.
@@ -255,7 +255,7 @@ _BATCH_BYTES = 1 << 20
 _BATCH_RECORDS = 4096
 _KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
-UseNames = Callable[[Names], None]
+UseNames = Callable[[NameTable], None]
 
 
 class Appender:
@@ -268,22 +268,22 @@ class Appender:
     def __init__(self, run_folder: str, header: Dict[str, Any], *, use_names: UseNames, write: Write) -> None:
         self.run_folder = run_folder
         self.folder = f"{run_folder}/journal"
-        self.segments: List[Segment] = []
+        self.segments: List[OpenSegment] = []
         self.backlog = Backlog()
         self.closed = False
         self._header = header
         self._use_names = use_names
         self._write = write
         self._writer = _new_writer(header)
-        self._current: Optional[Segment] = None
-        self._inherited: List[Segment] = []
-        self._unbegun: Deque[Segment] = deque()  # files whose first record the disk refused
+        self._current: Optional[OpenSegment] = None
+        self._inherited: List[OpenSegment] = []
+        self._unbegun: Deque[OpenSegment] = deque()  # files whose first record the disk refused
         self._retries_at_exit = False
         self._is_full = False
         self._code = 0  # why records wait: an errno
         self._lane: Optional[Appender] = None  # writes into the folder in memory
         self._spilled = 0
-        self._tally: Optional[Tally] = None
+        self._tally: Optional[OverflowTally] = None
         self._waked = float("-inf")
         self._said: Dict[str, bool] = {}
 
@@ -309,7 +309,7 @@ class Appender:
         self._count()
         return is_drained
 
-    def all_segments(self) -> List[Segment]:
+    def all_segments(self) -> List[OpenSegment]:
         """Return every segment of this writer, those in memory first."""
         return self.segments if self._lane is None else self._lane.segments + self.segments
 
@@ -369,7 +369,7 @@ class Appender:
         if self._tally is None:
             if not waiting and not lost:
                 return
-            self._tally = Tally(self.run_folder, self._writer)
+            self._tally = OverflowTally(self.run_folder, self._writer)
         numbers = {"waiting_numbers": self.backlog.numbers, "lost_numbers": self.backlog.lost_numbers}
         self._tally.write(self._code, waiting=waiting, lost=lost, **numbers)
 
@@ -383,18 +383,18 @@ class Appender:
         if self._current is not None and not self.closed:
             self._use_names(self._current.names)
             if self.backlog:  # another thread came between
-                self._use_names(Names())
+                self._use_names(NameTable())
         return not self.backlog
 
     def end_segment(self, fd: int) -> None:
         """Use the segment of this descriptor no more: a write to it was short."""
         if self._current is not None and self._current.fd == fd:
-            self._use_names(Names())
+            self._use_names(NameTable())
             self._current = None
 
-    def names(self) -> Names:
+    def names(self) -> NameTable:
         """Return the name ids of the current segment."""
-        return Names() if self._current is None else self._current.names
+        return NameTable() if self._current is None else self._current.names
 
     def forget(self) -> None:
         """In a forked child: become another writer.
@@ -402,7 +402,7 @@ class Appender:
         The parent's descriptor is closed with our own first record, so that code which the fork interrupted between
         name id and write still hits the file that it meant.
         """
-        self._use_names(Names())
+        self._use_names(NameTable())
         self._inherited = [] if self._current is None else [self._current]
         for segment in self.segments:
             segment.disown()
@@ -423,7 +423,7 @@ class Appender:
             return
         if self.drain() or not self._is_full:
             self._give_up()  # else the exit tries again
-        self._use_names(Names())
+        self._use_names(NameTable())
         self.closed = True
         self._current = None
         for segment in self.segments + self._inherited:
@@ -461,7 +461,7 @@ class Appender:
                     break
                 records.popleft()
 
-    def _encode(self, segment: Segment, records: Deque[Record]) -> List[bytes]:
+    def _encode(self, segment: OpenSegment, records: Deque[Record]) -> List[bytes]:
         pieces: List[bytes] = []
         size = 0
         for record in records:
@@ -479,7 +479,7 @@ class Appender:
                 break
         return pieces
 
-    def _open(self) -> Segment:
+    def _open(self) -> OpenSegment:
         segment = self._next_segment()
         now = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
         header = {**self._header, **now, "writer": segment.writer, "segment": segment.number, "pid": os.getpid()}
@@ -499,7 +499,7 @@ class Appender:
             self._use_names(segment.names)
         return segment
 
-    def _next_segment(self) -> Segment:
+    def _next_segment(self) -> OpenSegment:
         try:
             return self._unbegun.pop()
         except IndexError:
@@ -509,11 +509,11 @@ class Appender:
             old.close()
         return segment
 
-    def _create(self) -> Segment:
+    def _create(self) -> OpenSegment:
         number = len(self.segments)
         while True:
             try:
-                return Segment(self.folder, self._writer, number, write=self._write)
+                return OpenSegment(self.folder, self._writer, number, write=self._write)
             except FileExistsError:
                 number += 1
             except FileNotFoundError:
@@ -521,13 +521,13 @@ class Appender:
                     raise
                 os.mkdir(self.folder, 0o700)  # raises when the run folder itself is gone
 
-    def _leave(self, segment: Optional[Segment]) -> None:
+    def _leave(self, segment: Optional[OpenSegment]) -> None:
         if segment is not None and segment is self._current:
-            self._use_names(Names())
+            self._use_names(NameTable())
             self._current = None
 
     def _degrade(self, error: OSError) -> None:
-        self._use_names(Names())
+        self._use_names(NameTable())
         self._retry_at_exit()
         run = self._header["run"]
         self._is_full = error.errno in NO_SPACE
@@ -569,7 +569,7 @@ class Appender:
             pass
 
 
-def _ignore(_names: Names) -> None:
+def _ignore(_names: NameTable) -> None:
     """A lane has no fast path."""
 
 

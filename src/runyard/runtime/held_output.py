@@ -13,7 +13,7 @@ from typing import Any
 
 from runyard.core.machine.disk import NO_SPACE, OUTPUT
 from runyard.runtime.appender import wake
-from runyard.runtime.overflow import Tally, find_folder
+from runyard.runtime.overflow import OverflowTally, find_folder
 
 LIMIT_BYTES = 16 << 20
 _EXIT_S = 5.0
@@ -105,4 +105,4 @@ class HeldOutput:
         """In a forked child: what waits is the parent's."""
         self._bytes = bytearray()
         self._lost = 0
-        self._tally = Tally(self._run_folder, f"{OUTPUT}{os.getpid()}-{self._raw.fileno()}")
+        self._tally = OverflowTally(self._run_folder, f"{OUTPUT}{os.getpid()}-{self._raw.fileno()}")

@@ -26,7 +26,7 @@ def find_folder(run_folder: str) -> Optional[str]:
     return path if is_ours and os.access(path, os.W_OK | os.X_OK) else None
 
 
-class Tally:
+class OverflowTally:
     """This process's cell of `journal/waiting`. Nothing here raises: without the file nothing is counted."""
 
     def __init__(self, run_folder: str, owner: str) -> None:

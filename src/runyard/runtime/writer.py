@@ -16,7 +16,7 @@ from runyard.core.formats import journal
 from runyard.core.machine.facts import boot_id
 from runyard.core.names import clean_file_name
 from runyard.runtime import appender, values
-from runyard.runtime.appender import Appender, Names, Write, raise_foreign
+from runyard.runtime.appender import Appender, NameTable, Write, raise_foreign
 from runyard.runtime.uploads import copy_upload
 from runyard.runtime.values import PACKERS, Packers, list_records, long_record, value_record
 
@@ -181,14 +181,14 @@ class JournalWriter:
 
 def _make_log(
     writer: JournalWriter, translate: Optional[Translate], write: Write
-) -> Tuple[Callable[..., None], Callable[[Names], None]]:
+) -> Tuple[Callable[..., None], Callable[[NameTable], None]]:
     """Return `log` and the function that swaps the name ids it knows."""
-    names = Names()
+    names = NameTable()
     packers = Packers()
     now = time.monotonic_ns
     unpackable = struct.error
 
-    def use_names(current: Names) -> None:
+    def use_names(current: NameTable) -> None:
         nonlocal names
         names = current
 

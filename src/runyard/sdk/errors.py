@@ -73,7 +73,7 @@ def translates(function: F) -> F:
     return cast(F, call)
 
 
-def translates_errors(cls: C) -> C:
+def raises_azure_errors(cls: C) -> C:
     """Class decorator: every public method and property of `cls` raises Azure's exceptions for ours."""
     for name, member in list(vars(cls).items()):
         if name.startswith("_") and name not in ("__init__", "__enter__", "__exit__"):
@@ -110,7 +110,7 @@ def _class_of_both(theirs: type, ours: type) -> Any:
     return both
 
 
-def refuse(thing: str, *, hint: str = "") -> NoReturn:
+def unsupported(thing: str, *, hint: str = "") -> NoReturn:
     """Raise the error that says that `thing` is not in this version."""
     raise not_yet(thing, hint=hint)
 
@@ -132,13 +132,13 @@ class _Refusing(type):
     """Metaclass of placeholders: calling the class or reading an attribute of it is the use that is refused."""
 
     def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse(f"`{_public_name(cls)}`")
+        unsupported(f"`{_public_name(cls)}`")
 
     def __getattr__(cls, name: str) -> NoReturn:
         # Dunder names are asked for by inspect, copy, doctest and notebooks, which expect this answer.
         if name.startswith("__") or name.startswith("_repr_") or name.startswith("_ipython_"):
             raise AttributeError(name)
-        refuse(f"`{_public_name(cls)}.{name}`")
+        unsupported(f"`{_public_name(cls)}.{name}`")
 
     def __repr__(cls) -> str:
         return f"<{_public_name(cls)}: not in this version of Runyard>"

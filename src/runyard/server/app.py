@@ -75,7 +75,7 @@ def create_app(services: Services) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, prefix=API)
     app.include_router(pages.router)
-    errors.add_handlers(app)
+    errors.add_handlers(app, pages.no_such_page)
     app.add_middleware(errors.LastResort)
 
     def openapi() -> dict[str, Any]:

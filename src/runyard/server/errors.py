@@ -6,6 +6,7 @@ import errno
 import json
 import logging
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -17,7 +18,6 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.core.errors import RunyardError, StoreUnavailable, SystemFailure
-from runyard.server.routes.pages import no_such_page
 
 logger = logging.getLogger(__name__)
 
@@ -109,8 +109,8 @@ def _find_outage(error: BaseException) -> str:
     return ""
 
 
-def add_handlers(app: FastAPI) -> None:
-    """Give every error that a route can raise the API's shape."""
+def add_handlers(app: FastAPI, no_such_page: Callable[[], Response]) -> None:
+    """Give every error that a route can raise the API's shape; people in browsers get `no_such_page`."""
 
     async def on_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, RunyardError)

@@ -59,7 +59,7 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     # These take most of a start, and a second server has left before.
     from runyard.server.access.credentials import Credentials
     from runyard.server.access.guard import guard
-    from runyard.server.access.hosts import Names
+    from runyard.server.access.hosts import HostNames
     from runyard.server.access.signin import Signin
     from runyard.server.app import create_app
     from runyard.server.loop import Listening, PrivateServer
@@ -104,7 +104,7 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
         app.state.signin = Signin(token=token, server_id=services.server_id, epoch=epoch)
         app.include_router(router, prefix="/api/v1")
         credentials = Credentials(token=token, store=store, signin=app.state.signin)
-        guarded = guard(app, names=Names(port), credentials=credentials, activity=activity)
+        guarded = guard(app, names=HostNames(port), credentials=credentials, activity=activity)
         others = None
         if team is not None:
             outside = guard(app, names=team.names, credentials=credentials, activity=activity)

@@ -60,7 +60,7 @@ class Listener:
             pass  # that loop was closed, and its streams with it
 
 
-class News:
+class ChangeFeed:
     """`tell` is called from any thread, `listen` on an event loop. With nobody listening, news cost nothing."""
 
     def __init__(self, find_workspace: Callable[[str], str | None]) -> None:
@@ -191,13 +191,13 @@ OF_LISTS = frozenset(
 )
 
 
-def watched(store: RunStore, news: News) -> RunStore:
+def notifying(store: RunStore, news: ChangeFeed) -> RunStore:
     """Return `store`, telling of changes once they are stored."""
-    return cast("RunStore", _Watched(store, news))
+    return cast("RunStore", _NotifyingProxy(store, news))
 
 
-class _Watched:
-    def __init__(self, store: RunStore, news: News) -> None:
+class _NotifyingProxy:
+    def __init__(self, store: RunStore, news: ChangeFeed) -> None:
         self._store = store
         self._news = news
 
@@ -245,7 +245,7 @@ def _is_ids(answer: Any) -> bool:
 T = TypeVar("T")
 
 
-class Growth:
+class RunSignal:
     """`notify` is called from any thread, `watch` on an event loop."""
 
     def __init__(self) -> None:

@@ -27,7 +27,7 @@ from runyard.server.access.activity import Activity
 from runyard.server.access.permissions import ContentAccess
 from runyard.server.access.shares import Shares
 from runyard.server.access.vault import Vault
-from runyard.server.live import Growth, News, watched
+from runyard.server.live import ChangeFeed, RunSignal, notifying
 from runyard.server.logs.lines import LineIndexes
 from runyard.server.storage.belonging import check_database, database_id, find_content_folder
 from runyard.server.storage.collecting import Collecting
@@ -61,9 +61,9 @@ class Services:
     address: Mapping[str, Any]  # client.address.Address as a dict: how supervisors reach this server
     server_id: str
     activity: Activity
-    growth: Growth
-    nodes: Growth  # nodes of a run that wait for news from each other
-    news: News
+    growth: RunSignal
+    nodes: RunSignal  # nodes of a run that wait for news from each other
+    news: ChangeFeed
     reach: ContentAccess
     collecting: Collecting
     vault: Vault
@@ -107,8 +107,8 @@ def open_services(
     server_folder(settings.home).mkdir(mode=0o700, parents=True, exist_ok=True)
     place: str | Path = (server_settings or ServerSettings()).database or database_file(settings.home)
     bare = store if store is not None else open_database(settings.home, place)
-    news = News(lambda run_id: _workspace_of(bare, run_id))
-    opened = watched(bare, news)
+    news = ChangeFeed(lambda run_id: _workspace_of(bare, run_id))
+    opened = notifying(bare, news)
     artifacts = FilesystemStore(find_content_folder(settings.home, opened, place))
     content = ContentStore(artifacts, opened)
     _tidy(content)
@@ -117,7 +117,7 @@ def open_services(
         return engine.horizon.observe()
 
     collecting = Collecting(opened, content, Collector(content, artifacts, opened), Aside(artifacts), horizon=horizon)
-    growth, nodes = Growth(), Growth()
+    growth, nodes = RunSignal(), RunSignal()
 
     def on_change(run_id: str) -> None:
         growth.notify(run_id)

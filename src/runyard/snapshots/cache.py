@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from runyard.core.config.paths import cache_folder
 from runyard.core.machine.files import write_whole
-from runyard.snapshots.folder import Folder, Kept, chunks_of
+from runyard.snapshots.folder import Folder, KeptEntry, chunks_of
 
 _HEAD = struct.Struct("<4sIII")  # magic, length of the JSON, length of the entries, CRC of both
 _MAGIC = b"rys1"
@@ -177,10 +177,10 @@ def _read_folder(head: Dict[str, Any], body: bytes) -> Tuple[Folder, List[str]]:
     pieces = body.split(b"\n") if names else []
     if not len(names) == len(sizes) == len(pieces) or len(stamps) != 5 * len(names):
         raise ValueError("lengths differ")
-    files: Dict[str, Kept] = {}
+    files: Dict[str, KeptEntry] = {}
     for index, name in enumerate(names):
         stamp = tuple(stamps[5 * index : 5 * index + 5])
-        files[name] = Kept(stamp if stamp[4] else None, pieces[index], sizes[index], links.get(name))
+        files[name] = KeptEntry(stamp if stamp[4] else None, pieces[index], sizes[index], links.get(name))
     return Folder(int(head["m"]), files, {}, dict(head["o"])), list(head["d"])
 
 

@@ -13,7 +13,7 @@ Stamp = Tuple[int, int, int, int, int]
 stamp_of: Callable[[os.stat_result], Stamp] = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_mode")
 
 
-class Kept(NamedTuple):
+class KeptEntry(NamedTuple):
     """A file or link of the snapshot. `stamp` None: look at it again next time, whatever its stat says."""
 
     stamp: Optional[Stamp]
@@ -28,7 +28,11 @@ class Folder:
     __slots__ = ("files", "folders", "largest", "mode", "size", "skipped", "tree", "uplinks")
 
     def __init__(
-        self, mode: int, files: Dict[str, Kept], folders: Dict[str, Folder], skipped: Optional[Dict[str, int]] = None
+        self,
+        mode: int,
+        files: Dict[str, KeptEntry],
+        folders: Dict[str, Folder],
+        skipped: Optional[Dict[str, int]] = None,
     ) -> None:
         self.mode = mode
         self.files = files
@@ -65,7 +69,7 @@ class Folder:
         return kept.target if kept is not None else None
 
 
-def chunks_of(kept: Kept) -> List[str]:
+def chunks_of(kept: KeptEntry) -> List[str]:
     """Return the chunk ids in a file's entry; a link has none."""
     if kept.target is not None:
         return []

@@ -21,7 +21,7 @@ from runyard.core.formats.chunks import BATCH_BYTES, Batcher, Chunk, Clock
 from runyard.core.formats.tree import FileEntry, entry_bytes, name_text
 from runyard.core.lazy_dataclass import dataclass
 from runyard.snapshots.cache import SourceCache, source_cache
-from runyard.snapshots.folder import Folder, Kept
+from runyard.snapshots.folder import Folder, KeptEntry
 from runyard.snapshots.notices import note_lines, size_warning, warning_lines
 from runyard.snapshots.rules import Rules, read_rules
 from runyard.snapshots.walk import Walk
@@ -339,10 +339,10 @@ def survey(source: str | os.PathLike[str], *, home: Path) -> Survey:
 class _Look(Walk):
     """The same walk; a file's size stands for its content."""
 
-    def _content(self, file: int, path: str, name: str, before: Optional[Kept]) -> Kept:
+    def _content(self, file: int, path: str, name: str, before: Optional[KeptEntry]) -> KeptEntry:
         status = os.fstat(file)
         entry = FileEntry(name_text(os.fsencode(name)), stat.S_IMODE(status.st_mode) & 0o777, status.st_size, ())
-        return Kept(None, entry_bytes(entry), status.st_size)
+        return KeptEntry(None, entry_bytes(entry), status.st_size)
 
 
 def _nothing(_chunk: str, _data: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 from runyard.core.errors import RunyardError, SnapshotRejected
 from runyard.core.formats.chunks import FRESH_NS, Clock, TakeChunk, read_chunks
 from runyard.core.formats.tree import MAX_DEPTH, MAX_TREE_BYTES, FileEntry, LinkEntry, entry_bytes, name_text
-from runyard.snapshots.folder import OPEN_FOLDER, Folder, Kept, chunks_of, stamp_of
+from runyard.snapshots.folder import OPEN_FOLDER, Folder, KeptEntry, chunks_of, stamp_of
 from runyard.snapshots.links import leaves_tree
 from runyard.snapshots.rules import SECRET, Rules, holds_key
 
@@ -45,7 +45,7 @@ class _Listing:
 
     __slots__ = ("files", "folders", "is_fresh", "skipped")
 
-    def __init__(self, files: Dict[str, Kept], folders: List[str], skipped: Dict[str, int]) -> None:
+    def __init__(self, files: Dict[str, KeptEntry], folders: List[str], skipped: Dict[str, int]) -> None:
         self.files = files
         self.folders = folders
         self.skipped = skipped
@@ -105,7 +105,7 @@ class Walk:
         """Look at every entry of one folder. The first three lines of the loop are all that an unchanged file costs."""
         found = _Listing({}, [], {})
         files = found.files
-        trusted: Dict[str, Kept] = {} if self._recheck else before.files
+        trusted: Dict[str, KeptEntry] = {} if self._recheck else before.files
         look_up = trusted.get
         with os.scandir(fd) as entries:
             for entry in entries:
@@ -126,7 +126,7 @@ class Walk:
                         found.is_fresh = self._compare(before.files.get(name), kept) or found.is_fresh
         return found
 
-    def _compare(self, before: Optional[Kept], found: Kept) -> bool:
+    def _compare(self, before: Optional[KeptEntry], found: KeptEntry) -> bool:
         if before is None or before.piece != found.piece:
             self.changed_files += 1
         return before is not found
@@ -141,7 +141,9 @@ class Walk:
             )
         self.changed.append(Changed(path, folder, data, folder.tree != known_tree))
 
-    def _look(self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, found: _Listing) -> Optional[Kept]:
+    def _look(
+        self, entry: os.DirEntry[str], fd: int, path: str, before: Folder, found: _Listing
+    ) -> Optional[KeptEntry]:
         """Decide about an entry that is new, changed, a folder or left out; return a file or link to keep."""
         name = entry.name
         is_folder = entry.is_dir(follow_symlinks=False)
@@ -169,7 +171,7 @@ class Walk:
             return 0
         return self._rules.verdict(_join(path, name), name, is_folder=is_folder)
 
-    def _read(self, fd: int, path: str, name: str, before: Optional[Kept]) -> Optional[Kept]:
+    def _read(self, fd: int, path: str, name: str, before: Optional[KeptEntry]) -> Optional[KeptEntry]:
         status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             return self._link(fd, path, name, status)
@@ -178,7 +180,7 @@ class Walk:
         self.notes.append(Note("special", _join(path, name), _KINDS.get(stat.S_IFMT(status.st_mode), "no file")))
         return None
 
-    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Optional[Kept]:
+    def _link(self, fd: int, path: str, name: str, status: os.stat_result) -> Optional[KeptEntry]:
         try:
             target = os.readlink(name, dir_fd=fd)
         except OSError as error:
@@ -190,9 +192,9 @@ class Walk:
             raise _link_out(_join(path, name), target)
         entry = LinkEntry(name_text(os.fsencode(name)), name_text(os.fsencode(target)))
         stamp = stamp_of(status) if status.st_ctime_ns < self._clock() - FRESH_NS else None
-        return Kept(stamp, entry_bytes(entry), 0, target)
+        return KeptEntry(stamp, entry_bytes(entry), 0, target)
 
-    def _file(self, fd: int, path: str, name: str, before: Optional[Kept]) -> Optional[Kept]:
+    def _file(self, fd: int, path: str, name: str, before: Optional[KeptEntry]) -> Optional[KeptEntry]:
         try:
             file = os.open(name, _OPEN_FILE, dir_fd=fd)
         except FileNotFoundError:
@@ -218,7 +220,7 @@ class Walk:
         finally:
             os.close(file)
 
-    def _content(self, file: int, path: str, name: str, before: Optional[Kept]) -> Kept:
+    def _content(self, file: int, path: str, name: str, before: Optional[KeptEntry]) -> KeptEntry:
         now = self._clock()
         held = set(chunks_of(before)) if before is not None and self._is_held else frozenset()
 
@@ -233,7 +235,7 @@ class Walk:
         entry = FileEntry(name_text(os.fsencode(name)), mode, found.size, tuple(found.chunks))
         # A file that was just written may change again within the same clock tick, so its stat proves nothing yet.
         settled = not found.changed and found.status.st_ctime_ns < now - FRESH_NS
-        return Kept(stamp_of(found.status) if settled else None, entry_bytes(entry), found.size)
+        return KeptEntry(stamp_of(found.status) if settled else None, entry_bytes(entry), found.size)
 
     def _below(self, fd: int, path: str, names: List[str], known: Dict[str, Folder], depth: int) -> Dict[str, Folder]:
         if names and depth >= MAX_DEPTH:

@@ -17,7 +17,7 @@ from runyard.core.errors import MissingExtra, RunyardError, StoreUnavailable
 from runyard.store.sql.database import Session
 from runyard.store.sql.store import SqlStore
 from runyard.store.sql.writes import GroupedDatabase
-from runyard.store.text import Damaged
+from runyard.store.text import DamagedBytes
 
 try:
     import psycopg
@@ -148,7 +148,7 @@ def explain(error: BaseException, place: str) -> StoreUnavailable | None:
     if isinstance(error, RunyardError):
         return None
     what = f"The database `{place}` cannot be used."
-    if isinstance(error, Damaged):
+    if isinstance(error, DamagedBytes):
         return StoreUnavailable(what, why=str(error), hint="Restore a backup.")
     if isinstance(error, DBAPIError) and error.orig is not None:
         error = error.orig

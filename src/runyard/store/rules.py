@@ -28,7 +28,7 @@ VIEWS = ("active", "archived", "all", "deleted")  # of runs
 MOST_WAITS, MOST_WAIT_TEXT = 12, 1000  # of one phase, kept with the run
 
 
-def made(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
+def create(new: NewRun, *, number: int, experiment_id: str, root_id: str, now: datetime) -> Run:
     """Return the run that a request creates."""
     check_texts(new.id, display_name=new.display_name, description=new.description)
     check_labels(f"Run `{new.id}`", new.tags, new.properties, new.parameters)
@@ -85,7 +85,7 @@ def label_is_taken(name: str, label: str) -> Conflict:
     return Conflict(f"User `{name}` has a token `{label}` already.", hint="Choose another --label.")
 
 
-def moved(
+def set_status(
     run: Run,
     status: RunStatus,
     *,
@@ -110,7 +110,7 @@ def moved(
     return _stamped(run, status, now, error=error, waits_for=waits_for or "")
 
 
-def fenced(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: str, is_over: bool) -> Run:
+def fence(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: str, is_over: bool) -> Run:
     """Return the run with its present attempt given up. See RunStore.fence_attempt."""
     _check_attempt(run, attempt)
     if run.status.is_terminal:
@@ -126,7 +126,7 @@ def fenced(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: 
     return _stamped(known, RunStatus.QUEUED, now, error=None, waits_for="")
 
 
-def attempted(run: Run, *, now: datetime, waits_for: str) -> Run:
+def begin_attempt(run: Run, *, now: datetime, waits_for: str) -> Run:
     """Return the run with its next attempt queued."""
     if run.status.is_terminal:
         check_transition(run.id, run.status, RunStatus.QUEUED)

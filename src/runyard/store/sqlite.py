@@ -31,7 +31,7 @@ from runyard.store.mounts import MOUNTS, find_network_file_system
 from runyard.store.sql.database import Session
 from runyard.store.sql.store import SqlStore
 from runyard.store.sql.writes import GroupedDatabase
-from runyard.store.text import Damaged
+from runyard.store.text import DamagedBytes
 
 _HEADER_BYTES = 100
 _COUNTER_AT, _ID_AT = 24, 60  # of SQLite's header: its change counter, and `user_version`, where our id is
@@ -380,7 +380,7 @@ def explain(error: BaseException, path: Path) -> StoreUnavailable | None:
     """Return the error for people that a driver's error means; None for mistakes of ours and errors that are ready."""
     if isinstance(error, RunyardError):
         return None
-    if isinstance(error, Damaged):
+    if isinstance(error, DamagedBytes):
         why, hint = _DAMAGED
         return StoreUnavailable(f"The database `{path}` cannot be used.", why=f"{why} ({error})", hint=hint)
     if isinstance(error, DBAPIError) and error.orig is not None:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 
-class Damaged(Exception):
+class DamagedBytes(Exception):
     """A row cannot be read. The database turns it into StoreUnavailable, which names the file."""
 
 
@@ -56,7 +56,7 @@ def load(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise Damaged(f"a document is not JSON ({error})") from error
+        raise DamagedBytes(f"a document is not JSON ({error})") from error
 
 
 def scalar(value: Any) -> Any:

@@ -9,7 +9,7 @@ import sys
 
 from runyard.core.config.settings import Settings
 from runyard.core.machine.facts import supervisor_command
-from runyard.supervisor.processes.keeper import Keeper, ReaperGone, ReaperLink
+from runyard.supervisor.processes.keeper import ProcessOwner, ReaperClient, ReaperGone
 from runyard.supervisor.run_folder import RunFolder, take_lock
 
 logger = logging.getLogger(__name__)
@@ -19,7 +19,7 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
     """Be the supervisor below a reaper."""
     if take_lock(folder, "supervisor.lock") is None:
         return 1
-    keeper = ReaperLink(link)
+    keeper = ReaperClient(link)
     try:
         keeper.wait_for_state()
         watch_over(folder, settings, keeper, umask)
@@ -34,7 +34,7 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
     return 0
 
 
-def watch_over(folder: RunFolder, settings: Settings, keeper: Keeper, umask: int) -> None:
+def watch_over(folder: RunFolder, settings: Settings, keeper: ProcessOwner, umask: int) -> None:
     """Look after a run until its end."""
     configure_logging(folder, settings)
     # Here and not above: an adopter that finds the run in good hands leaves without them.

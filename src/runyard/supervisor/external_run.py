@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 LOOK_S = 1.0
 
 
-class Watcher:
+class ExternalRun:
     def __init__(self, folder: RunFolder, job: JobSpec, settings: Settings) -> None:
         self._folder = folder
         self._job = job

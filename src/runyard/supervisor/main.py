@@ -12,7 +12,7 @@ from typing import List, Optional
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.machine.facts import boot_id
 from runyard.supervisor.entry import configure_logging, supervise, watch_over
-from runyard.supervisor.own_processes import Early, leave_the_session, leave_the_starter
+from runyard.supervisor.own_processes import PreforkedSupervisor, detach_from_starter, detach_session
 from runyard.supervisor.proc import set_subreaper
 from runyard.supervisor.processes.adopted import Adopted
 from runyard.supervisor.processes.reaper import Reaper, remove_run_folder
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 
 def main(arguments: List[str]) -> int:
     umask = os.umask(0o077)
-    leave_the_session()
+    detach_session()
     if arguments == ["--serve"]:
         return serve()
     if arguments == ["--spare"]:
@@ -35,7 +35,7 @@ def main(arguments: List[str]) -> int:
     if len(arguments) != 2 or arguments[0] not in ("--run", "--adopt", "--watch"):
         sys.stderr.write(USAGE)
         return 2
-    leave_the_starter()
+    detach_from_starter()
     return start(arguments[0], RunFolder(arguments[1]), umask)
 
 
@@ -54,7 +54,7 @@ def wait_as_spare(umask: int) -> int:
     except OSError:
         return 0
     mode, _, path = os.fsdecode(order).rstrip("\n").partition(" ")
-    leave_the_starter()
+    detach_from_starter()
     return start(mode, RunFolder(path), umask)
 
 
@@ -73,7 +73,12 @@ def may_have_launched(folder: RunFolder) -> bool:
 
 
 def run(
-    folder: RunFolder, settings: Settings, umask: int, *, again: bool = False, early: Optional[Early] = None
+    folder: RunFolder,
+    settings: Settings,
+    umask: int,
+    *,
+    again: bool = False,
+    early: Optional[PreforkedSupervisor] = None,
 ) -> int:
     """Be the reaper. `again`: an earlier one died before it launched anything, so its claim may be taken over."""
     lock = take_lock(folder, "claim") if again else claim(folder)
@@ -111,12 +116,12 @@ def watch(folder: RunFolder, settings: Settings) -> int:
     if (lock is None and take_lock(folder, "claim") is None) or take_lock(folder, "supervisor.lock") is None:
         return 0
     # A launched run never needs it.
-    from runyard.supervisor.external_run import Watcher
+    from runyard.supervisor.external_run import ExternalRun
 
     try:
         folder.make_subfolders()
         configure_logging(folder, settings)
-        Watcher(folder, folder.job(), settings).run()
+        ExternalRun(folder, folder.job(), settings).run()
     except FileNotFoundError:
         if not folder.is_gone():
             raise
@@ -129,7 +134,7 @@ def serve() -> int:
         os._exit(0)
     from runyard.client.private_server import ensure
 
-    leave_the_starter()
+    detach_from_starter()
     settings = read_settings()
     if os.path.isdir(settings.home):  # one that was removed stays so
         ensure(settings)

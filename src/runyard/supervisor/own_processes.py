@@ -14,7 +14,7 @@ from typing import Callable, Optional, Tuple
 IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
 
 
-def leave_the_session() -> None:
+def detach_session() -> None:
     """A terminal's Ctrl-C or hang-up is not for us."""
     try:
         os.setsid()
@@ -24,7 +24,7 @@ def leave_the_session() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def leave_the_starter() -> None:
+def detach_from_starter() -> None:
     """Let go of everything that ties this process to who started it."""
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
@@ -36,7 +36,7 @@ def leave_the_starter() -> None:
 _LENGTH = struct.Struct("<Q")
 
 
-class Early:
+class PreforkedSupervisor:
     """The parent's end. Who was never taken ends by itself when the parent does."""
 
     def __init__(self, pid: int, link: socket.socket) -> None:
@@ -74,13 +74,13 @@ class Early:
         return None
 
 
-def start_early(supervise: Callable[[socket.socket], int]) -> Early:
+def prefork_supervisor(supervise: Callable[[socket.socket], int]) -> PreforkedSupervisor:
     """Fork the process that calls `supervise` with its end of the socket."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
         theirs.close()
-        return Early(pid, ours)
+        return PreforkedSupervisor(pid, ours)
     code = 1
     try:
         ours.close()

@@ -24,7 +24,7 @@ REFUSED = "refused.json"  # what the server did not take for its content; the fo
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 
 
-class Place:
+class FolderIdentity:
     """A folder as it is now, to tell later whether it is still that one."""
 
     def __init__(self, path: str) -> None:
@@ -51,7 +51,7 @@ class RunFolder:
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
-        self._place = Place(self.path)
+        self._place = FolderIdentity(self.path)
 
     def at(self, *parts: str) -> str:
         return os.path.join(self.path, *parts)

@@ -41,14 +41,14 @@ from runyard.supervisor.lifecycle.stopping import (
 )
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.processes.exits import has_failed, has_raised
-from runyard.supervisor.processes.keeper import Keeper
+from runyard.supervisor.processes.keeper import ProcessOwner
 from runyard.supervisor.run_folder import RunFolder, remove_shared
 from runyard.supervisor.shipping.connection import GRACE_S, HomeGone
 from runyard.supervisor.shipping.courier import Courier
 
 if TYPE_CHECKING:
     from runyard.supervisor.gang.mpi_job import MpiJob
-    from runyard.supervisor.lifecycle.observer import Observer
+    from runyard.supervisor.lifecycle.observer import RunMonitors
 
 
 VARIABLE = "RUNYARD_WATCH_FD"
@@ -97,7 +97,9 @@ LOCK_S = 30.0  # and for its lock file, which only the first run of a new enviro
 
 
 class Supervisor:
-    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, settings: Settings, *, umask: int) -> None:
+    def __init__(
+        self, folder: RunFolder, job: JobSpec, keeper: ProcessOwner, settings: Settings, *, umask: int
+    ) -> None:
         self._folder = folder
         self._job = job
         self._keeper = keeper
@@ -117,7 +119,7 @@ class Supervisor:
             check=self._go_on_or_raise,
             peers=self._peers,
         )
-        self._watching: Optional[Observer] = None
+        self._watching: Optional[RunMonitors] = None
         self._stopping = Stopping(folder, keeper)
         self._limit = TimeLimit(folder, job.spec.time_limit_s if self._peers.leads else 0.0)
         self._mpi = self._mpi_job() if job.spec.distribution.kind == MPI else None
@@ -200,13 +202,13 @@ class Supervisor:
         return outcome._replace(error=error)
 
     @property
-    def _observer(self) -> Observer:
+    def _observer(self) -> RunMonitors:
         """Made when the program has started: a node's start does not wait for it."""
         if self._watching is None:
-            from runyard.supervisor.lifecycle.observer import Observer
+            from runyard.supervisor.lifecycle.observer import RunMonitors
 
             ranks, warn = self._rank_pids, self._reporter.warn
-            self._watching = Observer(self._folder, self._job, self._settings, ranks=ranks, warn=warn)
+            self._watching = RunMonitors(self._folder, self._job, self._settings, ranks=ranks, warn=warn)
         return self._watching
 
     def _mpi_job(self) -> MpiJob:

@@ -21,7 +21,7 @@ from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, SSH_PORT, read_h
 from runyard.core.records import Run as Record
 from runyard.core.statuses import RunStatus
 from runyard.sdk.compute.self_test import NodeReport, find_faults, node_count_of, read_reports, submit_test
-from runyard.sdk.runs.details import Pace
+from runyard.sdk.runs.details import PollInterval
 from runyard.sdk.runs.run import Run
 from runyard.sdk.workspaces.workspace import Workspace
 
@@ -154,7 +154,7 @@ def test(ctx: click.Context, name: str, nodes: int | None, timeout: int, as_json
 
 def _wait(run: Run, timeout_s: int) -> Record:
     """Return the run when it has ended, and say meanwhile what it waits for. One that takes too long is canceled."""
-    deadline, pace, said = time.monotonic() + timeout_s, Pace(), ""
+    deadline, pace, said = time.monotonic() + timeout_s, PollInterval(), ""
     while True:
         record = run._client.runs.get(run.id)
         if record.status.is_terminal:

@@ -32,7 +32,7 @@ LOW_DISK, NO_DISK = 5_000_000_000, 200_000_000
 
 
 @dataclass(frozen=True)
-class Finding:
+class DoctorFinding:
     subject: str
     state: str  # "ok", "note" or "wrong"
     text: str
@@ -52,17 +52,19 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     ctx.exit(FAILED if any(one.state == "wrong" for one in found) else 0)
 
 
-def examine() -> list[Finding]:
-    found = [Finding("runyard", "ok", f"{__version__} in {Path(runyard.__file__).parent}")]
-    found.append(Finding("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}"))
+def examine() -> list[DoctorFinding]:
+    found = [DoctorFinding("runyard", "ok", f"{__version__} in {Path(runyard.__file__).parent}")]
+    found.append(
+        DoctorFinding("python", "ok", f"{platform.python_version()} ({sys.executable}) on {platform.platform()}")
+    )
     found.append(_guarded("packages", _packages))
     found.append(_guarded("azureml", _facade))
     try:
         chosen = choice()
         settings = chosen.settings
     except RunyardError as error:
-        return [*found, Finding("settings", "wrong", _line(error.what, error.why), error.hint)]
-    checks: list[tuple[str, Callable[[Settings], Finding]]] = [
+        return [*found, DoctorFinding("settings", "wrong", _line(error.what, error.why), error.hint)]
+    checks: list[tuple[str, Callable[[Settings], DoctorFinding]]] = [
         ("home", _home),
         ("disk", _disk),
         ("gpus", _gpus),
@@ -75,27 +77,29 @@ def examine() -> list[Finding]:
     return [*found, _guarded("workspace", _workspace), _guarded("git", _git)]
 
 
-def _guarded(subject: str, check: Callable[[], Finding]) -> Finding:
+def _guarded(subject: str, check: Callable[[], DoctorFinding]) -> DoctorFinding:
     try:
         return check()
     except RunyardError as error:
-        return Finding(subject, "wrong", _line(error.what, error.why), error.hint)
+        return DoctorFinding(subject, "wrong", _line(error.what, error.why), error.hint)
     except Exception as error:
         message = getattr(error, "message", None) or error
-        return Finding(subject, "wrong", _line(f"{type(error).__name__}: {message}"))
+        return DoctorFinding(subject, "wrong", _line(f"{type(error).__name__}: {message}"))
 
 
-def _packages() -> Finding:
+def _packages() -> DoctorFinding:
     try:
         needed = metadata.requires("runyard") or []
     except metadata.PackageNotFoundError:
-        return Finding("packages", "note", "Runyard runs from a folder; pip does not know it.", "pip install runyard")
+        return DoctorFinding(
+            "packages", "note", "Runyard runs from a folder; pip does not know it.", "pip install runyard"
+        )
     names = [re.split(r"[^\w.-]", text, maxsplit=1)[0] for text in needed if "extra ==" not in text]
     versions = {name: _version(name) for name in names}
     missing = sorted(name for name, version in versions.items() if version is None)
     if missing:
-        return Finding("packages", "wrong", f"missing: {', '.join(missing)}", "pip install runyard")
-    return Finding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
+        return DoctorFinding("packages", "wrong", f"missing: {', '.join(missing)}", "pip install runyard")
+    return DoctorFinding("packages", "ok", ", ".join(f"{name} {version}" for name, version in versions.items()))
 
 
 def _version(name: str) -> str | None:
@@ -105,55 +109,55 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _facade() -> Finding:
+def _facade() -> DoctorFinding:
     """Say whose `azureml.core` scripts of this Python would get, without loading it."""
     found = find_spec("azureml.core")
     if found is None or found.origin is None:
-        return Finding(
+        return DoctorFinding(
             "azureml", "wrong", "`import azureml.core` finds nothing.", "pip install --force-reinstall runyard"
         )
     refuse_shared_folder(found.origin)
     if "refuse_shared_folder" not in Path(found.origin).read_text(encoding="utf-8", errors="replace"):
-        return Finding("azureml", "wrong", f"`import azureml.core` finds Microsoft's: {found.origin}", REMEDY)
-    return Finding("azureml", "ok", f"Runyard's, in {Path(found.origin).parent}")
+        return DoctorFinding("azureml", "wrong", f"`import azureml.core` finds Microsoft's: {found.origin}", REMEDY)
+    return DoctorFinding("azureml", "ok", f"Runyard's, in {Path(found.origin).parent}")
 
 
-def _home(settings: Settings) -> Finding:
+def _home(settings: Settings) -> DoctorFinding:
     if not settings.home.exists():
-        return Finding("home", "ok", f"{settings.home} (made by the first run)")
+        return DoctorFinding("home", "ok", f"{settings.home} (made by the first run)")
     if not os.access(settings.home, os.R_OK | os.W_OK | os.X_OK):
         hint = f"chmod u+rwx {settings.home}, or set RUNYARD_HOME to another folder"
-        return Finding("home", "wrong", f"{settings.home} cannot be written", hint)
-    return Finding("home", "ok", str(settings.home))
+        return DoctorFinding("home", "wrong", f"{settings.home} cannot be written", hint)
+    return DoctorFinding("home", "ok", str(settings.home))
 
 
-def _disk(settings: Settings) -> Finding:
+def _disk(settings: Settings) -> DoctorFinding:
     folder = next(path for path in (settings.home, *settings.home.parents) if path.exists())
     free = shutil.disk_usage(folder).free
     text = f"{size(free)} free at {folder}"
     hint = "Free some space, delete runs with `runyard runs delete --now`, or move RUNYARD_HOME."
     if free < NO_DISK:
-        return Finding("disk", "wrong", text, hint)
-    return Finding("disk", "note", text, hint) if free < LOW_DISK else Finding("disk", "ok", text)
+        return DoctorFinding("disk", "wrong", text, hint)
+    return DoctorFinding("disk", "note", text, hint) if free < LOW_DISK else DoctorFinding("disk", "ok", text)
 
 
-def _gpus(settings: Settings) -> Finding:
+def _gpus(settings: Settings) -> DoctorFinding:
     found = [
         f"{gpu.index}: {gpu.name}{f', {size(gpu.memory_bytes)}' if gpu.memory_bytes else ''}" for gpu in list_gpus()
     ]
     if settings.gpu_devices:
         found.append(f"runs may have: {settings.gpu_devices}")
-    return Finding("gpus", "ok", "; ".join(found) or "none that a driver shows")
+    return DoctorFinding("gpus", "ok", "; ".join(found) or "none that a driver shows")
 
 
-def _socket(settings: Settings) -> Finding:
-    return Finding("socket", "ok", f"in {runtime_folder(settings.home)}")
+def _socket(settings: Settings) -> DoctorFinding:
+    return DoctorFinding("socket", "ok", f"in {runtime_folder(settings.home)}")
 
 
-def _server(chosen: Choice) -> Finding:
+def _server(chosen: Choice) -> DoctorFinding:
     settings, client = chosen.settings, find()
     if client is None:
-        return Finding("server", "ok", "not running; the next `runyard submit` starts it")
+        return DoctorFinding("server", "ok", "not running; the next `runyard submit` starts it")
     info = client.server.info()
     text = f"Runyard {info.version} at {info.url or settings.url}, pid {info.pid}, {info.runs_live} live runs"
     if settings.url:
@@ -162,29 +166,29 @@ def _server(chosen: Choice) -> Finding:
         hint = (
             "Ask who runs it to upgrade." if settings.url else "runyard server stop; the next command starts a new one"
         )
-        return Finding("server", "note", f"{text}; this is {__version__}", hint)
-    return Finding("server", "ok", text)
+        return DoctorFinding("server", "note", f"{text}; this is {__version__}", hint)
+    return DoctorFinding("server", "ok", text)
 
 
-def _workspace() -> Finding:
+def _workspace() -> DoctorFinding:
     path = find_config(os.getcwd())
     if path is None:
-        return Finding("workspace", "ok", "`default` (no config.json here or above)")
-    return Finding("workspace", "ok", f"`{read_config(path).workspace_name}`, named by {path}")
+        return DoctorFinding("workspace", "ok", "`default` (no config.json here or above)")
+    return DoctorFinding("workspace", "ok", f"`{read_config(path).workspace_name}`, named by {path}")
 
 
-def _git() -> Finding:
+def _git() -> DoctorFinding:
     path = shutil.which("git")
     if path is None:
-        return Finding("git", "note", "not found: runs do not record their commit", "Install git.")
-    return Finding("git", "ok", path)
+        return DoctorFinding("git", "note", "not found: runs do not record their commit", "Install git.")
+    return DoctorFinding("git", "ok", path)
 
 
 def _line(*parts: str) -> str:
     return " ".join(" ".join(part.split()) for part in parts if part)
 
 
-def _print(found: list[Finding]) -> None:
+def _print(found: list[DoctorFinding]) -> None:
     width = max(len(one.subject) for one in found)
     for one in found:
         click.echo(f"{one.state.ljust(5)}  {one.subject.ljust(width)}  {plain(one.text)}")

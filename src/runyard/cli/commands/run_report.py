@@ -20,7 +20,7 @@ from runyard.cli.text import LogPrinter, plain, plain_block
 from runyard.core.errors import NotFound
 from runyard.core.records import MetricInfo, Run, RunFile
 from runyard.core.statuses import RunStatus
-from runyard.sdk.runs.details import Pace, attempts_of
+from runyard.sdk.runs.details import PollInterval, attempts_of
 from runyard.sdk.runs.log_stream import BUILD_WAIT_S, STARTED_AGAIN, is_build_log, next_log, pick_log
 from runyard.sdk.workspaces.server import Client
 
@@ -165,7 +165,7 @@ def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool
 
     Before it, what was said while its environment was built goes to stderr.
     """
-    pace, log = Pace(), _Log(client, run_id, name, redact=redact)
+    pace, log = PollInterval(), _Log(client, run_id, name, redact=redact)
     while True:
         # The status is read before the log: a final one means that every byte is there.
         run = client.runs.get(run_id)
@@ -178,7 +178,7 @@ def follow(client: Client, run_id: str, name: str | None = None, *, redact: bool
 
 def wait(client: Client, run_id: str) -> Run:
     """Return the run once it has ended."""
-    pace = Pace()
+    pace = PollInterval()
     while True:
         run = client.runs.get(run_id)
         if run.status.is_terminal:

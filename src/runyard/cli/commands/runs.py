@@ -35,7 +35,7 @@ LABELS = {"params": "parameters", "tags": "tags", "properties": "properties"}  #
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     field: str  # of core.filters.KEYED_FIELDS
     key: str
 
@@ -44,7 +44,7 @@ class Column:
         return f"{self.field}.{self.key}"
 
 
-def read_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Column]:
+def read_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[TableColumn]:
     """Return the columns of `--columns metrics.loss,params.lr`, which may be repeated."""
     found = []
     for text in (part.strip() for value in values for part in value.split(",")):
@@ -52,11 +52,11 @@ def read_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, 
         if field not in KEYED_FIELDS or not key:
             known = ", ".join(f"{name}.<name>" for name in KEYED_FIELDS)
             raise click.BadParameter(f"{text!r} is no column. There are: {known}.", ctx, param)
-        found.append(Column(field, key))
+        found.append(TableColumn(field, key))
     return list(dict.fromkeys(found))
 
 
-def read_cells(client: Client, runs: Sequence[Run], columns: Sequence[Column]) -> list[list[object]]:
+def read_cells(client: Client, runs: Sequence[Run], columns: Sequence[TableColumn]) -> list[list[object]]:
     """Return the values for each run, None where it has none."""
     names = {column.key for column in columns if column.field == "metrics"}
     progress = Progress("read the metrics of", len(runs))
@@ -73,7 +73,7 @@ def shown(cell: object) -> str:
     return "" if cell is None else number(cell)
 
 
-def _value(run: Run, column: Column, metrics: dict[str, object]) -> object:
+def _value(run: Run, column: TableColumn, metrics: dict[str, object]) -> object:
     if column.field == "metrics":
         return metrics.get(column.key)
     labels = getattr(run, LABELS[column.field])
@@ -168,7 +168,7 @@ def list_runs(
     where: str | None,
     order: str,
     descending: bool | None,
-    columns: list[Column],
+    columns: list[TableColumn],
     children: bool,
     view: str,
     limit: int,

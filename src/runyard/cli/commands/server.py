@@ -41,7 +41,7 @@ from runyard.core.formats.plain import to_plain
 from runyard.sdk.runs.details import page_url
 from runyard.sdk.workspaces.server import Client, ServerInfo, become_server, choice, connect, find, find_own
 from runyard.server.storage.belonging import allow_new_database, forbid_new_database
-from runyard.server.storage.collecting import refuse_hidden_runs
+from runyard.server.storage.collecting import refuse_database_change
 from runyard.server.storage.repair import RepairReport, repair_home
 
 STOP_PATIENCE_S = 20.0
@@ -57,7 +57,7 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
     home = read_settings().home
     old = read_server_settings(home)
     if not force:
-        refuse_hidden_runs(home, old, new)
+        refuse_database_change(home, old, new)
     if force and old.database != new.database:
         allow_new_database(home)
     write_server_settings(home, new)

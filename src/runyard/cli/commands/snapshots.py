@@ -12,8 +12,8 @@ from runyard.cli.lookup import RUN, get_run, run_ids
 from runyard.cli.output import Progress, print_json, print_table, size
 from runyard.cli.text import plain
 from runyard.sdk.runs.snapshot_archive import (
+    ArchivedFile,
     SnapshotChange,
-    SnapshotFile,
     compare_snapshots,
     list_snapshot,
     read_snapshot_file,
@@ -76,7 +76,7 @@ def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
 
 
 def _text_diff(
-    client: Client, change: SnapshotChange, old: SnapshotFile | None, new: SnapshotFile | None
+    client: Client, change: SnapshotChange, old: ArchivedFile | None, new: ArchivedFile | None
 ) -> Iterator[str]:
     there = [one for one in (old, new) if one is not None]
     if len(there) == 2 and there[0].mode != there[1].mode:
@@ -92,7 +92,7 @@ def _text_diff(
     yield from difflib.unified_diff(texts[0], texts[1], names[0], names[1], lineterm="")
 
 
-def _text(client: Client, file: SnapshotFile | None) -> list[str] | None:
+def _text(client: Client, file: ArchivedFile | None) -> list[str] | None:
     """Return the file's lines; None: it is not text."""
     if file is None:
         return []
@@ -105,6 +105,6 @@ def _text(client: Client, file: SnapshotFile | None) -> list[str] | None:
         return None
 
 
-def _described(file: SnapshotFile) -> dict[str, object]:
+def _described(file: ArchivedFile) -> dict[str, object]:
     kind = {"link": file.link} if file.link else {"mode": f"{file.mode:o}"}
     return {"path": file.path, "size": file.size, **kind}

@@ -19,7 +19,7 @@ from runyard.core.errors import (
 )
 from runyard.core.formats.frames import iter_frames
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.names import clean_file_name
 from runyard.core.records import RunFile
 
@@ -190,7 +190,7 @@ class FileCalls:
 def _writing(name: str, target: str) -> Iterator[Any]:
     """Give a file to write to, which takes the place of `target` when the block ends well."""
     try:
-        with written_beside(target) as beside, open(beside, "xb", buffering=0) as out:
+        with atomic_write(target) as beside, open(beside, "xb", buffering=0) as out:
             yield out
     except OSError as error:
         if isinstance(error, SystemFailure):

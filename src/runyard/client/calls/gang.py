@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, NamedTuple, Optional
 
-from runyard.client.decoding import RunWish, read_answer, run_wish
+from runyard.client.decoding import DesiredState, read_answer, run_wish
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
 
@@ -23,7 +23,7 @@ class Peer(NamedTuple):
 
 
 class GangNews(NamedTuple):
-    wish: RunWish
+    wish: DesiredState
     epoch: str  # another one: the server was restarted, and knows nothing
     version: str
     nodes: List[Peer]

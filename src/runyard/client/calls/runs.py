@@ -15,10 +15,10 @@ from runyard.client.decoding import (
     BulkResult,
     CreatedRun,
     Deletion,
-    RunPage,
-    RunWish,
+    DesiredState,
+    RunListPage,
     SeriesValues,
-    ShipAnswer,
+    ShipResult,
     added_writer,
     bulk_result,
     created_run,
@@ -167,7 +167,7 @@ class RunCalls(FileCalls):
         """Return a sweep with its children: parameters, status, best value, why it was stopped."""
         return read_answer(self._transport.request("GET", f"{_path(run_id)}/sweep"), dict)
 
-    def list(self, workspace: str, **query: Any) -> RunPage:
+    def list(self, workspace: str, **query: Any) -> RunListPage:
         """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
         path = f"/workspaces/{quote(workspace)}/runs"
         return read_answer(self._transport.request("GET", path, query=_query_pairs(query)), run_page)
@@ -291,14 +291,14 @@ class RunCalls(FileCalls):
         query = {"name": name, "column": column, "rank": rank, "width": width, "first": first, "last": last}
         return read_chart(self._transport.request("GET", f"{_path(run_id)}/metrics/chart", query=query))
 
-    def ship(self, run_id: str, frames: Iterable[Tuple[Dict[str, Any], Buffer]]) -> ShipAnswer:
+    def ship(self, run_id: str, frames: Iterable[Tuple[Dict[str, Any], Buffer]]) -> ShipResult:
         """Send journal, side and log frames. The answer's marks say from where to go on."""
         body: List[Buffer] = []
         for head, data in frames:
             body += pack_frame(head, data)
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/ship", body=body), ship_answer)
 
-    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> RunWish:
+    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> DesiredState:
         """`engine_gone`: the process of the target's engine that started the run's supervisor is."""
         body = {"attempt": attempt, **({"engine_gone": True} if engine_gone else {})}
         answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json=body)
@@ -316,7 +316,7 @@ class RunCalls(FileCalls):
         marks: Optional[Sequence[Mark]] = None,
         logs: Optional[Mapping[str, int]] = None,
         doing: Optional[str] = None,
-    ) -> RunWish:
+    ) -> DesiredState:
         """Report a status of this attempt, and what takes time in it (`doing`).
 
         A final one names all marks and log sizes that the server must hold.

@@ -35,7 +35,7 @@ from runyard.client.transport import Transport
 from runyard.core.compute import ComputeSpec, ComputeTarget
 from runyard.core.errors import ProtocolError
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.names import clean_file_name
 from runyard.core.records import Asset, Experiment, ModelSpec, ModelVersion, RunFile, Workspace
 
@@ -241,7 +241,7 @@ class DatastoreFiles:
     def fetch(self, name: str, target: str) -> None:
         """Write the file to `target`: beside it first, and renamed when all of it is there."""
         path = f"{self._path}/{quote(name, safe=b'/')}"
-        with written_beside(target) as beside:
+        with atomic_write(target) as beside:
             with self._client.transport.stream("GET", path, timeout_s=120.0) as answer, open(beside, "xb") as out:
                 for piece in answer.iter_bytes():
                     out.write(piece)
@@ -337,7 +337,7 @@ class ModelCalls:
         name = clean_file_name(file.name)
         path = f"{_model_path(model.workspace, model.name)}/{model.version}/files/{quote(name, safe=b'/')}"
         digest = sha256()
-        with written_beside(target) as beside:
+        with atomic_write(target) as beside:
             with self._transport.stream("GET", path, timeout_s=120.0) as response, open(beside, "xb") as out:
                 for piece in response.iter_bytes():
                     digest.update(piece)

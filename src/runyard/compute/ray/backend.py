@@ -15,8 +15,8 @@ from typing import Any
 
 from runyard.compute.base import (
     Attachable,
+    ClusterNode,
     ComputeBackend,
-    EngineNode,
     JobHandle,
     JobReport,
     JobRequest,
@@ -24,7 +24,7 @@ from runyard.compute.base import (
 )
 from runyard.compute.local import virtual_nodes
 from runyard.compute.node_start import VARIABLE, node_command, node_ticket
-from runyard.compute.poller import Watch
+from runyard.compute.poller import JobPoller
 from runyard.compute.ray.link import BridgeFailure, RayLink, job_name, read_nodes, read_reports
 from runyard.core.compute_options import AUTO
 from runyard.core.config.settings import Settings
@@ -46,7 +46,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         self._options = dict(options)
         self._address = str(options.get("address", AUTO))
         self._link = link or RayLink(self._python(), self._address, bridge_variables(options))
-        self._watch = Watch("ray", self._look)
+        self._watch = JobPoller("ray", self._look)
 
     def plan(self, job: JobSpec) -> JobRequest:
         count = job.spec.distribution.node_count
@@ -118,7 +118,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
                     hint="Let it through the firewall, or start the server with a --host that the node can reach.",
                 )
 
-    def list_nodes(self) -> list[EngineNode]:
+    def list_nodes(self) -> list[ClusterNode]:
         return read_nodes(self._link.ask("look", jobs=[]))
 
     def _look(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:

@@ -19,7 +19,7 @@ from concurrent.futures import Future, TimeoutError
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.base import Cause, EngineNode, JobHandle, JobReport, JobState
+from runyard.compute.base import Cause, ClusterNode, JobHandle, JobReport, JobState
 from runyard.core.errors import SystemFailure
 
 logger = logging.getLogger(__name__)
@@ -261,11 +261,11 @@ def read_reports(handles: Sequence[JobHandle], view: View) -> dict[JobHandle, Jo
     }
 
 
-def read_nodes(view: View) -> list[EngineNode]:
+def read_nodes(view: View) -> list[ClusterNode]:
     """Return the living, and of the dead those that did not come back under the same name."""
     living = {node["name"] for node in view["nodes"] if node["is_alive"]}
     return [
-        EngineNode(
+        ClusterNode(
             name=node["name"],
             address=node["address"],
             state="alive" if node["is_alive"] else "dead",

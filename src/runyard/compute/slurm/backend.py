@@ -15,17 +15,17 @@ from typing import Any
 
 from runyard.compute.base import (
     Attachable,
+    ClusterNode,
     ComputeBackend,
-    EngineNode,
     JobHandle,
     JobReport,
     JobRequest,
     JobState,
 )
 from runyard.compute.node_start import VARIABLE, node_start_script, node_ticket
-from runyard.compute.poller import Watch
+from runyard.compute.poller import JobPoller
 from runyard.compute.slurm.cluster import Refused, SlurmCommands, SlurmJob, report
-from runyard.compute.slurm.sbatch import PYTHON, batch_script, job_name, read_extra, sbatch_words, wishes
+from runyard.compute.slurm.sbatch import PYTHON, batch_script, job_name, option_words, read_extra, sbatch_words
 from runyard.core.config.settings import Settings
 from runyard.core.errors import NotYetSupported, RunyardError, SubmitRejected, SystemFailure, UserError
 from runyard.core.specs import JobSpec, NodeSpec
@@ -43,7 +43,7 @@ class SlurmBackend(ComputeBackend, Attachable):
     def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
         self._options = dict(options)
         self._slurm = SlurmCommands(os.environ)
-        self._watch = Watch("Slurm", self._ask)
+        self._watch = JobPoller("Slurm", self._ask)
         self._node_count = 0  # of the partition, once somebody looked; 0: not known
         self._longest: dict[str, int] = {}  # minutes that a job may have, by partition
         self._keeps_books = True
@@ -56,7 +56,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         count = job.spec.distribution.node_count
         if self._node_count:
             self._check_size(job)
-        asked = wishes(job, self._options, self._longest)
+        asked = option_words(job, self._options, self._longest)
         python = str(self._options.get("python") or PYTHON)
         placed = replace(
             job,
@@ -124,7 +124,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         usable = [node for node in nodes if not node.state.startswith(("down", "drain", "fail"))]
         return f"{version}, {self._where()}: {len(usable)} of {len(nodes)} nodes can be used"
 
-    def list_nodes(self) -> list[EngineNode]:
+    def list_nodes(self) -> list[ClusterNode]:
         try:
             nodes = self._slurm.list_nodes(partition=str(self._options.get("partition") or ""))
         except Refused as refusal:
@@ -132,7 +132,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         self._node_count = len(nodes)
         return nodes
 
-    def _look_at_cluster(self) -> list[EngineNode]:
+    def _look_at_cluster(self) -> list[ClusterNode]:
         nodes = self.list_nodes()
         try:
             self._longest = self._slurm.list_longest()

@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runyard.compute.base import Cause, EngineNode, JobReport, JobState
+from runyard.compute.base import Cause, ClusterNode, JobReport, JobState
 from runyard.compute.slurm.sbatch import PREFIX
 from runyard.core.errors import SystemFailure, UserError
 
@@ -124,7 +124,7 @@ def read_longest(text: str) -> dict[str, int]:
     return found
 
 
-def read_nodes(text: str) -> list[EngineNode]:
+def read_nodes(text: str) -> list[ClusterNode]:
     """Return the nodes from lines of NODE_FIELDS; one that is in several partitions comes once."""
     found = {node.name: node for node in filter(None, map(_read_node, text.split("\n")))}
     return list(found.values())
@@ -148,12 +148,12 @@ def _read_job(line: str) -> SlurmJob | None:
     return SlurmJob(int(number), name, state, *("" if text.strip() in _NOTHING else text.strip() for text in rest))
 
 
-def _read_node(line: str) -> EngineNode | None:
+def _read_node(line: str) -> ClusterNode | None:
     fields = line.split(SEPARATOR, 6)
     if len(fields) < 7:
         return None
     name, address, state, cpus, memory_mb, gres, note = (field.strip() for field in fields)
-    return EngineNode(
+    return ClusterNode(
         name=name,
         address=address,
         state=state,
@@ -274,7 +274,7 @@ class SlurmCommands:
         """Return the time limits of partitions in minutes, of those that have one."""
         return read_longest(self._run(["sinfo", "-h", "--format=%P %l"]))
 
-    def list_nodes(self, *, partition: str = "", nodes: str = "") -> list[EngineNode]:
+    def list_nodes(self, *, partition: str = "", nodes: str = "") -> list[ClusterNode]:
         which = [f"--partition={partition}"] if partition else []
         which += [f"--nodes={nodes}"] if nodes else []
         return read_nodes(self._run(["sinfo", "-h", "-N", *which, f"--format={NODE_FIELDS}"]))

@@ -39,7 +39,7 @@ def job_name(run_id: str, attempt: int) -> str:
     return f"{PREFIX}{check_run_id(run_id)}-{attempt}"
 
 
-def wishes(
+def option_words(
     job: JobSpec, options: Mapping[str, Any], longest: Mapping[str, int] = MappingProxyType({})
 ) -> dict[str, str]:
     """Return what Slurm is asked for, by the names of its options; a run's own wishes win over its target's.

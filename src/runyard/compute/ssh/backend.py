@@ -14,8 +14,8 @@ from typing import Any
 from runyard.compute.base import (
     Attachable,
     Cause,
+    ClusterNode,
     ComputeBackend,
-    EngineNode,
     HasPlaces,
     JobHandle,
     JobReport,
@@ -24,8 +24,8 @@ from runyard.compute.base import (
     ReachesBack,
 )
 from runyard.compute.node_start import node_ticket
-from runyard.compute.poller import EVERY_S, Watch
-from runyard.compute.ssh.client import CALL_S, END_S, Answer, Host, NodeStand, Questions, SshClient, report_of
+from runyard.compute.poller import EVERY_S, JobPoller
+from runyard.compute.ssh.client import CALL_S, END_S, Host, HostAnswer, NodeStand, Questions, SshClient, report_of
 from runyard.core.compute_options import SSH_PORT, host_of_place
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, SubmitRejected, SystemFailure, UserError
@@ -53,7 +53,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         self._options = dict(options)
         self._questions = Questions(self._hosts, self._look)
         every_s = max(EVERY_S, _PER_HOST_S * len(self._hosts))
-        self._watch = Watch("ssh", self._ask, every_s=every_s)
+        self._watch = JobPoller("ssh", self._ask, every_s=every_s)
         self._acts = ThreadPoolExecutor(4, thread_name_prefix="runyard-ssh")
         self._lock = threading.Lock()
         self._where: dict[JobHandle, set[Host]] = {}
@@ -145,7 +145,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
             away = {host for host, until in self._away.items() if until > now}
         return frozenset(place for place, index in enumerate(self._place_hosts) if self._hosts[index] in away)
 
-    def list_nodes(self) -> list[EngineNode]:
+    def list_nodes(self) -> list[ClusterNode]:
         answers = self._on_all(self._hosts, lambda host: {"do": "probe"})
         if answers and all(isinstance(found, RunyardError) for found in answers.values()):
             _raise_first(answers)
@@ -179,7 +179,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         answers = self._questions.ask(handles)
         return {handle: self._report(handle, answers) for handle in handles}
 
-    def _report(self, handle: JobHandle, answers: Mapping[Host, Answer]) -> JobReport:
+    def _report(self, handle: JobHandle, answers: Mapping[Host, HostAnswer]) -> JobReport:
         with self._lock:
             hosts = self._where.get(handle) or set(self._hosts)
         silent = {str(host): _fault(handle, one) for host, one in answers.items() if host in hosts}
@@ -261,14 +261,14 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         return ", ".join(self._client.fingerprints(host))
 
 
-def _fault(handle: JobHandle, answer: Answer) -> str:
+def _fault(handle: JobHandle, answer: HostAnswer) -> str:
     return answer.fault or ("" if handle in answer.jobs else "it was not asked yet")
 
 
-def _engine_node(host: Host, found: Any, keys: str) -> EngineNode:
+def _engine_node(host: Host, found: Any, keys: str) -> ClusterNode:
     if isinstance(found, RunyardError):
-        return EngineNode(str(host), host.address, "down", note=found.why or found.what, host_key=keys)
-    return EngineNode(
+        return ClusterNode(str(host), host.address, "down", note=found.why or found.what, host_key=keys)
+    return ClusterNode(
         str(found["name"]),
         host.address,
         "up",

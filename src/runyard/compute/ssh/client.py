@@ -305,7 +305,7 @@ Ask = Callable[[Host, Sequence[JobHandle]], Any]
 
 
 @dataclass(frozen=True)
-class Answer:
+class HostAnswer:
     """What a host said; `fault` when it said nothing. It knows nothing of jobs that came after `began`."""
 
     began: float
@@ -316,7 +316,7 @@ class Answer:
 @dataclass(frozen=True)
 class _Asked:
     began: float
-    future: Future[Answer]
+    future: Future[HostAnswer]
 
 
 class Questions:
@@ -330,7 +330,7 @@ class Questions:
         self._asked: dict[Host, _Asked] = {}
         self._last: dict[Host, str] = {}
 
-    def ask(self, handles: Sequence[JobHandle]) -> dict[Host, Answer]:
+    def ask(self, handles: Sequence[JobHandle]) -> dict[Host, HostAnswer]:
         """Ask all hosts, and return what those answered that did within the patience."""
         for host in self._hosts:
             if host not in self._asked:
@@ -342,23 +342,23 @@ class Questions:
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self, host: Host) -> Answer:
+    def _take(self, host: Host) -> HostAnswer:
         asked = self._asked[host]
         if not asked.future.done():
             waited = time.monotonic() - asked.began
-            return Answer(asked.began, {}, self._last.get(host) or f"it has said nothing for {waited:.0f} s")
+            return HostAnswer(asked.began, {}, self._last.get(host) or f"it has said nothing for {waited:.0f} s")
         del self._asked[host]
         answer = asked.future.result()
         self._last[host] = answer.fault
         return answer
 
-    def _call(self, host: Host, handles: list[JobHandle], began: float) -> Answer:
+    def _call(self, host: Host, handles: list[JobHandle], began: float) -> HostAnswer:
         try:
             found = self._ask(host, handles)["jobs"]
-            return Answer(began, dict(zip(handles, found, strict=True)))
+            return HostAnswer(began, dict(zip(handles, found, strict=True)))
         except Exception as error:
             # Whatever it is, it concerns this host alone.
-            return Answer(began, {}, getattr(error, "why", "") or str(error) or type(error).__name__)
+            return HostAnswer(began, {}, getattr(error, "why", "") or str(error) or type(error).__name__)
 
 
 _ORDER = (JobState.ALIVE, JobState.ORPHANED, JobState.WAITING, JobState.GONE)

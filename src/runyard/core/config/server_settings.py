@@ -10,7 +10,7 @@ from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from runyard.core.compute import read_engine
+from runyard.core.compute import parse_cluster_name
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
@@ -190,7 +190,7 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
 
 def _is_engine(text: str) -> bool:
     try:
-        return not text or read_engine(text) is not None or bool(check_asset_name(text))
+        return not text or parse_cluster_name(text) is not None or bool(check_asset_name(text))
     except InvalidArgument:
         return False
 

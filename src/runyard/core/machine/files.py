@@ -75,7 +75,7 @@ def _unusable(path: Path, why: str, hint: str) -> UserError:
 
 
 @contextmanager
-def written_beside(target: str) -> Iterator[str]:
+def atomic_write(target: str) -> Iterator[str]:
     """Give a path to write to. What is there takes the place of `target` when the block ends well, else it goes."""
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     beside = f"{target}.{os.urandom(4).hex()}.part"

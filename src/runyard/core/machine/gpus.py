@@ -33,7 +33,7 @@ class Gpu:
 
 def list_gpus() -> List[Gpu]:
     """Return this machine's GPUs in the order of their indices; none where no driver answers."""
-    reader = _Reader()
+    reader = _NvmlReader()
     try:
         return reader.read()
     finally:
@@ -44,11 +44,11 @@ def read_gpu_usage() -> List[Gpu]:
     """The same at little cost each time: the library stays open, and a machine without GPUs is not asked twice."""
     global _kept
     if _kept is None or _kept.pid != os.getpid():  # the library is not made for a forked child
-        _kept = _Reader()
+        _kept = _NvmlReader()
     return _kept.read()
 
 
-class _Reader:
+class _NvmlReader:
     def __init__(self) -> None:
         from shutil import which  # these cost milliseconds, and most processes never ask
 
@@ -70,7 +70,7 @@ class _Reader:
             self._library.close()
 
 
-_kept: Optional[_Reader] = None
+_kept: Optional[_NvmlReader] = None
 
 
 def _ask_command() -> List[Gpu]:

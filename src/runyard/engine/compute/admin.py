@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from datetime import datetime
 from typing import Any
 
-from runyard.compute.base import EngineNode
+from runyard.compute.base import ClusterNode
 from runyard.compute.local import node_name
 from runyard.core.compute import (
     ASSET_KIND,
@@ -29,11 +29,18 @@ from runyard.core.compute_options import SLURM, SSH, host_of_place
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Asset
-from runyard.engine.compute.attach import attach, check_no_pools, leave, look_at_engine, with_changes, with_engine
-from runyard.engine.context import Yard
+from runyard.engine.compute.attach import (
+    attach,
+    check_cluster,
+    check_no_pools,
+    leave,
+    resolve_pool_backend,
+    with_changes,
+)
+from runyard.engine.context import EngineContext
 from runyard.engine.runs.dispatch import require_reachable
 from runyard.engine.runs.wait_reasons import explain
-from runyard.engine.state.allocation import Job, Stage
+from runyard.engine.state.allocation import QueueEntry, Stage
 from runyard.engine.state.backends import shown_options
 from runyard.engine.state.targets import Key, Target, spec_of, target_of
 
@@ -41,7 +48,7 @@ _NOT_ASKED = "Its nodes are shown when a run was sent there, or when it is attac
 MOST_EXPLAINED = 100  # of a queue; each costs a look at all in front of it
 
 
-def describe(yard: Yard, asset: Asset) -> ComputeTarget:
+def describe(context: EngineContext, asset: Asset) -> ComputeTarget:
     """Return a target that was made."""
     target, spec = target_of(asset), spec_of(asset)
     found = ComputeTarget(
@@ -50,50 +57,50 @@ def describe(yard: Yard, asset: Asset) -> ComputeTarget:
         spec=replace(spec, options=shown_options(spec.options)),
         created_at=asset.created_at,
         updated_at=asset.updated_at,
-        nodes_since=_last_change(yard, target.key, asset),
+        nodes_since=_last_change(context, target.key, asset),
     )
-    return _with_engine(yard, _with_runs(yard, found, target), target)
+    return _with_engine(context, _with_runs(context, found, target), target)
 
 
-def describe_engine(yard: Yard, workspace: str, target: Target) -> ComputeTarget:
+def describe_engine(context: EngineContext, workspace: str, target: Target) -> ComputeTarget:
     """Return an engine that is named directly, as a pool of all its nodes: old code wants one. 0: no limit of ours."""
     spec = ComputeSpec(POOL, max_nodes=0, engine=target.name, backend=target.backend, options=dict(target.options))
-    found = _with_runs(yard, ComputeTarget(workspace, target.name, spec), target)
-    return _with_engine(yard, found, target) if _may_be_asked(yard, target) else replace(found, note=_NOT_ASKED)
+    found = _with_runs(context, ComputeTarget(workspace, target.name, spec), target)
+    return _with_engine(context, found, target) if _may_be_asked(context, target) else replace(found, note=_NOT_ASKED)
 
 
-def describe_local(yard: Yard, workspace: str) -> ComputeTarget:
+def describe_local(context: EngineContext, workspace: str) -> ComputeTarget:
     """Return the server's machine as a target. `max_nodes` 0: as many runs as come."""
-    spec = ComputeSpec(type="Local", max_nodes=yard.settings.local_runs, description="the server's machine")
-    return _with_runs(yard, ComputeTarget(workspace, LOCAL, spec), Target(LOCAL))
+    spec = ComputeSpec(type="Local", max_nodes=context.settings.local_runs, description="the server's machine")
+    return _with_runs(context, ComputeTarget(workspace, LOCAL, spec), Target(LOCAL))
 
 
-def _may_be_asked(yard: Yard, target: Target) -> bool:
+def _may_be_asked(context: EngineContext, target: Target) -> bool:
     """Who only looks must not send this server to an address of their choice: a cluster answers with code to run."""
-    if target.backend == SLURM or target.name in yard.targets.aliases.get().values():
+    if target.backend == SLURM or target.name in context.targets.aliases.get().values():
         return True
-    return yard.backends.is_made(yard.backends.key_of(target))
+    return context.backends.is_made(context.backends.key_of(target))
 
 
-def _with_runs(yard: Yard, found: ComputeTarget, target: Target) -> ComputeTarget:
-    jobs = yard.board.on_target(target.key)
-    nodes = _nodes(yard, target.key, found.spec, jobs) if target.is_pool and target.is_local else []
-    return replace(found, nodes=nodes, running=_running(jobs), waiting=_waiting(yard, jobs))
+def _with_runs(context: EngineContext, found: ComputeTarget, target: Target) -> ComputeTarget:
+    jobs = context.board.on_target(target.key)
+    nodes = _nodes(context, target.key, found.spec, jobs) if target.is_pool and target.is_local else []
+    return replace(found, nodes=nodes, running=_running(jobs), waiting=_waiting(context, jobs))
 
 
-def _with_engine(yard: Yard, found: ComputeTarget, target: Target) -> ComputeTarget:
+def _with_engine(context: EngineContext, found: ComputeTarget, target: Target) -> ComputeTarget:
     """Return it with what its engine says about its machines."""
     if target.is_local:
         return found
-    seen = yard.engine_nodes.look(yard.backends.key_of(target))
+    seen = context.cluster_nodes.look(context.backends.key_of(target))
     if seen.nodes is None:
-        held = _nodes(yard, target.key, found.spec, yard.board.on_target(target.key)) if target.is_pool else []
+        held = _nodes(context, target.key, found.spec, context.board.on_target(target.key)) if target.is_pool else []
         return replace(found, nodes=held, note=seen.note)
-    on_hosts = _runs_on_hosts(yard, target)
+    on_hosts = _runs_on_hosts(context, target)
     return replace(found, nodes=[_engine_node(node, on_hosts) for node in seen.nodes], note=seen.note)
 
 
-def _engine_node(node: EngineNode, on_hosts: dict[str, str]) -> ComputeNode:
+def _engine_node(node: ClusterNode, on_hosts: dict[str, str]) -> ComputeNode:
     return ComputeNode(
         node.name,
         on_hosts.get(node.name) or on_hosts.get(node.address),
@@ -107,47 +114,47 @@ def _engine_node(node: EngineNode, on_hosts: dict[str, str]) -> ComputeNode:
     )
 
 
-def _runs_on_hosts(yard: Yard, target: Target) -> dict[str, str]:
+def _runs_on_hosts(context: EngineContext, target: Target) -> dict[str, str]:
     """Return a run for each host of an ssh target; which nodes a cluster chose, only its engine knows."""
     if target.backend != SSH:
         return {}
     hosts: Sequence[dict[str, str]] = target.options.get("hosts", [])
     places = host_of_place(hosts)
-    held = [(slot, job) for job in yard.board.on_target(target.key) if not _waits(job) for slot in job.slots]
+    held = [(slot, job) for job in context.board.on_target(target.key) if not _waits(job) for slot in job.slots]
     return {hosts[places[slot]]["address"]: job.run_id for slot, job in held if slot < len(places)}
 
 
-def _nodes(yard: Yard, key: Key, spec: ComputeSpec, jobs: list[Job]) -> list[ComputeNode]:
+def _nodes(context: EngineContext, key: Key, spec: ComputeSpec, jobs: list[QueueEntry]) -> list[ComputeNode]:
     """Return the nodes that are there: with a run, left not long ago, or kept in any case."""
     holders = {slot: job for job in jobs if job.stage is not Stage.WAITING for slot in job.slots}
-    warm = yard.idle.still_there(key, idle_seconds=spec.idle_seconds, now=yard.clock.now())
+    warm = context.idle.still_there(key, idle_seconds=spec.idle_seconds, now=context.clock.now())
     there = set(holders) | {slot for slot in warm if slot < spec.max_nodes}
     spare = (slot for slot in range(spec.max_nodes) if slot not in there)
     there.update(slot for slot, _ in zip(spare, range(spec.min_nodes - len(there)), strict=False))
     return [_node(slot, holders.get(slot)) for slot in sorted(there)]
 
 
-def _node(slot: int, job: Job | None) -> ComputeNode:
+def _node(slot: int, job: QueueEntry | None) -> ComputeNode:
     return ComputeNode(node_name(slot), job.run_id if job is not None else None)
 
 
-def _last_change(yard: Yard, key: Key, asset: Asset) -> datetime:
-    released = yard.idle.last_release(key)
+def _last_change(context: EngineContext, key: Key, asset: Asset) -> datetime:
+    released = context.idle.last_release(key)
     return asset.updated_at if released is None else max(released, asset.updated_at)
 
 
-def _waits(job: Job) -> bool:
+def _waits(job: QueueEntry) -> bool:
     """Whether it stands in a queue, ours or its engine's."""
     return job.stage is Stage.WAITING or bool(job.why)
 
 
-def _running(jobs: list[Job]) -> list[ComputeRun]:
+def _running(jobs: list[QueueEntry]) -> list[ComputeRun]:
     return [ComputeRun(job.run_id, job.nodes, list(job.devices)) for job in jobs if not _waits(job)]
 
 
-def _waiting(yard: Yard, jobs: list[Job]) -> list[ComputeRun]:
+def _waiting(context: EngineContext, jobs: list[QueueEntry]) -> list[ComputeRun]:
     waiting = [job for job in jobs if _waits(job)]
-    explained = [explain(yard, job) for job in waiting[:MOST_EXPLAINED]]
+    explained = [explain(context, job) for job in waiting[:MOST_EXPLAINED]]
     texts = explained + [""] * (len(waiting) - len(explained))
     return [ComputeRun(job.run_id, job.nodes, waits_for=text) for job, text in zip(waiting, texts, strict=True)]
 
@@ -155,7 +162,7 @@ def _waiting(yard: Yard, jobs: list[Job]) -> list[ComputeRun]:
 logger = logging.getLogger(__name__)
 
 
-def create_target(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> tuple[ComputeTarget, bool]:
+def create_target(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> tuple[ComputeTarget, bool]:
     """Make or attach a target; the flag says whether it is new. The same one again is the one that is there.
 
     Raises:
@@ -165,22 +172,22 @@ def create_target(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> t
     """
     check_compute_name(name)
     spec = check_compute(spec)
-    yard.store.get_workspace(workspace)
-    known = _find(yard, workspace, name)
+    context.store.get_workspace(workspace)
+    known = _find(context, workspace, name)
     if known is not None:
-        _check_same(yard, known, spec)
-        return describe(yard, known), False
-    if name in yard.targets.aliases.get():
-        return _meant(yard, workspace, name, spec), False
-    spec = with_engine(yard, workspace, spec)
-    kept = _on_engine(yard, Target(name, workspace, spec.backend, spec.options), spec) if spec.backend else spec
-    asset, is_new = yard.store.put_asset(workspace, ASSET_KIND, name, to_plain(kept))
-    yard.targets.put(target_of(asset))
+        _check_same(context, known, spec)
+        return describe(context, known), False
+    if name in context.targets.aliases.get():
+        return _meant(context, workspace, name, spec), False
+    spec = resolve_pool_backend(context, workspace, spec)
+    kept = _on_engine(context, Target(name, workspace, spec.backend, spec.options), spec) if spec.backend else spec
+    asset, is_new = context.store.put_asset(workspace, ASSET_KIND, name, to_plain(kept))
+    context.targets.put(target_of(asset))
     logger.info("compute target %s of workspace %s: made, %s", name, workspace, spec.backend or "on this machine")
-    return describe(yard, asset), is_new
+    return describe(context, asset), is_new
 
 
-def update_target(yard: Yard, workspace: str, name: str, changes: Mapping[str, Any]) -> ComputeTarget:
+def update_target(context: EngineContext, workspace: str, name: str, changes: Mapping[str, Any]) -> ComputeTarget:
     """Change what is named in `changes`, fields of ComputeSpec; who waits may start by it.
 
     Options of an attached target are changed one by one; None takes one away.
@@ -190,57 +197,59 @@ def update_target(yard: Yard, workspace: str, name: str, changes: Mapping[str, A
         InvalidArgument: no target can be like this.
         Conflict: runs live on the engine that it would leave.
     """
-    asset = _get(yard, workspace, name)
+    asset = _get(context, workspace, name)
     before = spec_of(asset)
-    spec = with_changes(yard, asset, changes) if before.is_attached else _changed_pool(before, changes)
-    changed = yard.store.update_asset(workspace, ASSET_KIND, name, version=asset.version, document=to_plain(spec))
-    yard.targets.put(target_of(changed))
+    spec = with_changes(context, asset, changes) if before.is_attached else _changed_pool(before, changes)
+    changed = context.store.update_asset(workspace, ASSET_KIND, name, version=asset.version, document=to_plain(spec))
+    context.targets.put(target_of(changed))
     if spec.options != before.options:
-        leave(yard, asset, staying=spec.options)
-    yard.wake.set()
-    return describe(yard, changed)
+        leave(context, asset, staying=spec.options)
+    context.wake.set()
+    return describe(context, changed)
 
 
-def delete_target(yard: Yard, workspace: str, name: str) -> None:
+def delete_target(context: EngineContext, workspace: str, name: str) -> None:
     """Delete or detach a target; twice is fine.
 
     Raises:
         Conflict: runs wait for it or are on it, or pools are.
     """
     check_compute_name(name)
-    asset = _find(yard, workspace, name)
-    _check_unused(yard, workspace, name)
-    yard.store.delete_asset(workspace, ASSET_KIND, name)
-    yard.targets.remove(workspace, name)
-    yard.idle.forget((workspace, name))
+    asset = _find(context, workspace, name)
+    _check_unused(context, workspace, name)
+    context.store.delete_asset(workspace, ASSET_KIND, name)
+    context.targets.remove(workspace, name)
+    context.idle.forget((workspace, name))
     if asset is not None and spec_of(asset).is_attached:
-        leave(yard, asset)
+        leave(context, asset)
 
 
-def get_target(yard: Yard, workspace: str, name: str) -> ComputeTarget:
+def get_target(context: EngineContext, workspace: str, name: str) -> ComputeTarget:
     """Return a target with what is on it; `local` is there in every workspace, aliases and engines by their names."""
     if name == LOCAL:
-        return describe_local(yard, workspace)
-    asset = _find(yard, workspace, name)
+        return describe_local(context, workspace)
+    asset = _find(context, workspace, name)
     if asset is not None:
-        return describe(yard, asset)
-    meant = yard.targets.aliases.get().get(name)
+        return describe(context, asset)
+    meant = context.targets.aliases.get().get(name)
     if meant is not None:
-        return replace(get_target(yard, workspace, meant), name=name, alias_of=meant)
-    target = yard.targets.find(workspace, check_target_name(name))
+        return replace(get_target(context, workspace, meant), name=name, alias_of=meant)
+    target = context.targets.find(workspace, check_target_name(name))
     if target is None or target.is_local:
-        return describe(yard, _get(yard, workspace, name))
-    return describe_engine(yard, workspace, target)
+        return describe(context, _get(context, workspace, name))
+    return describe_engine(context, workspace, target)
 
 
-def list_targets(yard: Yard, workspace: str) -> list[ComputeTarget]:
+def list_targets(context: EngineContext, workspace: str) -> list[ComputeTarget]:
     """Return those that were made in the workspace and those that the alias file names, by name."""
-    yard.store.get_workspace(workspace)
-    assets = yard.store.list_assets(workspace, ASSET_KIND)
+    context.store.get_workspace(workspace)
+    assets = context.store.list_assets(workspace, ASSET_KIND)
     for asset in assets:
-        _ask_engine(yard, target_of(asset))
-    made = {asset.name: describe(yard, asset) for asset in assets}
-    aliases = {name: _find_meant(yard, workspace, name) for name in yard.targets.aliases.get() if name not in made}
+        _ask_engine(context, target_of(asset))
+    made = {asset.name: describe(context, asset) for asset in assets}
+    aliases = {
+        name: _find_meant(context, workspace, name) for name in context.targets.aliases.get() if name not in made
+    }
     found = {**made, **{name: target for name, target in aliases.items() if target is not None}}
     return [found[name] for name in sorted(found)]
 
@@ -253,12 +262,12 @@ def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _on_engine(yard: Yard, target: Target, spec: ComputeSpec) -> ComputeSpec:
+def _on_engine(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
     """Return the spec as it is stored, when the engine can be used and its machines reach this server."""
-    require_reachable(yard, target.backend)
+    require_reachable(context, target.backend)
     if spec.is_attached:
-        return attach(yard, target, spec)
-    look_at_engine(yard, target)
+        return attach(context, target, spec)
+    check_cluster(context, target)
     return spec
 
 
@@ -268,8 +277,8 @@ def _changed_pool(before: ComputeSpec, changes: Mapping[str, Any]) -> ComputeSpe
     return check_compute(replace(before, **changes))
 
 
-def _check_unused(yard: Yard, workspace: str, name: str) -> None:
-    used = yard.board.on_target((workspace, name))
+def _check_unused(context: EngineContext, workspace: str, name: str) -> None:
+    used = context.board.on_target((workspace, name))
     if used:
         runs = ", ".join(f"`{job.run_id}`" for job in used[:3])
         raise Conflict(
@@ -277,35 +286,35 @@ def _check_unused(yard: Yard, workspace: str, name: str) -> None:
             why=f"{len(used)} unfinished {'run names' if len(used) == 1 else 'runs name'} it: {runs}.",
             hint=f"Wait for them, or cancel: `runyard runs cancel {used[0].run_id}`.",
         )
-    check_no_pools(yard, workspace, name)
+    check_no_pools(context, workspace, name)
 
 
-def _ask_engine(yard: Yard, target: Target) -> None:
+def _ask_engine(context: EngineContext, target: Target) -> None:
     if not target.is_local:
-        yard.engine_nodes.ask(yard.backends.key_of(target))
+        context.cluster_nodes.ask(context.backends.key_of(target))
 
 
-def _meant(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> ComputeTarget:
+def _meant(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> ComputeTarget:
     """Return what a name in old code stands for here: it finds its pool there, and makes none."""
     if spec.is_attached:
         raise Conflict(
-            f"`{name}` is an alias of this server, for `{yard.targets.aliases.get()[name]}`.",
+            f"`{name}` is an alias of this server, for `{context.targets.aliases.get()[name]}`.",
             hint="Attach it under another name, or take the line out of the alias file.",
         )
-    return get_target(yard, workspace, name)
+    return get_target(context, workspace, name)
 
 
-def _find_meant(yard: Yard, workspace: str, name: str) -> ComputeTarget | None:
+def _find_meant(context: EngineContext, workspace: str, name: str) -> ComputeTarget | None:
     try:
-        return get_target(yard, workspace, name)
+        return get_target(context, workspace, name)
     except NotFound:
         return None  # a target of another workspace
 
 
-def _check_same(yard: Yard, known: Asset, spec: ComputeSpec) -> None:
+def _check_same(context: EngineContext, known: Asset, spec: ComputeSpec) -> None:
     there = spec_of(known)
     if there.is_attached and there.type == spec.type:
-        is_same = yard.secrets.is_same(there.options, spec.options)
+        is_same = context.secrets.is_same(there.options, spec.options)
     else:
         # The engine was chosen when the pool was made; what is configured now concerns new ones.
         engine = spec.engine or there.engine
@@ -319,17 +328,17 @@ def _check_same(yard: Yard, known: Asset, spec: ComputeSpec) -> None:
     )
 
 
-def _find(yard: Yard, workspace: str, name: str) -> Asset | None:
+def _find(context: EngineContext, workspace: str, name: str) -> Asset | None:
     try:
-        return yard.store.get_asset(workspace, ASSET_KIND, name)
+        return context.store.get_asset(workspace, ASSET_KIND, name)
     except NotFound:
         return None
 
 
-def _get(yard: Yard, workspace: str, name: str) -> Asset:
-    found = _find(yard, workspace, name)
+def _get(context: EngineContext, workspace: str, name: str) -> Asset:
+    found = _find(context, workspace, name)
     if found is None:
-        known = [asset.name for asset in yard.store.list_assets(workspace, ASSET_KIND)]
+        known = [asset.name for asset in context.store.list_assets(workspace, ASSET_KIND)]
         raise NotFound(
             f"There is no compute target `{name}` in workspace `{workspace}`.",
             why=f"Known here: {', '.join(known) or 'none yet'}.",

@@ -11,12 +11,20 @@ from dataclasses import replace
 from typing import Any
 
 from runyard.compute.base import Attachable, ReachesBack
-from runyard.core.compute import ASSET_KIND, INSTANCE, KIND_OF_TYPE, LOCAL, ComputeSpec, check_compute, read_engine
+from runyard.core.compute import (
+    ASSET_KIND,
+    INSTANCE,
+    KIND_OF_TYPE,
+    LOCAL,
+    ComputeSpec,
+    check_compute,
+    parse_cluster_name,
+)
 from runyard.core.compute_options import SECRETS, check_options
 from runyard.core.config.server_settings import read_server_settings
 from runyard.core.errors import Conflict, InvalidArgument, SystemFailure
 from runyard.core.records import Asset
-from runyard.engine.context import Yard
+from runyard.engine.context import EngineContext
 from runyard.engine.state.targets import Target, spec_of, target_of
 
 logger = logging.getLogger(__name__)
@@ -24,30 +32,30 @@ logger = logging.getLogger(__name__)
 _OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
 
 
-def attach(yard: Yard, target: Target, spec: ComputeSpec) -> ComputeSpec:
+def attach(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
     """Return the spec as it is stored: its engine was found, its secrets are in files.
 
     Raises:
         UserError, SystemFailure: the engine cannot be used; nothing is left behind.
     """
-    kept = replace(spec, options=yard.secrets.keep(spec.options))
+    kept = replace(spec, options=context.secrets.keep(spec.options))
     try:
-        _look(yard, replace(target, options=kept.options))
+        _look(context, replace(target, options=kept.options))
     except Exception:
-        yard.secrets.forget(kept.options)
+        context.secrets.forget(kept.options)
         raise
     return kept
 
 
-def look_at_engine(yard: Yard, target: Target) -> None:
+def check_cluster(context: EngineContext, target: Target) -> None:
     """Raise UserError when a new pool's engine can never take its runs; one that does not answer now may do later."""
     try:
-        _look(yard, target)
+        _look(context, target)
     except SystemFailure as error:
         logger.warning("pool %s of workspace %s: its engine does not answer: %s", target.name, target.workspace, error)
 
 
-def with_changes(yard: Yard, asset: Asset, changes: Mapping[str, Any]) -> ComputeSpec:
+def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any]) -> ComputeSpec:
     """Return the spec of an attached target with some fields changed, of its options those that are named.
 
     Raises:
@@ -59,46 +67,46 @@ def with_changes(yard: Yard, asset: Asset, changes: Mapping[str, Any]) -> Comput
     _refuse_pools_own(asset.name, changes)
     if "options" not in changes:
         return replace(before, **changes)
-    _check_left(yard, asset)
+    _check_left(context, asset)
     given = changes["options"]
     staying = {name: value for name, value in before.options.items() if name not in given}
     new = check_options(before.backend, given)
     shape = check_compute(replace(before, options={**_without_secrets(staying), **new}))
-    kept = yard.secrets.keep(new)
+    kept = context.secrets.keep(new)
     options = {**staying, **kept}
     try:
-        _look(yard, replace(target_of(asset), options=options))
+        _look(context, replace(target_of(asset), options=options))
     except Exception:
-        yard.secrets.forget(kept)
+        context.secrets.forget(kept)
         raise
     return replace(before, **{**changes, "options": options, "max_nodes": shape.max_nodes})
 
 
-def leave(yard: Yard, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
+def leave(context: EngineContext, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
     """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
     before = spec_of(asset).options
-    yard.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
-    _let_go(yard, target_of(asset))
+    context.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
+    _let_go(context, target_of(asset))
 
 
-def _look(yard: Yard, target: Target) -> None:
+def _look(context: EngineContext, target: Target) -> None:
     try:
-        backend = yard.backends.of(target)
+        backend = context.backends.of(target)
         if isinstance(backend, Attachable):
             said = backend.check()
             logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
-        if isinstance(backend, ReachesBack) and yard.node_address is not None:
-            backend.check_reach(yard.node_address)
+        if isinstance(backend, ReachesBack) and context.node_address is not None:
+            backend.check_reach(context.node_address)
     except Exception:
-        _let_go(yard, target)
+        _let_go(context, target)
         raise
 
 
-def _let_go(yard: Yard, target: Target) -> None:
-    key = yard.backends.key_of(target)
-    if key not in {yard.backends.key_of(other) for other in yard.targets.list_all()}:
-        yard.engine_nodes.forget(key)
-        yard.backends.forget(key)
+def _let_go(context: EngineContext, target: Target) -> None:
+    key = context.backends.key_of(target)
+    if key not in {context.backends.key_of(other) for other in context.targets.list_all()}:
+        context.cluster_nodes.forget(key)
+        context.backends.forget(key)
 
 
 def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
@@ -111,21 +119,21 @@ def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
         )
 
 
-def _check_left(yard: Yard, asset: Asset) -> None:
+def _check_left(context: EngineContext, asset: Asset) -> None:
     """Its engine is asked about its runs by these options."""
-    live = [job.run_id for job in yard.board.on_target((asset.workspace, asset.name)) if job.attempt]
+    live = [job.run_id for job in context.board.on_target((asset.workspace, asset.name)) if job.attempt]
     if live:
         raise Conflict(
             f"Compute target `{asset.name}` has runs: `{live[0]}`{' and others' if len(live) > 1 else ''}.",
             why="They could not be found any more with other options.",
             hint="Wait for them, or attach another target.",
         )
-    check_no_pools(yard, asset.workspace, asset.name)
+    check_no_pools(context, asset.workspace, asset.name)
 
 
-def check_no_pools(yard: Yard, workspace: str, name: str) -> None:
+def check_no_pools(context: EngineContext, workspace: str, name: str) -> None:
     """Raise Conflict when pools are on the target: they have its options."""
-    pools = [asset.name for asset in yard.store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
+    pools = [asset.name for asset in context.store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
     if pools:
         raise Conflict(
             f"Compute target `{name}` is in use.",
@@ -141,7 +149,7 @@ def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
 SETTING = "compute.amlcompute.engine"
 
 
-def with_engine(yard: Yard, workspace: str, spec: ComputeSpec) -> ComputeSpec:
+def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSpec) -> ComputeSpec:
     """Return the spec with the kind of its engine, and a pool's with how that is reached.
 
     Raises:
@@ -149,22 +157,22 @@ def with_engine(yard: Yard, workspace: str, spec: ComputeSpec) -> ComputeSpec:
     """
     if spec.is_attached:
         return replace(spec, backend=KIND_OF_TYPE[spec.type])
-    name = "" if spec.type == INSTANCE else spec.engine or configured_engine(yard)
+    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context)
     if name in ("", LOCAL):
         return replace(spec, engine="", backend="", options={})
-    known = read_engine(name)
+    known = parse_cluster_name(name)
     if known is not None:
         return replace(spec, engine=name, backend=known[0], options=known[1])
-    return _on_attached(yard, workspace, name, spec)
+    return _on_attached(context, workspace, name, spec)
 
 
-def configured_engine(yard: Yard) -> str:
+def configured_backend(context: EngineContext) -> str:
     """Return what the server's settings say about pools; empty: they are on its own machine."""
-    return read_server_settings(yard.settings.home).amlcompute_engine or yard.settings.amlcompute_engine
+    return read_server_settings(context.settings.home).amlcompute_engine or context.settings.amlcompute_engine
 
 
-def _on_attached(yard: Yard, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
-    target = yard.targets.find(workspace, name)
+def _on_attached(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
+    target = context.targets.find(workspace, name)
     if target is None or target.is_local or (target.is_pool and target.backend != KIND_OF_TYPE["VirtualMachine"]):
         raise InvalidArgument(
             f"A pool cannot be put on `{name}`.",

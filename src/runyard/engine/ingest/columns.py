@@ -35,7 +35,7 @@ _LOOKUP_MOST = 1 << 16
 
 
 @dataclass(frozen=True)
-class Column:
+class NumberColumn:
     """All number cells of one name id set, in journal order; `first` is the index of its first cell."""
 
     code: int
@@ -72,7 +72,7 @@ def encode(ids: NDArray[np.uint32], codes: Mapping[int, int], unknown: int) -> N
     return np.where(order[at] == ids, table[at], narrow(unknown))
 
 
-def iter_columns(cells: NDArray[Any], codes: NDArray[Any]) -> Iterator[Column]:
+def iter_columns(cells: NDArray[Any], codes: NDArray[Any]) -> Iterator[NumberColumn]:
     """Yield the cells of each code, in journal order within it."""
     if not len(cells):
         return
@@ -82,7 +82,7 @@ def iter_columns(cells: NDArray[Any], codes: NDArray[Any]) -> Iterator[Column]:
     ends = np.append(starts[1:], len(order))
     for start, end in zip(starts.tolist(), ends.tolist()):
         places = order[start:end]
-        yield Column(
+        yield NumberColumn(
             code=int(ordered[start]),
             first=int(places[0]),
             kinds=cells["kind"][places],
@@ -94,7 +94,7 @@ def iter_columns(cells: NDArray[Any], codes: NDArray[Any]) -> Iterator[Column]:
         )
 
 
-def points_of(metric: str, column: Column) -> Iterator[Points]:
+def points_of(metric: str, column: NumberColumn) -> Iterator[Points]:
     """Yield a column as Points: one batch, or several where some calls gave a step and others did not."""
     stepped = column.flags & HAS_STEP
     low, high = int(stepped.min()), int(stepped.max())
@@ -106,9 +106,9 @@ def points_of(metric: str, column: Column) -> Iterator[Points]:
         yield _batch(metric, column, slice(start, end), bool(stepped[start]))
 
 
-def cut(column: Column, start: int, end: int) -> Column:
+def cut(column: NumberColumn, start: int, end: int) -> NumberColumn:
     part = slice(start, end)
-    return Column(
+    return NumberColumn(
         code=column.code,
         first=int(column.places[start]),
         kinds=column.kinds[part],
@@ -120,7 +120,7 @@ def cut(column: Column, start: int, end: int) -> Column:
     )
 
 
-def _batch(metric: str, column: Column, part: slice, stepped: bool) -> Points:
+def _batch(metric: str, column: NumberColumn, part: slice, stepped: bool) -> Points:
     kind, values = _typed(column.kinds[part], column.values[part])
     steps = column.steps[part] if stepped else None
     return Points(metric=metric, kind=kind, values=values, times=column.times[part], steps=steps)

@@ -343,7 +343,7 @@ class _Reader:
         for name in self.pieces.keys() - seen:
             yield self.first[name], list(_join(name, self.pieces[name]))
 
-    def _columns(self) -> Iterator[tuple[str, columns.Column]]:
+    def _columns(self) -> Iterator[tuple[str, columns.NumberColumn]]:
         if not self.cells:
             return
         cells = columns.gather(self.data, self.spans)
@@ -382,7 +382,7 @@ _HANDLERS: dict[int, Callable[[_Reader, int, dict[str, Any]], None]] = {
 }
 
 
-def _merge(name: str, column: columns.Column, pieces: list[_Piece]) -> Iterator[Points]:
+def _merge(name: str, column: columns.NumberColumn, pieces: list[_Piece]) -> Iterator[Points]:
     """Yield number cells and VALUES records of one metric in journal order."""
     start = 0
     for place, group in groupby(pieces, key=lambda piece: int(np.searchsorted(column.places, piece.place))):

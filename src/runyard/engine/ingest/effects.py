@@ -18,8 +18,8 @@ from runyard.core.names import check_run_id
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import Yard
-from runyard.engine.runs.dispatch import job_of
+from runyard.engine.context import EngineContext
+from runyard.engine.runs.dispatch import job_spec_of
 from runyard.engine.runs.reports import end_unsupervised
 from runyard.engine.runs.submit import Watched
 from runyard.engine.sanitize import storable
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def act(yard: Yard, run_id: str, events: Sequence[Event]) -> None:
+def apply_event(context: EngineContext, run_id: str, events: Sequence[Event]) -> None:
     """Act on CHILD and FAIL records before their bytes are stored: a crash between repeats it, which changes nothing.
 
     The cost grows with the number of records, never faster: the run is read once, and all failures are one change.
     """
     if not events:
         return
-    run = yard.store.get_run(run_id)
+    run = context.store.get_run(run_id)
     for event in events:
         if event.kind == journal.CHILD:
-            _try_to_make_child(yard, run, event)
+            _try_to_make_child(context, run, event)
     failures = [_failure(event.payload) for event in events if event.kind == journal.FAIL]
     new = not_yet_said(run.warnings, failures)
     if new:
-        yard.store.update_run(run_id, warnings_add=new)
+        context.store.update_run(run_id, warnings_add=new)
 
 
-def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
+def apply_end(context: EngineContext, run_id: str, event: Event) -> None:
     """Act on an END record: everything before it is stored. `may_end` says whether it can change anything."""
     try:
         status = RunStatus(event.payload.get("status"))
@@ -59,7 +59,7 @@ def act_on_end(yard: Yard, run_id: str, event: Event) -> None:
         logger.warning("run %s: END record at %d names no status", run_id, event.offset)
         return
     error = event.payload.get("error")
-    end_unsupervised(yard, run_id, status, error if isinstance(error, dict) else None)
+    end_unsupervised(context, run_id, status, error if isinstance(error, dict) else None)
 
 
 def may_end(run: Run) -> bool:
@@ -67,20 +67,20 @@ def may_end(run: Run) -> bool:
     return not run.attempt and not run.status.is_terminal
 
 
-def _try_to_make_child(yard: Yard, parent: Run, event: Event) -> None:
+def _try_to_make_child(context: EngineContext, parent: Run, event: Event) -> None:
     try:
-        _make_child(yard, parent, event.payload)
+        _make_child(context, parent, event.payload)
     except StoreUnavailable:
         raise
     except (RunyardError, ValueError, TypeError) as error:
         logger.warning("run %s: record at %d not applied: %s", parent.id, event.offset, error)
 
 
-def _make_child(yard: Yard, parent: Run, payload: dict[str, Any]) -> None:
+def _make_child(context: EngineContext, parent: Run, payload: dict[str, Any]) -> None:
     child_id = check_run_id(payload.get("run_id", ""))
-    check_free_id(yard.store, child_id)
+    check_free_id(context.store, child_id)
     tags = payload.get("tags")
-    yard.store.create_run(
+    context.store.create_run(
         NewRun(
             key=run_key(parent.id, f"child:{child_id}"),
             id=child_id,
@@ -124,20 +124,22 @@ class Writer:
     attempt: int
 
 
-def add_writer(yard: Yard, run_id: str, process: Watched) -> Writer:
+def add_writer(context: EngineContext, run_id: str, process: Watched) -> Writer:
     """Start a watcher that ships what `process` writes about the run. The same process again gets the same folder.
     One on another machine has a watcher there, and gets the token for it.
 
     Its token adds metrics and files; it never moves the run's status, because its attempt is never the present one.
     """
-    run = yard.store.get_run(run_id)
+    run = context.store.get_run(run_id)
     attempt = writer_attempt(process.pid, process.start_ticks, process.host)
     token = mint_run_token()
-    yard.store.add_token(hash_token(token), run_id=run.id, attempt=attempt)
+    context.store.add_token(hash_token(token), run_id=run.id, attempt=attempt)
     if process.host:
         return Writer(token, "", attempt)
     here = replace(run, attempt=attempt, snapshot_root=None, spec=RunSpec())
-    job = job_of(yard, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks))
-    backend = yard.backend(job.workspace, job.spec.target)
+    job = job_spec_of(
+        context, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks)
+    )
+    backend = context.backend(job.workspace, job.spec.target)
     backend.submit(backend.plan(job))
-    return Writer(token, str(run_folder(yard.settings.home, run.id, attempt)), attempt)
+    return Writer(token, str(run_folder(context.settings.home, run.id, attempt)), attempt)

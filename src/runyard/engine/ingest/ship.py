@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.errors import InvalidArgument, NotFound, ProtocolError
 from runyard.core.formats.frames import Frame
 from runyard.core.names import check_run_id, check_writer_id, clean_file_name
 from runyard.core.records import Mark, Run
-from runyard.engine.context import Yard
-from runyard.engine.ingest.effects import act, act_on_end, may_end
-from runyard.engine.runs.liveness import hear
+from runyard.engine.context import EngineContext
+from runyard.engine.ingest.effects import apply_end, apply_event, may_end
+from runyard.engine.runs.liveness import note_heartbeat
 from runyard.engine.runs.streams import register_stream, stream_folder, stream_key
 from runyard.store.base import RunStore, SegmentPart
 
@@ -35,7 +35,7 @@ Sides = Mapping[tuple[str, int], Mapping[str, memoryview]]  # (writer, segment) 
 
 
 @dataclass(frozen=True)
-class Piece:
+class JournalPiece:
     """Bytes of a journal segment from `offset` on."""
 
     writer: str
@@ -53,7 +53,7 @@ class LogPiece:
 
 @dataclass(frozen=True)
 class Shipment:
-    journals: dict[str, list[Piece]] = field(default_factory=dict)  # by run, the sender's own first
+    journals: dict[str, list[JournalPiece]] = field(default_factory=dict)  # by run, the sender's own first
     sides: dict[tuple[str, int], dict[str, memoryview]] = field(default_factory=dict)
     logs: list[LogPiece] = field(default_factory=list)
 
@@ -77,19 +77,19 @@ def sort_frames(run_id: str, frames: Iterable[Frame]) -> Shipment:
             shipment.sides.setdefault((writer, segment), {})[str(head.get("file"))] = body
             continue
         named = check_run_id(head.get("run") or run_id)
-        shipment.journals.setdefault(named, []).append(Piece(writer, segment, _count(head, "offset"), body))
+        shipment.journals.setdefault(named, []).append(JournalPiece(writer, segment, _count(head, "offset"), body))
     for named, pieces in shipment.journals.items():
         shipment.journals[named] = _joined(pieces)
     return shipment
 
 
-def _joined(pieces: list[Piece]) -> list[Piece]:
+def _joined(pieces: list[JournalPiece]) -> list[JournalPiece]:
     """Return the pieces with those of a segment that continue each other as one: each piece has a price of its own.
 
     Raises:
         ProtocolError: too many pieces of one segment are left.
     """
-    by_segment: dict[tuple[str, int], list[list[Piece]]] = {}
+    by_segment: dict[tuple[str, int], list[list[JournalPiece]]] = {}
     for piece in pieces:
         chains = by_segment.setdefault((piece.writer, piece.segment), [])
         if chains and chains[-1][-1].offset + len(chains[-1][-1].body) == piece.offset:
@@ -105,11 +105,11 @@ def _joined(pieces: list[Piece]) -> list[Piece]:
     return [_join(chain) for chains in by_segment.values() for chain in chains]
 
 
-def _join(chain: list[Piece]) -> Piece:
+def _join(chain: list[JournalPiece]) -> JournalPiece:
     if len(chain) == 1:
         return chain[0]
     first = chain[0]
-    return Piece(first.writer, first.segment, first.offset, memoryview(b"".join(piece.body for piece in chain)))
+    return JournalPiece(first.writer, first.segment, first.offset, memoryview(b"".join(piece.body for piece in chain)))
 
 
 def _count(head: Mapping[str, Any], key: str, most: int = MAX_OFFSET) -> int:
@@ -190,14 +190,14 @@ class _Round:
     parts: list[SegmentPart] = field(default_factory=list)
     states: dict[SegmentKey, SegmentState] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
-    left: list[Piece] = field(default_factory=list)
+    left: list[JournalPiece] = field(default_factory=list)
     end: Event | None = None
 
 
-class Shipping:
-    def __init__(self, yard: Yard) -> None:
-        self._yard = yard
-        self._memory = SegmentMemory(yard.store)
+class ShipmentReceiver:
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._memory = SegmentMemory(context.store)
         self._lock = threading.Lock()
         self._registered: OrderedDict[str, None] = OrderedDict()
 
@@ -211,17 +211,17 @@ class Shipping:
             NotFound: a frame names a run that is neither a descendant nor the parent.
         """
         shipment = sort_frames(run_id, frames)
-        with self._yard.shipping(run_id):
-            run = self._yard.store.get_run(run_id)
+        with self._context.shipping(run_id):
+            run = self._context.store.get_run(run_id)
             if attempt == run.attempt:
-                run = hear(self._yard, run, attempt)
+                run = note_heartbeat(self._context, run, attempt)
             logs = self._take_logs(run, attempt, shipment)
             marks: list[Mark] = []
             for named, pieces in shipment.journals.items():
                 if pieces:
                     marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
         if logs:
-            self._yard.on_log(run_id)
+            self._context.on_log(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
 
     def forget(self, run_id: str) -> None:
@@ -237,48 +237,50 @@ class Shipping:
             key = stream_key(run.id, attempt, piece.name)
             self._register(run, attempt, piece.name, key)
             if len(piece.body):
-                sizes[piece.name] = self._yard.artifacts.append(key, piece.offset, bytes(piece.body))
+                sizes[piece.name] = self._context.artifacts.append(key, piece.offset, bytes(piece.body))
             else:  # a question: how much is there?
-                sizes[piece.name] = self._yard.artifacts.stream_size(key)
+                sizes[piece.name] = self._context.artifacts.stream_size(key)
         return sizes
 
     def _register(self, run: Run, attempt: int, name: str, key: str) -> None:
         with self._lock:
             if key in self._registered:
                 return
-        register_stream(self._yard, run, attempt, name)
+        register_stream(self._context, run, attempt, name)
         with self._lock:
             self._registered[key] = None
             if len(self._registered) > MOST_KNOWN:
                 self._registered.popitem(last=False)
 
-    def _take_journals(self, run: Run, named: str, attempt: int, pieces: list[Piece], sides: Sides) -> list[Mark]:
+    def _take_journals(
+        self, run: Run, named: str, attempt: int, pieces: list[JournalPiece], sides: Sides
+    ) -> list[Mark]:
         # Checked here, not before: the sender's own journal, stored a moment ago, may have made this child.
-        is_parent = named == run.parent_id and not is_writer(attempt)
+        is_parent = named == run.parent_id and not is_external_writer(attempt)
         if named != run.id and not is_parent and not self._is_below(named, run.id):
             raise NotFound(f"There is no run `{named}` below `{run.id}`.")
         marks: dict[tuple[str, int], Mark] = {}
-        may_still_end = not is_parent and may_end(run if named == run.id else self._yard.store.get_run(named))
+        may_still_end = not is_parent and may_end(run if named == run.id else self._context.store.get_run(named))
         while pieces:
             now = self._decode(named, attempt, pieces, sides, stops_at_end=may_still_end)
             if not is_parent:
-                act(self._yard, named, now.events)
+                apply_event(self._context, named, now.events)
             for mark in self._commit(named, attempt, now):
                 marks[mark.writer, mark.segment] = mark
             if now.end is not None:
-                act_on_end(self._yard, named, now.end)
+                apply_end(self._context, named, now.end)
                 may_still_end = False
             pieces = now.left
         return list(marks.values())
 
     def _is_below(self, named: str, run_id: str) -> bool:
-        return self._yard.store.find_run(named) is not None and self._yard.store.is_descendant(named, run_id)
+        return self._context.store.find_run(named) is not None and self._context.store.is_descendant(named, run_id)
 
     def _decode(
         self,
         named: str,
         attempt: int,
-        pieces: list[Piece],
+        pieces: list[JournalPiece],
         sides: Sides,
         *,
         stops_at_end: bool,
@@ -318,7 +320,7 @@ class Shipping:
         stored: dict[tuple[str, int], int] = {}
         if found.parts:
             self._memory.forget(found.states)
-            marks = self._yard.store.ingest(named, attempt, found.parts)
+            marks = self._context.store.ingest(named, attempt, found.parts)
             stored = {(mark.writer, mark.segment): mark.offset for mark in marks}
         answer = []
         for key, state in found.states.items():

@@ -11,7 +11,7 @@ from runyard.compute.base import JobHandle, JobState
 from runyard.core.errors import Conflict, InvalidTransition
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard, is_launched
+from runyard.engine.context import BEFORE_START, EngineContext, is_launched
 from runyard.engine.runs.dispatch import end_unstarted
 from runyard.engine.runs.retries import never_ran
 from runyard.engine.sanitize import storable_value
@@ -21,30 +21,30 @@ from runyard.store.base import RunQuery
 logger = logging.getLogger(__name__)
 
 
-def cancel(yard: Yard, run_id: str) -> Run:
+def cancel(context: EngineContext, run_id: str) -> Run:
     """Ask for the end of the run and all below it. A finished run is returned as it is; twice is the same as once."""
-    run = _wish(yard, run_id, "cancel", None)
+    run = _wish(context, run_id, "cancel", None)
     if run.desired == "cancel":
-        _cancel_children(yard, run)
+        _cancel_children(context, run)
     return run
 
 
-def fail(yard: Yard, run_id: str, error: Mapping[str, Any]) -> Run:
+def fail(context: EngineContext, run_id: str, error: Mapping[str, Any]) -> Run:
     """End the run as failed with `error` and stop its processes."""
     message = str(error.get("message") or "The run was marked as failed.")
     plain = {"code": str(error.get("code") or "UserError"), "message": message, "details": error.get("details") or {}}
-    return _wish(yard, run_id, "fail", storable_value(plain))
+    return _wish(context, run_id, "fail", storable_value(plain))
 
 
-def _cancel_children(yard: Yard, parent: Run) -> None:
-    for child in _unfinished_children(yard, parent):
+def _cancel_children(context: EngineContext, parent: Run) -> None:
+    for child in _unfinished_children(context, parent):
         try:
-            cancel(yard, child.id)
+            cancel(context, child.id)
         except InvalidTransition:  # it ended by itself just now
             logger.debug("run %s ended before its parent's cancel reached it", child.id)
 
 
-def _unfinished_children(yard: Yard, parent: Run) -> list[Run]:
+def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
     """Return them all: cancelling one takes it out of the list, so the pages are read first."""
     query = RunQuery(
         workspace=parent.workspace,
@@ -54,32 +54,32 @@ def _unfinished_children(yard: Yard, parent: Run) -> list[Run]:
     )
     found: list[Run] = []
     while True:
-        page = yard.store.list_runs(query)
+        page = context.store.list_runs(query)
         found += page.runs
         if page.next is None:
             return found
         query = replace(query, cursor=page.next)
 
 
-def _wish(yard: Yard, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:
-    with yard.locks(run_id):
-        run = yard.store.set_desired(run_id, desired, error)
+def _wish(context: EngineContext, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:
+    with context.locks(run_id):
+        run = context.store.set_desired(run_id, desired, error)
         if run.status.is_terminal:
             return run
-        if _nothing_runs(yard, run):
-            return end_unstarted(yard, run)
+        if _nothing_runs(context, run):
+            return end_unstarted(context, run)
         if run.spec.sweep is not None:
-            return _end_sweep(yard, run)
+            return _end_sweep(context, run)
         if run.attempt == 0:
-            return _end_unwatched(yard, run)
-        run = _show_wish(yard, run)
-    _tell(yard, run)
-    yard.on_change(run_id)
-    yard.gangs.touch(run_id)
+            return _end_unwatched(context, run)
+        run = _show_wish(context, run)
+    _tell(context, run)
+    context.on_change(run_id)
+    context.gangs.touch(run_id)
     return run
 
 
-def _nothing_runs(yard: Yard, run: Run) -> bool:
+def _nothing_runs(context: EngineContext, run: Run) -> bool:
     """Whether the run was never handed over, so that no process can exist; or no node elsewhere has joined, and none
     that comes later may.
     """
@@ -89,47 +89,47 @@ def _nothing_runs(yard: Yard, run: Run) -> bool:
         return True
     if run.is_fenced:
         return False
-    job = yard.board.find(run.id)
-    if job is not None and not yard.is_local(run):
-        return never_ran(yard, job)
+    job = context.board.find(run.id)
+    if job is not None and not context.is_local(run):
+        return never_ran(context, job)
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)
-    report = yard.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
+    report = context.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
     return report is not None and report.state is JobState.GONE
 
 
-def _end_sweep(yard: Yard, run: Run) -> Run:
+def _end_sweep(context: EngineContext, run: Run) -> Run:
     """Let the sweep end itself: it waits for its children."""
-    yard.wake.set()
-    return _show_wish(yard, run)
+    context.wake.set()
+    return _show_wish(context, run)
 
 
-def _end_unwatched(yard: Yard, run: Run) -> Run:
+def _end_unwatched(context: EngineContext, run: Run) -> Run:
     """End a run that nobody supervises (a child run made by a script): there is nothing to stop."""
     assert not is_launched(run)
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    ended = yard.store.set_status(run.id, status, attempt=0, error=error)
-    yard.ended(ended)
+    ended = context.store.set_status(run.id, status, attempt=0, error=error)
+    context.ended(ended)
     return ended
 
 
-def _show_wish(yard: Yard, run: Run) -> Run:
+def _show_wish(context: EngineContext, run: Run) -> Run:
     if run.desired != "cancel" or run.status is RunStatus.CANCEL_REQUESTED:
         return run
     try:
-        return yard.store.set_status(run.id, RunStatus.CANCEL_REQUESTED, attempt=run.attempt, expected=[run.status])
+        return context.store.set_status(run.id, RunStatus.CANCEL_REQUESTED, attempt=run.attempt, expected=[run.status])
     except Conflict:
         # The supervisor reported something in between; whatever it was, the wish is stored and it will hear of it.
-        return yard.store.get_run(run.id)
+        return context.store.get_run(run.id)
 
 
-def _tell(yard: Yard, run: Run) -> None:
+def _tell(context: EngineContext, run: Run) -> None:
     if run.status.is_terminal:
         return
     try:
-        yard.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+        context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The wish is durable; the supervisor learns it with its next heartbeat.
         logger.warning("run %s: its supervisor could not be told to stop at once", run.id, exc_info=True)

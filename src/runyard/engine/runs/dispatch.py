@@ -20,7 +20,7 @@ from runyard.core.machine.facts import find_own_address
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard, is_launched
+from runyard.engine.context import BEFORE_START, EngineContext, is_launched
 from runyard.engine.runs.wait_reasons import note_wait
 from runyard.engine.sanitize import holds_hidden
 from runyard.engine.state.allocation import Stage
@@ -28,17 +28,17 @@ from runyard.engine.state.gpus import with_device_order
 from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
 
 
-def address_for(yard: Yard, workspace: str, target: str) -> Mapping[str, Any]:
+def address_for(context: EngineContext, workspace: str, target: str) -> Mapping[str, Any]:
     """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
-    found = yard.targets.find(workspace, target)
+    found = context.targets.find(workspace, target)
     if found is None or found.backend == LOCAL:
-        return yard.address
-    return yard.node_address or yard.address
+        return context.address
+    return context.node_address or context.address
 
 
-def require_reachable(yard: Yard, target_kind: str) -> None:
+def require_reachable(context: EngineContext, target_kind: str) -> None:
     """Raise UserError unless machines of a cluster can reach this server."""
-    if yard.node_address is not None:
+    if context.node_address is not None:
         return
     name = find_own_address() or socket.gethostname()
     raise UserError(
@@ -55,55 +55,57 @@ _FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
 _STORE_RETRY_S = 2.0
 
 
-def hand_over(yard: Yard, run_id: str) -> str | None:
+def dispatch(context: EngineContext, run_id: str) -> str | None:
     """Start the run's attempt on its target and return the run's new token; None when there was nothing to start.
 
     A target that refuses for good ends the run; one that cannot now (disk full) is asked again later. Another machine's
     engine may hang, so it is told by a thread, and nobody waits for that.
     """
-    with yard.locks(run_id):
-        run = yard.store.find_run(run_id)
+    with context.locks(run_id):
+        run = context.store.find_run(run_id)
         if run is None:
-            yard.board.remove(run_id)
-            yard.spool.remove(run_id)
+            context.board.remove(run_id)
+            context.spool.remove(run_id)
             return None
         if run.status.is_terminal:
-            yard.ended(run)
+            context.ended(run)
             return None
         if run.desired is not None and (run.attempt == 0 or run.is_between_attempts):
-            end_unstarted(yard, run)
+            end_unstarted(context, run)
             return None
         if run.is_fenced and not run.is_between_attempts:
-            yard.board.update(run_id, stage=Stage.FENCED)
+            context.board.update(run_id, stage=Stage.FENCED)
             return None
         if run.attempt and run.status is not RunStatus.QUEUED:
-            _note_handed(yard, run)
+            _note_handed(context, run)
             return None
-        token, run = _begin_attempt(yard, run)
-        if yard.is_local(run):
-            return token if _deliver(yard, run, token) else None
-    yard.pool.do(run.spec.target, lambda: _deliver_elsewhere(yard, run, token))
+        token, run = _begin_attempt(context, run)
+        if context.is_local(run):
+            return token if _deliver(context, run, token) else None
+    context.threads.submit(run.spec.target, lambda: _deliver_elsewhere(context, run, token))
     return token
 
 
-def mint_token(yard: Yard, run: Run) -> str:
+def mint_token(context: EngineContext, run: Run) -> str:
     """Return one more token of the run's present attempt."""
     token = mint_run_token()
-    yard.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
+    context.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
     return token
 
 
-def end_unstarted(yard: Yard, run: Run) -> Run:
+def end_unstarted(context: EngineContext, run: Run) -> Run:
     """End a run that was never handed over, as its desired state says."""
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    ended = yard.store.set_status(run.id, status, attempt=run.attempt, expected=BEFORE_START, error=error, waits_for="")
+    ended = context.store.set_status(
+        run.id, status, attempt=run.attempt, expected=BEFORE_START, error=error, waits_for=""
+    )
     logger.info("run %s: %s before it started", run.id, ended.status)
-    yard.ended(ended)
+    context.ended(ended)
     return ended
 
 
-def draft_job(yard: Yard, new: NewRun, submitter: Mapping[str, str]) -> JobSpec:
+def draft_entry(context: EngineContext, new: NewRun, submitter: Mapping[str, str]) -> JobSpec:
     """Return the job that a request would become: enough for a backend to refuse it before anything is stored."""
     return JobSpec(
         run_id=new.id,
@@ -112,20 +114,20 @@ def draft_job(yard: Yard, new: NewRun, submitter: Mapping[str, str]) -> JobSpec:
         workspace=new.workspace,
         spec=new.spec,
         snapshot_root=new.snapshot_root,
-        server={**address_for(yard, new.workspace, new.spec.target), "token": ""},
+        server={**address_for(context, new.workspace, new.spec.target), "token": ""},
         token="",
         cookie="",
-        home=str(yard.settings.home),
+        home=str(context.settings.home),
         node_count=new.spec.distribution.node_count,
         submitter=dict(submitter),
     )
 
 
-def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
+def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) -> JobSpec:
     """Return the job of the run's present attempt."""
-    workspace = yard.store.get_workspace(run.workspace)
+    workspace = context.store.get_workspace(run.workspace)
     spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else run.spec
-    held = yard.board.find(run.id)
+    held = context.board.find(run.id)
     devices = list(held.devices) if held is not None and held.launched else []
     return JobSpec(
         run_id=run.id,
@@ -134,10 +136,10 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         workspace=run.workspace,
         spec=with_device_order(spec, spooled.submitter) if devices else spec,
         snapshot_root=run.snapshot_root,
-        server={**address_for(yard, run.workspace, run.spec.target), "token": token},
+        server={**address_for(context, run.workspace, run.spec.target), "token": token},
         token=token,
-        cookie=_cookie(yard, run.id, run.attempt),
-        home=str(yard.settings.home),
+        cookie=_cookie(context, run.id, run.attempt),
+        home=str(context.settings.home),
         experiment_id=run.experiment_id,
         workspace_id=workspace.id,
         subscription_id=workspace.subscription_id,
@@ -145,7 +147,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
         node_count=run.spec.distribution.node_count,
         devices=devices,
         places=list(held.slots) if held is not None else [],
-        bundle=_bundle_for(yard, run),
+        bundle=_bundle_for(context, run),
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
@@ -153,7 +155,7 @@ def job_of(yard: Yard, run: Run, token: str, spooled: Spooled) -> JobSpec:
     )
 
 
-def spooled_of(yard: Yard, run: Run) -> Spooled:
+def spooled_of(context: EngineContext, run: Run) -> Spooled:
     """Return what the run was submitted with and its record does not hold.
 
     Raises:
@@ -161,143 +163,143 @@ def spooled_of(yard: Yard, run: Run) -> Spooled:
         StoreUnavailable: it cannot be read now.
     """
     try:
-        return yard.spool.get(run.id)
+        return context.spool.get(run.id)
     except SubmissionLost:
-        target = yard.targets.find(run.workspace, run.spec.target)
+        target = context.targets.find(run.workspace, run.spec.target)
         if target is None or target.is_local or holds_hidden(run.spec):
             raise
         return Spooled()  # a cluster's run that hides nothing has nothing there
 
 
-def try_again_soon(yard: Yard, run_id: str) -> None:
+def try_again_soon(context: EngineContext, run_id: str) -> None:
     """Let a run wait that could not be handed over since the store failed: it is committed, so it is not lost."""
     logger.exception("run %s: not started, will be tried again", run_id)
-    retry_at = yard.clock.monotonic() + _STORE_RETRY_S
-    yard.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
-    yard.wake.set()
+    retry_at = context.clock.monotonic() + _STORE_RETRY_S
+    context.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
+    context.wake.set()
 
 
-def keeps_spool(yard: Yard, run: Run) -> bool:
+def keeps_spool(context: EngineContext, run: Run) -> bool:
     """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
-    return not yard.is_local(run) or run.spec.max_attempts > 1
+    return not context.is_local(run) or run.spec.max_attempts > 1
 
 
-def _begin_attempt(yard: Yard, run: Run) -> tuple[str, Run]:
+def _begin_attempt(context: EngineContext, run: Run) -> tuple[str, Run]:
     """Count the attempt up, unless it is one that a killed server had begun, and give it a token."""
     token = mint_run_token()
     is_first = run.attempt == 0 or run.is_between_attempts
     if is_first:
         handed = f"It was handed to `{run.spec.target}`; its supervisor is starting." if is_launched(run) else ""
-        run = yard.store.start_attempt(run.id, token_hash=hash_token(token), waits_for=handed)
+        run = context.store.start_attempt(run.id, token_hash=hash_token(token), waits_for=handed)
     else:
-        yard.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
-    yard.board.update(run.id, attempt=run.attempt, is_first=is_first)
+        context.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
+    context.board.update(run.id, attempt=run.attempt, is_first=is_first)
     if not is_launched(run):
-        yard.store.set_status(run.id, RunStatus.RUNNING, attempt=run.attempt)
+        context.store.set_status(run.id, RunStatus.RUNNING, attempt=run.attempt)
     return token, run
 
 
-def _deliver(yard: Yard, run: Run, token: str) -> bool:
+def _deliver(context: EngineContext, run: Run, token: str) -> bool:
     """Submit, and note what came of it; the caller holds the run's lock. False: the run was refused."""
     try:
-        _submit(yard, run, token)
+        _submit(context, run, token)
     except UserError as error:
-        _refused(yard, run, error)
+        _refused(context, run, error)
         return False
     except Exception as error:
         # A compute target is somebody else's code: whatever it raises must not lose the run.
-        _postpone(yard, run, error)
+        _postpone(context, run, error)
         return True
-    _delivered(yard, run)
+    _delivered(context, run)
     return True
 
 
-def _deliver_elsewhere(yard: Yard, run: Run, token: str) -> None:
+def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
     """Submit without any lock, since the engine may hang; then note what came of it, if the run still waits for it."""
     fault: Exception | None = None
     try:
-        _submit(yard, run, token)
+        _submit(context, run, token)
     except Exception as error:
         # As above.
         fault = error
     try:
-        with yard.locks(run.id):
-            now = yard.store.get_run(run.id)
+        with context.locks(run.id):
+            now = context.store.get_run(run.id)
             if now.status.is_terminal or now.attempt != run.attempt or now.is_fenced:
-                _give_late_back(yard, run, now)
+                _give_late_back(context, run, now)
             elif isinstance(fault, UserError):
-                _refused(yard, run, fault)
+                _refused(context, run, fault)
             elif fault is not None:
-                _postpone(yard, run, fault)
+                _postpone(context, run, fault)
             else:
-                _delivered(yard, run)
+                _delivered(context, run)
         if fault is None and now.desired is not None:  # it came when the engine did not know the job yet
-            yard.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+            context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The run is committed: it waits, and the same attempt is handed over again.
-        try_again_soon(yard, run.id)
+        try_again_soon(context, run.id)
 
 
-def _give_late_back(yard: Yard, run: Run, now: Run) -> None:
+def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
     """Give back a job that an engine took after nobody wanted it any more."""
     if now.status.is_terminal:
-        yard.give_back(run, done=lambda: yard.spool.remove(run.id))
+        context.release(run, done=lambda: context.spool.remove(run.id))
     else:
-        yard.give_back(run)
+        context.release(run)
 
 
-def _submit(yard: Yard, run: Run, token: str) -> None:
-    spooled = spooled_of(yard, run)
-    backend = yard.backend(run.workspace, run.spec.target)
-    request = backend.plan(job_of(yard, run, token, spooled))
-    held = yard.board.find(run.id)
+def _submit(context: EngineContext, run: Run, token: str) -> None:
+    spooled = spooled_of(context, run)
+    backend = context.backend(run.workspace, run.spec.target)
+    request = backend.plan(job_spec_of(context, run, token, spooled))
+    held = context.board.find(run.id)
     backend.submit(replace(request, is_first=held is not None and held.is_first))
 
 
-def _delivered(yard: Yard, run: Run) -> None:
-    if keeps_spool(yard, run):
-        held = yard.board.find(run.id)
-        yard.spool.note_handed(run.id, run.attempt, held.slots if held is not None else ())
+def _delivered(context: EngineContext, run: Run) -> None:
+    if keeps_spool(context, run):
+        held = context.board.find(run.id)
+        context.spool.note_handed(run.id, run.attempt, held.slots if held is not None else ())
     else:
-        yard.spool.remove(run.id)
-    _note_handed(yard, run)
+        context.spool.remove(run.id)
+    _note_handed(context, run)
     logger.info("run %s: attempt %d handed to %s", run.id, run.attempt, run.spec.target)
 
 
-def _bundle_for(yard: Yard, run: Run) -> str:
-    target = yard.targets.find(run.workspace, run.spec.target)
-    return "" if target is None or target.backend == LOCAL else yard.bundles.get().key
+def _bundle_for(context: EngineContext, run: Run) -> str:
+    target = context.targets.find(run.workspace, run.spec.target)
+    return "" if target is None or target.backend == LOCAL else context.bundles.get().key
 
 
-def _cookie(yard: Yard, run_id: str, attempt: int) -> str:
+def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
     # The same for every hand-over of one attempt: a repeated one must not hide processes that the first one started.
-    return hashlib.sha256(f"{yard.settings.home}\0{run_id}\0{attempt}".encode()).hexdigest()[:32]
+    return hashlib.sha256(f"{context.settings.home}\0{run_id}\0{attempt}".encode()).hexdigest()[:32]
 
 
-def _note_handed(yard: Yard, run: Run) -> None:
-    now = yard.clock.monotonic()
-    yard.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, heard=now, fault="", retry_at=0.0)
-    yard.wake.set()
+def _note_handed(context: EngineContext, run: Run) -> None:
+    now = context.clock.monotonic()
+    context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, heard=now, fault="", retry_at=0.0)
+    context.wake.set()
 
 
-def _refused(yard: Yard, run: Run, error: UserError) -> None:
+def _refused(context: EngineContext, run: Run, error: UserError) -> None:
     plain = {"code": error.code, "message": str(error), "details": {}}
     try:
-        ended = yard.store.set_status(run.id, RunStatus.FAILED, attempt=run.attempt, error=plain, waits_for="")
+        ended = context.store.set_status(run.id, RunStatus.FAILED, attempt=run.attempt, error=plain, waits_for="")
     except InvalidTransition:
-        ended = yard.store.get_run(run.id)
+        ended = context.store.get_run(run.id)
     logger.info("run %s: refused by %s", run.id, run.spec.target)
-    yard.ended(ended)
+    context.ended(ended)
 
 
-def _postpone(yard: Yard, run: Run, error: Exception) -> None:
-    job = yard.board.find(run.id)
+def _postpone(context: EngineContext, run: Run, error: Exception) -> None:
+    job = context.board.find(run.id)
     faults = job.faults + 1 if job is not None else 1
     delay = min(_FIRST_RETRY_S * 2 ** (faults - 1), _LAST_RETRY_S)
     logger.warning("run %s: not handed to %s, again in %.0f s", run.id, run.spec.target, delay, exc_info=error)
-    retry_at = yard.clock.monotonic() + delay
+    retry_at = context.clock.monotonic() + delay
     text = f"{type(error).__name__}: {error}".partition("\n")[0]
-    yard.board.update(run.id, stage=Stage.WAITING, faults=faults, fault=text, retry_at=retry_at)
-    yard.wake.set()
+    context.board.update(run.id, stage=Stage.WAITING, faults=faults, fault=text, retry_at=retry_at)
+    context.wake.set()
     if job is None or job.fault != text:
-        note_wait(yard, run.id)
+        note_wait(context, run.id)

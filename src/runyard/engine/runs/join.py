@@ -17,11 +17,11 @@ from runyard.core.errors import Conflict, InvalidArgument, SubmissionLost
 from runyard.core.records import Run
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import Yard, is_launched
+from runyard.engine.context import EngineContext, is_launched
 from runyard.engine.runs.control import fail
-from runyard.engine.runs.dispatch import job_of, spooled_of
+from runyard.engine.runs.dispatch import job_spec_of, spooled_of
 from runyard.engine.runs.events import JOINED, append_event, list_joins
-from runyard.engine.runs.liveness import hear
+from runyard.engine.runs.liveness import note_heartbeat
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Join:
     address: str = ""
 
 
-def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
+def join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
     """Give the node its job. Repeating it is fine; a second process for the same node gets nothing.
 
     Raises:
@@ -48,39 +48,39 @@ def join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
         SubmissionLost: what the run needs to start is gone; the run is ended with that error.
     """
     try:
-        return _join(yard, run_id, rank, said)
+        return _join(context, run_id, rank, said)
     except SubmissionLost as error:
-        fail(yard, run_id, {"code": error.code, "message": str(error)})
+        fail(context, run_id, {"code": error.code, "message": str(error)})
         raise
 
 
-def _join(yard: Yard, run_id: str, rank: int, said: Join) -> JobSpec:
+def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
     if not _INCARNATION.fullmatch(said.incarnation) or max(len(said.host), len(said.address)) > _LONGEST_NAME:
         raise InvalidArgument("A node must say who it is: an incarnation of 16 to 64 hex digits, its host and address.")
-    with yard.locks(run_id):
-        run = yard.store.get_run(run_id)
-        _check_join(yard, run, rank, said)
-        known = list_joins(yard, run_id, said.attempt).get(rank)
+    with context.locks(run_id):
+        run = context.store.get_run(run_id)
+        _check_join(context, run, rank, said)
+        known = list_joins(context, run_id, said.attempt).get(rank)
         if known is not None and known["incarnation"] != said.incarnation:
             raise Conflict(
                 f"Node {rank} of run `{run_id}` is in the hands of another process, on {known.get('host') or '?'}.",
                 why="Each node's part of an attempt is started once.",
             )
-        spooled = spooled_of(yard, run)
+        spooled = spooled_of(context, run)
         if known is None:
             event = {"event": JOINED, "attempt": said.attempt, "rank": rank, "incarnation": said.incarnation}
-            append_event(yard, run_id, {**event, "host": said.host, "address": said.address})
+            append_event(context, run_id, {**event, "host": said.host, "address": said.address})
             logger.info("run %s: node %d of attempt %d is on %s", run_id, rank, said.attempt, said.host or "?")
-        hear(yard, run, said.attempt)
+        note_heartbeat(context, run, said.attempt)
         if run.spec.distribution.node_count > 1:  # a single one speaks for the run itself
-            now = yard.clock.monotonic()
-            yard.gangs.add(run_id, said.attempt, rank, now, host=said.host, incarnation=said.incarnation)
-        job = job_of(yard, run, "", spooled)
+            now = context.clock.monotonic()
+            context.gangs.add(run_id, said.attempt, rank, now, host=said.host, incarnation=said.incarnation)
+        job = job_spec_of(context, run, "", spooled)
     return replace(job, node_rank=rank, incarnation=said.incarnation, submitter={}, places=[], devices=[])
 
 
-def _check_join(yard: Yard, run: Run, rank: int, said: Join) -> None:
-    target = yard.targets.find(run.workspace, run.spec.target)
+def _check_join(context: EngineContext, run: Run, rank: int, said: Join) -> None:
+    target = context.targets.find(run.workspace, run.spec.target)
     if not is_launched(run) or target is None or target.backend == LOCAL:
         raise Conflict(f"Run `{run.id}` is not one that nodes of a cluster take part in.")
     if run.status.is_terminal or run.is_fenced or run.attempt != said.attempt:
@@ -106,29 +106,29 @@ class NodeWord:
     wait_s: float = 0.0
 
 
-def hear_node(yard: Yard, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
+def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
     """Take a node's word and return the answer, as it is now.
 
     Raises:
         Conflict: the word is from another process than the one that has the node's part.
         InvalidArgument: the job has no such node.
     """
-    run = yard.store.get_run(run_id)
+    run = context.store.get_run(run_id)
     _check_word(run, rank, said)
     if not run.status.is_terminal and run.attempt == said.attempt:
-        now = yard.clock.monotonic()
-        _know(yard, run, rank, now)
-        if not yard.gangs.is_of(run.id, rank, said.incarnation):
+        now = context.clock.monotonic()
+        _know(context, run, rank, now)
+        if not context.gangs.is_of(run.id, rank, said.incarnation):
             raise Conflict(f"Node {rank} of run `{run.id}` is in the hands of another process.")
-        yard.gangs.hear(run.id, run.attempt, rank, now, said.facts)
+        context.gangs.hear(run.id, run.attempt, rank, now, said.facts)
         if rank == 0 or run.status is RunStatus.NOT_RESPONDING:
-            run = hear(yard, run, said.attempt)
-    return _answer(yard, run, said.attempt)
+            run = note_heartbeat(context, run, said.attempt)
+    return _answer(context, run, said.attempt)
 
 
-def look(yard: Yard, run_id: str, attempt: int) -> dict[str, Any]:
+def look(context: EngineContext, run_id: str, attempt: int) -> dict[str, Any]:
     """Return what a node of the attempt that waits is answered now."""
-    return _answer(yard, yard.store.get_run(run_id), attempt)
+    return _answer(context, context.store.get_run(run_id), attempt)
 
 
 def _check_word(run: Run, rank: int, said: NodeWord) -> None:
@@ -138,24 +138,24 @@ def _check_word(run: Run, rank: int, said: NodeWord) -> None:
         raise InvalidArgument(f"A node says at most {MOST_FACTS} facts, not {len(said.facts)}.")
 
 
-def _know(yard: Yard, run: Run, rank: int, now: float) -> None:
+def _know(context: EngineContext, run: Run, rank: int, now: float) -> None:
     """Begin the leases of all nodes that joined: after a restart of the server nobody else knows of a silent one."""
-    if yard.gangs.knows(run.id, run.attempt, rank):
+    if context.gangs.knows(run.id, run.attempt, rank):
         return
-    for joined, event in list_joins(yard, run.id, run.attempt).items():
+    for joined, event in list_joins(context, run.id, run.attempt).items():
         host, incarnation = str(event.get("host") or ""), str(event["incarnation"])
-        yard.gangs.add(run.id, run.attempt, joined, now, host=host, incarnation=incarnation)
+        context.gangs.add(run.id, run.attempt, joined, now, host=host, incarnation=incarnation)
 
 
-def _answer(yard: Yard, run: Run, attempt: int) -> dict[str, Any]:
+def _answer(context: EngineContext, run: Run, attempt: int) -> dict[str, Any]:
     is_over, is_old = run.status.is_terminal, run.attempt != attempt
-    counted = f"{yard.gangs.epoch}.{yard.gangs.version(run.id)}"
+    counted = f"{context.gangs.epoch}.{context.gangs.version(run.id)}"
     return {
         "desired": run.desired,
         "desired_error": run.desired_error,
         "attempt": run.due_attempt,
         "status": run.status,
-        "epoch": yard.gangs.epoch,
+        "epoch": context.gangs.epoch,
         "version": f"{counted}.{run.due_attempt}.{run.desired or ''}.{'over' if is_over else ''}",
-        "nodes": [] if is_old else yard.gangs.show(run.id, yard.clock.monotonic()),
+        "nodes": [] if is_old else context.gangs.show(run.id, context.clock.monotonic()),
     }

@@ -24,22 +24,22 @@ from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard, handle_of
+from runyard.engine.context import BEFORE_START, EngineContext, handle_of
 from runyard.engine.runs.retries import (
     MARGIN_S,
-    Loss,
-    give_up,
-    go_on,
-    go_on_when_all_told,
+    LossReason,
+    fence,
     hosts_of,
     is_over,
-    loss_of,
+    loss_reason,
     may_follow,
     never_ran,
+    start_next,
+    start_next_when_all_reported,
 )
 from runyard.engine.runs.streams import close_streams
 from runyard.engine.runs.wait_reasons import explain_run, note_wait
-from runyard.engine.state.allocation import Job, Stage
+from runyard.engine.state.allocation import QueueEntry, Stage
 from runyard.engine.state.backends import InstanceKey
 
 logger = logging.getLogger(__name__)
@@ -54,66 +54,68 @@ QUIET_S = {
 }
 
 
-def lose(yard: Yard, job: Job, report: JobReport, now: float) -> None:
+def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now: float) -> None:
     """Act on a job of which its engine found nothing, twice in a row, unless the run's end arrived meanwhile."""
-    with yard.locks(job.run_id):
-        run = yard.store.get_run(job.run_id)
-        current = yard.board.find(job.run_id)
+    with context.locks(job.run_id):
+        run = context.store.get_run(job.run_id)
+        current = context.board.find(job.run_id)
         if run.status.is_terminal:
-            return yard.ended(run)
+            return context.ended(run)
         if current is None or current.heard != job.heard or run.attempt != job.attempt:
             return
         if run.is_fenced:
-            if is_over(yard, job, now):
-                go_on(yard, run)
+            if is_over(context, job, now):
+                start_next(context, run)
             return
-        loss = loss_of(run, report, hosts_of(yard, run))
-        has_begun = yard.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(yard, job)
-        if not _is_believed(yard, run, job, report.cause, now):
-            _prepare_for(yard, run, job, report.cause, loss)
+        loss = loss_reason(run, report, hosts_of(context, run))
+        has_begun = context.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context, job)
+        if not _is_believed(context, run, job, report.cause, now):
+            _prepare_for(context, run, job, report.cause, loss)
         elif may_follow(run, loss.code, has_begun=has_begun):
-            _follow(yard, give_up(yard, run, loss.error, has_begun=has_begun), job, now)
+            _follow(context, fence(context, run, loss.error, has_begun=has_begun), job, now)
         else:
-            _end(yard, run, loss)
+            _end(context, run, loss)
 
 
-def _is_believed(yard: Yard, run: Run, job: Job, cause: Cause, now: float) -> bool:
-    if yard.is_local(run):
+def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, now: float) -> bool:
+    if context.is_local(run):
         return True
-    if never_ran(yard, job):
+    if never_ran(context, job):
         return True
     return now - job.heard >= QUIET_S.get(cause, KILLED_S)
 
 
-def _prepare_for(yard: Yard, run: Run, job: Job, cause: Cause, loss: Loss) -> None:
+def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, loss: LossReason) -> None:
     """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
     if not (job.engine_gone or cause in MACHINE_GONE):
         return
     if may_follow(run, loss.code):
-        give_up(yard, run, loss.error)
+        fence(context, run, loss.error)
     elif run.desired is None:
         logger.warning("run %s: its engine has lost it, so it shall end", run.id)
-        yard.store.set_desired(run.id, "fail", loss.error)
-        yard.backend(run.workspace, run.spec.target).cancel(handle_of(job))
-        yard.gangs.touch(run.id)
+        context.store.set_desired(run.id, "fail", loss.error)
+        context.backend(run.workspace, run.spec.target).cancel(handle_of(job))
+        context.gangs.touch(run.id)
 
 
-def _follow(yard: Yard, fenced: Run, job: Job, now: float) -> None:
-    if is_over(yard, job, now):
-        go_on(yard, fenced)
+def _follow(context: EngineContext, fenced: Run, job: QueueEntry, now: float) -> None:
+    if is_over(context, job, now):
+        start_next(context, fenced)
 
 
-def _end(yard: Yard, run: Run, loss: Loss) -> None:
+def _end(context: EngineContext, run: Run, loss: LossReason) -> None:
     status = loss.status
     error: dict[str, Any] | None = loss.error
     if run.desired == "cancel":
         status, error = RunStatus.CANCELED, None
     elif run.desired == "fail":
         status, error = RunStatus.FAILED, run.desired_error or loss.error
-    close_streams(yard, run)
-    ended = yard.store.set_status(run.id, status, attempt=run.attempt, expected=[run.status], error=error, waits_for="")
+    close_streams(context, run)
+    ended = context.store.set_status(
+        run.id, status, attempt=run.attempt, expected=[run.status], error=error, waits_for=""
+    )
     logger.warning("run %s: nothing of it lives any more, %s", run.id, ended.status)
-    yard.ended(ended)
+    context.ended(ended)
 
 
 SILENT_AFTER_S = LEASE_S
@@ -133,7 +135,7 @@ class Verdict(Enum):
     LOST = "lost"
 
 
-def judge(job: Job, state: JobState, now: float) -> Verdict:
+def judge_liveness(job: QueueEntry, state: JobState, now: float) -> Verdict:
     """Return what to do about a handed job that was not heard for a moment."""
     if state is JobState.GONE:
         return Verdict.LOST if job.gone + 1 >= GONE_POLLS else Verdict.GONE
@@ -144,75 +146,79 @@ def judge(job: Job, state: JobState, now: float) -> Verdict:
     return Verdict.FINE
 
 
-def look(yard: Yard) -> None:
+def poll_jobs(context: EngineContext) -> None:
     """Poll the targets about every job that was not heard for a moment, and act."""
-    now = yard.clock.monotonic()
-    quiet: dict[InstanceKey, list[Job]] = defaultdict(list)
-    for job in yard.board.jobs():
-        if _is_asked_for(yard, job, now):
-            quiet[yard.backends.key_of(yard.targets.find(job.workspace, job.target))].append(job)
-        if job.stage is Stage.HANDED and not job.silent and yard.gangs.silent_nodes(job.run_id, now):
-            _show_silence(yard, job)
+    now = context.clock.monotonic()
+    quiet: dict[InstanceKey, list[QueueEntry]] = defaultdict(list)
+    for job in context.board.jobs():
+        if _is_asked_for(context, job, now):
+            quiet[context.backends.key_of(context.targets.find(job.workspace, job.target))].append(job)
+        if job.stage is Stage.HANDED and not job.silent and context.gangs.silent_nodes(job.run_id, now):
+            _show_silence(context, job)
     for backend, jobs in quiet.items():
-        reports = _poll(yard, backend, jobs)
+        reports = _poll(context, backend, jobs)
         for job in jobs:
             report = reports.get(handle_of(job), NOT_KNOWN)
-            verdict = judge(job, report.state, now)
+            verdict = judge_liveness(job, report.state, now)
             try:
-                _note_wait(yard, job, report)
-                _act(yard, job, verdict, report, now)
+                _note_wait(context, job, report)
+                _act(context, job, verdict, report, now)
             except Exception:
                 # One job that cannot be looked after must not hide the others; it is looked at again in a second.
                 logger.exception("run %s: could not act on `%s`", job.run_id, verdict.value)
 
 
-def hear(yard: Yard, run: Run, attempt: int) -> Run:
+def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
     """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
     # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
-    yard.board.hear(run.id, attempt, yard.clock.monotonic(), proves_life=yard.is_local(run))
+    context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.is_local(run))
     if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
         return run
-    if yard.gangs.silent_nodes(run.id, yard.clock.monotonic()):
+    if context.gangs.silent_nodes(run.id, context.clock.monotonic()):
         return run  # another node of it still is
     try:
-        return yard.store.set_status(run.id, _before_silence(run), attempt=attempt, expected=[RunStatus.NOT_RESPONDING])
+        return context.store.set_status(
+            run.id, _before_silence(run), attempt=attempt, expected=[RunStatus.NOT_RESPONDING]
+        )
     except Conflict:
-        return yard.store.get_run(run.id)
+        return context.store.get_run(run.id)
 
 
-def hear_of_engine(yard: Yard, run: Run) -> None:
+def note_cluster_report(context: EngineContext, run: Run) -> None:
     """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
-    job = yard.board.find(run.id)
+    job = context.board.find(run.id)
     if job is not None and job.attempt == run.attempt and not job.engine_gone:
         logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
-        yard.board.update(run.id, engine_gone=True)
-        yard.wake.set()
+        context.board.update(run.id, engine_gone=True)
+        context.wake.set()
 
 
-def _is_asked_for(yard: Yard, job: Job, now: float) -> bool:
+def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
     if job.stage is Stage.FENCED:
         return True
-    heard = min(job.heard, yard.gangs.first_heard(job.run_id, now))  # one node that talks says nothing about the others
+    heard = min(
+        job.heard, context.gangs.first_heard(job.run_id, now)
+    )  # one node that talks says nothing about the others
     return job.stage is Stage.HANDED and (job.engine_gone or now - heard >= POLL_AFTER_S)
 
 
-def _poll(yard: Yard, backend: InstanceKey, jobs: list[Job]) -> Mapping[JobHandle, JobReport]:
+def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
     try:
-        return yard.backends.get(backend).poll([handle_of(job) for job in jobs])
+        return context.backends.get(backend).poll([handle_of(job) for job in jobs])
     except Exception:
         # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
         logger.exception("backend %s could not be polled", backend[0])
         return {}
 
 
-def _note_wait(yard: Yard, job: Job, report: JobReport) -> None:
+def _note_wait(context: EngineContext, job: QueueEntry, report: JobReport) -> None:
     """Keep what the engine says that a job in its queue waits for."""
     why = report.why if report.state is JobState.WAITING else ""
     if report.state is not JobState.UNKNOWN and why != job.why:
-        yard.board.update(job.run_id, why=why)
+        context.board.update(job.run_id, why=why)
         if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
-            note_wait(yard, job.run_id)
-        yard.on_change(job.run_id)
+            note_wait(context, job.run_id)
+        context.on_change(job.run_id)
 
 
 def _before_silence(run: Run) -> RunStatus:
@@ -224,37 +230,37 @@ def _before_silence(run: Run) -> RunStatus:
     return RunStatus.PREPARING
 
 
-def _act(yard: Yard, job: Job, verdict: Verdict, report: JobReport, now: float) -> None:
-    if job.told_end and go_on_when_all_told(yard, job):
+def _act(context: EngineContext, job: QueueEntry, verdict: Verdict, report: JobReport, now: float) -> None:
+    if job.told_end and start_next_when_all_reported(context, job):
         return
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
-        yard.board.update(job.run_id, adopted_at=now, gone=0)
-        yard.backend(job.workspace, job.target).adopt(handle_of(job))
+        context.board.update(job.run_id, adopted_at=now, gone=0)
+        context.backend(job.workspace, job.target).adopt(handle_of(job))
     elif verdict is Verdict.GONE:
-        yard.board.update(job.run_id, gone=job.gone + 1)
+        context.board.update(job.run_id, gone=job.gone + 1)
     elif verdict is Verdict.LOST:
-        lose(yard, job, report, now)
+        handle_lost(context, job, report, now)
     elif verdict is Verdict.SILENT and job.stage is Stage.HANDED:
-        _show_silence(yard, job)
+        _show_silence(context, job)
     elif job.gone and report.state is not JobState.UNKNOWN:
-        yard.board.update(job.run_id, gone=0)
+        context.board.update(job.run_id, gone=0)
 
 
-def _show_silence(yard: Yard, job: Job) -> None:
-    run = yard.store.get_run(job.run_id)
+def _show_silence(context: EngineContext, job: QueueEntry) -> None:
+    run = context.store.get_run(job.run_id)
     if run.status.is_terminal:
-        yard.ended(run)
+        context.ended(run)
         return
-    current = yard.board.find(job.run_id)
+    current = context.board.find(job.run_id)
     if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
         return
     try:
         silent = RunStatus.NOT_RESPONDING
-        why = explain_run(yard, replace(run, status=silent, waits_for=NOT_HEARD))
-        yard.store.set_status(job.run_id, silent, attempt=job.attempt, expected=[run.status], waits_for=why)
+        why = explain_run(context, replace(run, status=silent, waits_for=NOT_HEARD))
+        context.store.set_status(job.run_id, silent, attempt=job.attempt, expected=[run.status], waits_for=why)
     except Conflict:
         return
-    yard.board.update(job.run_id, silent=True)
+    context.board.update(job.run_id, silent=True)
     logger.warning("run %s: silent for %.0f s", job.run_id, SILENT_AFTER_S)
-    yard.on_change(job.run_id)
+    context.on_change(job.run_id)

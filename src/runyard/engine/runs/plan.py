@@ -16,8 +16,8 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, NodeSpec, RunSpec
 from runyard.core.tickets import VARIABLE
-from runyard.engine.context import Yard, is_launched
-from runyard.engine.runs.dispatch import draft_job, job_of
+from runyard.engine.context import EngineContext, is_launched
+from runyard.engine.runs.dispatch import draft_entry, job_spec_of
 from runyard.engine.runs.requirements import would_get
 from runyard.engine.runs.submit import check
 from runyard.engine.sanitize import HIDDEN, redact, redact_arguments, redact_command, redact_variables
@@ -49,20 +49,22 @@ class RunPlan:
     resources: dict[str, Any] = field(default_factory=dict)
 
 
-def plan_run(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
+def plan_run(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
     """Return what `submit` would start.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound: it could not become a run, as `submit` would say.
     """
-    prepared = check(yard, new)
+    prepared = check(context, new)
     if not (prepared.spec.script or prepared.spec.command):
         raise SubmitRejected(f"Run `{new.id}` names neither a script nor a command.", why="There is nothing to run.")
-    job = replace(draft_job(yard, prepared, submitter or {}), devices=would_get(yard, prepared, submitter or {}))
-    return _plan(yard, job)
+    job = replace(
+        draft_entry(context, prepared, submitter or {}), devices=would_get(context, prepared, submitter or {})
+    )
+    return _plan(context, job)
 
 
-def plan_of(yard: Yard, run: Run) -> RunPlan:
+def plan_of(context: EngineContext, run: Run) -> RunPlan:
     """Return what the run's present attempt was handed over as: a plan follows from the run and its target alone.
 
     Raises:
@@ -70,12 +72,12 @@ def plan_of(yard: Yard, run: Run) -> RunPlan:
     """
     if not is_launched(run):
         raise SubmitRejected(f"Run `{run.id}` was not started by this server.", why="There is nothing to hand over.")
-    return _plan(yard, job_of(yard, run, "", Spooled()))
+    return _plan(context, job_spec_of(context, run, "", Spooled()))
 
 
-def _plan(yard: Yard, job: JobSpec) -> RunPlan:
-    target = yard.targets.get(job.workspace, job.spec.target)
-    request = yard.backends.of(target).plan(job)
+def _plan(context: EngineContext, job: JobSpec) -> RunPlan:
+    target = context.targets.get(job.workspace, job.spec.target)
+    request = context.backends.of(target).plan(job)
     return RunPlan(
         run_id=request.run_id,
         target=request.target,

@@ -12,14 +12,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runyard.compute.base import Cause, JobReport, JobState
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Mark, Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import Yard, handle_of
-from runyard.engine.runs.liveness import hear
-from runyard.engine.runs.retries import PREEMPTED, RETRIED, give_up, go_on, hosts_of, is_all_over, loss_of, may_follow
+from runyard.engine.context import EngineContext, handle_of
+from runyard.engine.runs.liveness import note_heartbeat
+from runyard.engine.runs.retries import (
+    PREEMPTED,
+    RETRIED,
+    fence,
+    hosts_of,
+    is_all_over,
+    loss_reason,
+    may_follow,
+    start_next,
+)
 from runyard.engine.runs.streams import close_streams, stream_size
 from runyard.engine.runs.wait_reasons import explain_run
 from runyard.engine.sanitize import storable, storable_value
@@ -33,7 +42,7 @@ _KILLED_CODES = {128 + one for one in _KILLS}  # how a shell tells of it, and a 
 Error = Mapping[str, Any] | None
 
 
-def is_taken_as_loss(yard: Yard, run: Run, status: RunStatus, error: Error) -> bool:
+def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> bool:
     """Whether a report is about an attempt that is, or will be, given up. A script that finished has finished.
 
     Raises:
@@ -43,34 +52,34 @@ def is_taken_as_loss(yard: Yard, run: Run, status: RunStatus, error: Error) -> b
         return status is not RunStatus.COMPLETED
     if status is not RunStatus.FAILED:
         return False
-    return may_follow(run, _code(error)) or _was_killed_by_engine(yard, run, error)
+    return may_follow(run, _code(error)) or _was_killed_by_engine(context, run, error)
 
 
-def take_loss(yard: Yard, run: Run, status: RunStatus, error: Error) -> Run:
+def accept_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> Run:
     """Give the attempt up, where it is not, and go on when all of it is over. The caller holds the run's lock."""
     if not run.is_fenced:
-        told = _engine_loss(yard, run)
-        run = give_up(yard, run, told if told is not None else error or {})
+        told = _engine_loss(context, run)
+        run = fence(context, run, told if told is not None else error or {})
     if not status.is_terminal or run.is_between_attempts:
         return run
-    yard.board.update(run.id, told_end=True)
-    return go_on(yard, run) if is_all_over(yard, run) else run
+    context.board.update(run.id, told_end=True)
+    return start_next(context, run) if is_all_over(context, run) else run
 
 
 def _code(error: Error) -> str:
     return str((error or {}).get("code") or "")
 
 
-def _was_killed_by_engine(yard: Yard, run: Run, error: Error) -> bool:
+def _was_killed_by_engine(context: EngineContext, run: Run, error: Error) -> bool:
     """Whether the program was killed since its machine was wanted for another job, which only the engine knows."""
-    if not _was_killed((error or {}).get("details") or {}) or not may_follow(run, PREEMPTED) or yard.is_local(run):
+    if not _was_killed((error or {}).get("details") or {}) or not may_follow(run, PREEMPTED) or context.is_local(run):
         return False
-    if _engine_loss(yard, run) is not None:
+    if _engine_loss(context, run) is not None:
         return True
-    job, now = yard.board.find(run.id), yard.clock.monotonic()
+    job, now = context.board.find(run.id), context.clock.monotonic()
     if job is None or (job.doubted_at and now - job.doubted_at >= DOUBT_S):
         return False
-    yard.board.update(run.id, doubted_at=job.doubted_at or now)
+    context.board.update(run.id, doubted_at=job.doubted_at or now)
     raise StoreUnavailable(
         f"Run `{run.id}` cannot end yet.",
         why=f"Its program was killed; `{run.spec.target}` is asked whether it was preempted.",
@@ -82,23 +91,23 @@ def _was_killed(details: Mapping[str, Any]) -> bool:
     return str(details.get("signal") or "") in _KILLED_SIGNALS or details.get("exit_code") in _KILLED_CODES
 
 
-def _engine_loss(yard: Yard, run: Run) -> Mapping[str, Any] | None:
+def _engine_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
     """Return the error of an attempt whose engine says that it took its machines away, or lost them."""
-    report = _report_of(yard, run)
+    report = _report_of(context, run)
     if report.state is not JobState.GONE or report.cause not in (Cause.PREEMPTED, Cause.NODE_LOST):
         return None
-    loss = loss_of(run, report, hosts_of(yard, run))
+    loss = loss_reason(run, report, hosts_of(context, run))
     return loss.error if loss.code in RETRIED else None
 
 
-def _report_of(yard: Yard, run: Run) -> JobReport:
-    job = yard.board.find(run.id)
+def _report_of(context: EngineContext, run: Run) -> JobReport:
+    job = context.board.find(run.id)
     unknown = JobReport(JobState.UNKNOWN)
-    if job is None or yard.is_local(run):
+    if job is None or context.is_local(run):
         return unknown
     handle = handle_of(job)
     try:
-        return yard.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
+        return context.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
     except Exception:
         # A backend may be somebody else's code; what it cannot tell must not keep a run from ending.
         logger.exception("run %s: its target could not be polled", run.id)
@@ -127,7 +136,7 @@ class StateReport:
     doing: str = ""  # what takes time in this phase
 
 
-def report(yard: Yard, run_id: str, said: StateReport) -> Run:
+def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run:
     """Take a report in and return the run as it now is.
 
     A phase that the run has already left changes nothing, nor does a second end: the answer's status tells.
@@ -138,46 +147,46 @@ def report(yard: Yard, run_id: str, said: StateReport) -> Run:
     """
     if said.status not in _REPORTED:
         raise InvalidArgument(f"A supervisor cannot report the status {said.status}.")
-    if is_writer(said.attempt):
-        return _report_of_writer(yard, run_id, said)
-    with yard.locks(run_id):
-        run = yard.store.get_run(run_id)
+    if is_external_writer(said.attempt):
+        return _report_of_writer(context, run_id, said)
+    with context.locks(run_id):
+        run = context.store.get_run(run_id)
         _check_attempt(run, said.attempt)
         if run.status.is_terminal:
             return run
-        _keep_facts(yard, run_id, said)
-        run = hear(yard, run, said.attempt)
+        _keep_facts(context, run_id, said)
+        run = note_heartbeat(context, run, said.attempt)
         if said.status.is_terminal:
-            _check_complete(yard, run, said)
-        if is_taken_as_loss(yard, run, said.status, said.error):
-            return take_loss(yard, run, said.status, said.error)
+            _check_complete(context, run, said)
+        if is_taken_as_loss(context, run, said.status, said.error):
+            return accept_loss(context, run, said.status, said.error)
         if said.status.is_terminal:
-            close_streams(yard, run)
-        run = _move(yard, run, said)
+            close_streams(context, run)
+        run = _move(context, run, said)
     if run.status.is_terminal:
         logger.info("run %s: %s", run_id, run.status)
-        yard.ended(run)
+        context.ended(run)
     else:
-        yard.on_change(run_id)
+        context.on_change(run_id)
     return run
 
 
-def end_unsupervised(yard: Yard, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
+def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
     """End a run without a supervisor of its own (a script's child run) by what its journal says."""
-    with yard.locks(run_id):
-        run = yard.store.get_run(run_id)
+    with context.locks(run_id):
+        run = context.store.get_run(run_id)
         if run.attempt or run.status.is_terminal or not status.is_terminal:
             return
-        close_streams(yard, run)
-        ended = yard.store.set_status(run_id, status, error=storable_value(dict(error)) if error else None)
-    yard.ended(ended)
+        close_streams(context, run)
+        ended = context.store.set_status(run_id, status, error=storable_value(dict(error)) if error else None)
+    context.ended(ended)
 
 
-def _report_of_writer(yard: Yard, run_id: str, said: StateReport) -> Run:
+def _report_of_writer(context: EngineContext, run_id: str, said: StateReport) -> Run:
     """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
-    run = yard.store.get_run(run_id)
+    run = context.store.get_run(run_id)
     if said.status.is_terminal:
-        _check_complete(yard, run, said)
+        _check_complete(context, run, said)
     return replace(run, desired=None, desired_error=None)
 
 
@@ -189,15 +198,15 @@ def _check_attempt(run: Run, attempt: int) -> None:
         )
 
 
-def _keep_facts(yard: Yard, run_id: str, said: StateReport) -> None:
+def _keep_facts(context: EngineContext, run_id: str, said: StateReport) -> None:
     if said.warnings or said.environment is not None:
-        yard.store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
+        context.store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
 
 
-def _check_complete(yard: Yard, run: Run, said: StateReport) -> None:
-    stored = {(mark.writer, mark.segment): mark.offset for mark in yard.store.list_marks(run.id, said.attempt)}
+def _check_complete(context: EngineContext, run: Run, said: StateReport) -> None:
+    stored = {(mark.writer, mark.segment): mark.offset for mark in context.store.list_marks(run.id, said.attempt)}
     short = [mark for mark in said.marks if stored.get((mark.writer, mark.segment), 0) < mark.offset]
-    logs = {name: stream_size(yard, run.id, said.attempt, name) for name in said.logs}
+    logs = {name: stream_size(context, run.id, said.attempt, name) for name in said.logs}
     behind = {name: size for name, size in logs.items() if size < said.logs[name]}
     if short or behind:
         held: Sequence[Mark] = [Mark(m.writer, m.segment, stored.get((m.writer, m.segment), 0)) for m in short]
@@ -208,11 +217,11 @@ def _check_complete(yard: Yard, run: Run, said: StateReport) -> None:
         )
 
 
-def _move(yard: Yard, run: Run, said: StateReport) -> Run:
+def _move(context: EngineContext, run: Run, said: StateReport) -> Run:
     error = storable_value(said.error) if said.error and said.status.is_terminal else None
-    doing = explain_run(yard, replace(run, status=said.status, waits_for=storable(said.doing))) if said.doing else ""
+    doing = explain_run(context, replace(run, status=said.status, waits_for=storable(said.doing))) if said.doing else ""
     try:
-        return yard.store.set_status(run.id, said.status, attempt=said.attempt, error=error, waits_for=doing)
+        return context.store.set_status(run.id, said.status, attempt=said.attempt, error=error, waits_for=doing)
     except InvalidTransition:
         # A restarted supervisor repeats phases, and a cancel may have come between: the answer tells it.
-        return yard.store.get_run(run.id)
+        return context.store.get_run(run.id)

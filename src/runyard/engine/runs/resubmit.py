@@ -11,7 +11,7 @@ from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
 from runyard.core.machine.facts import node_variables
 from runyard.core.names import make_uuid
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
-from runyard.engine.context import Yard
+from runyard.engine.context import EngineContext
 from runyard.engine.sanitize import holds_hidden
 
 ORIGIN = "runyard.resubmitted_from"
@@ -19,7 +19,7 @@ _OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, w
 
 
 @dataclass(frozen=True)
-class Again:
+class ResubmitRequest:
     """What is new of it. `id` and `key` make a repeated request the same run; made here where they are left out."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -29,14 +29,14 @@ class Again:
     submitter: dict[str, str] = field(default_factory=dict)  # never stored
 
 
-def again(yard: Yard, run_id: str, wanted: Again) -> NewRun:
+def resubmit_request(context: EngineContext, run_id: str, wanted: ResubmitRequest) -> NewRun:
     """Return the request for a run like this one.
 
     Raises:
         SubmitRejected: the server does not hold all that it was made of; says what is missing.
     """
-    run = yard.store.get_run(run_id)
-    _check(yard, run)
+    run = context.store.get_run(run_id)
+    _check(context, run)
     return NewRun(
         key=wanted.key or make_uuid(),
         id=wanted.id or make_id_like(run),
@@ -58,7 +58,7 @@ def own_variables() -> Mapping[str, str]:
     return node_variables(os.environ)
 
 
-def _check(yard: Yard, run: Run) -> None:
+def _check(context: EngineContext, run: Run) -> None:
     if not (run.spec.script or run.spec.command):
         raise SubmitRejected(
             f"Run `{run.id}` cannot be submitted again.",
@@ -73,12 +73,12 @@ def _check(yard: Yard, run: Run) -> None:
         )
     if run.snapshot_id is None:
         return
-    yard.hold_snapshot(run.snapshot_id)
-    root = yard.store.find_snapshot(run.snapshot_id)
+    context.hold_snapshot(run.snapshot_id)
+    root = context.store.find_snapshot(run.snapshot_id)
     if root is None:
         raise _without_code(run, "Its code is no longer on the server.")
     try:
-        yard.check_snapshot(root)
+        context.check_snapshot(root)
     except (NotFound, DamagedContent) as error:
         raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
 

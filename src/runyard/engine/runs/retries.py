@@ -19,12 +19,12 @@ from runyard.compute.base import Cause, JobReport
 from runyard.core.attempts import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard, is_launched
+from runyard.engine.context import BEFORE_START, EngineContext, is_launched
 from runyard.engine.runs.events import list_joins
-from runyard.engine.runs.requirements import waiting_job
+from runyard.engine.runs.requirements import waiting_entry
 from runyard.engine.runs.streams import close_streams, stream_key
 from runyard.engine.sanitize import storable
-from runyard.engine.state.allocation import Job, Stage
+from runyard.engine.state.allocation import QueueEntry, Stage
 
 NODE_LOST, PREEMPTED = "NodeLost", "Preempted"
 NEVER_STARTED = "NeverStarted"  # the code of an attempt of which nothing began; its run's error says why
@@ -39,7 +39,7 @@ _CANCELED = (Cause.TIME_LIMIT, Cause.CANCELED)
 
 
 @dataclass(frozen=True)
-class Loss:
+class LossReason:
     """How a run ends whose job is gone without an end of its own."""
 
     status: RunStatus
@@ -54,7 +54,7 @@ class Loss:
         return self.code in RETRIED
 
 
-def loss_of(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> Loss:
+def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossReason:
     """`hosts`: the nodes that had joined, by rank."""
     lines = [_what(run, report.cause), storable(report.why) or _why(report.cause)]
     details: dict[str, Any] = {"hint": _hint(run, report)}
@@ -64,21 +64,21 @@ def loss_of(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> Loss:
     if run.attempt > 1:
         lines.append(f"This was attempt {counted(run)} of {run.spec.max_attempts}{_besides(run)}.")
     error = {"code": _CODES.get(report.cause, NODE_LOST), "message": "\n".join(filter(None, lines)), "details": details}
-    return Loss(RunStatus.CANCELED if report.cause in _CANCELED else RunStatus.FAILED, error)
+    return LossReason(RunStatus.CANCELED if report.cause in _CANCELED else RunStatus.FAILED, error)
 
 
 def counted(run: Run) -> int:
     """Return which attempt this is of those that its user allowed."""
-    return run.attempt - in_vain(run)
+    return run.attempt - never_started_count(run)
 
 
-def in_vain(run: Run) -> int:
+def never_started_count(run: Run) -> int:
     """Return how many attempts were given up before anything of them began."""
     return sum(one.code == NEVER_STARTED for one in run.attempts)
 
 
 def _besides(run: Run) -> str:
-    return f", besides {in_vain(run)} of which nothing began" if in_vain(run) else ""
+    return f", besides {never_started_count(run)} of which nothing began" if never_started_count(run) else ""
 
 
 def _what(run: Run, cause: Cause) -> str:
@@ -127,104 +127,108 @@ MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another troub
 
 def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
     """Whether another attempt may take the place of one that ended like this."""
-    is_left = counted(run) < run.spec.max_attempts if has_begun else in_vain(run) < MOST_IN_VAIN
+    is_left = counted(run) < run.spec.max_attempts if has_begun else never_started_count(run) < MOST_IN_VAIN
     return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
 
 
-def hosts_of(yard: Yard, run: Run) -> list[str]:
+def hosts_of(context: EngineContext, run: Run) -> list[str]:
     """Return the machines of the present attempt, by rank."""
-    if yard.is_local(run):
+    if context.is_local(run):
         return []
-    joins = sorted(list_joins(yard, run.id, run.attempt).items())
+    joins = sorted(list_joins(context, run.id, run.attempt).items())
     return [str(join["host"]) for _, join in joins if join.get("host")]
 
 
-def give_up(yard: Yard, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
+def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
     """Give the present attempt up; the caller holds the run's lock. What lives of it stops with its next word."""
     why = " ".join(str(error.get("message") or "").split())
     code = str(error.get("code") or "") if has_begun else NEVER_STARTED
-    fenced = yard.store.fence_attempt(run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(yard, run)))
+    fenced = context.store.fence_attempt(
+        run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context, run))
+    )
     logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
-    yard.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
-    yard.give_back(fenced)
-    yard.gangs.touch(run.id)
-    yard.on_change(run.id)
-    yard.wake.set()
+    context.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
+    context.release(fenced)
+    context.gangs.touch(run.id)
+    context.on_change(run.id)
+    context.wake.set()
     return fenced
 
 
-def is_over(yard: Yard, job: Job, now: float) -> bool:
+def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
     """Whether it is certain that nothing of a job lives that its engine has twice called gone."""
-    target = yard.targets.find(job.workspace, job.target)
+    target = context.targets.find(job.workspace, job.target)
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
-    return never_ran(yard, job) or now - max(job.heard, yard.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+    return never_ran(context, job) or now - max(job.heard, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
 
 
-def never_ran(yard: Yard, job: Job) -> bool:
+def never_ran(context: EngineContext, job: QueueEntry) -> bool:
     """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
-    return not job.spoke and not list_joins(yard, job.run_id, job.attempt)
+    return not job.spoke and not list_joins(context, job.run_id, job.attempt)
 
 
-def is_all_over(yard: Yard, run: Run) -> bool:
+def is_all_over(context: EngineContext, run: Run) -> bool:
     """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
-    if yard.is_local(run):
+    if context.is_local(run):
         return True
-    others = set(list_joins(yard, run.id, run.attempt)) - {0}
-    told = {one["rank"] for one in yard.gangs.show(run.id, yard.clock.monotonic()) if "ended" in one["facts"]}
+    others = set(list_joins(context, run.id, run.attempt)) - {0}
+    told = {one["rank"] for one in context.gangs.show(run.id, context.clock.monotonic()) if "ended" in one["facts"]}
     return others <= told
 
 
-def go_on(yard: Yard, run: Run) -> Run:
+def start_next(context: EngineContext, run: Run) -> Run:
     """Start the next attempt, or end the run as was wished meanwhile; nothing of the given up one lives any more.
 
     The caller holds the run's lock.
     """
     if run.desired is not None:
-        return _end_as_wished(yard, run)
-    keep_logs(yard, run)
-    ready = yard.store.fence_attempt(run.id, run.attempt, is_over=True)
-    put_in_queue(yard, ready)
+        return _end_as_wished(context, run)
+    keep_logs(context, run)
+    ready = context.store.fence_attempt(run.id, run.attempt, is_over=True)
+    put_in_queue(context, ready)
     return ready
 
 
-def go_on_when_all_told(yard: Yard, job: Job) -> bool:
+def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> bool:
     """Go on with a run of whose given up attempt node 0 has told its end, once the other nodes have."""
-    with yard.locks(job.run_id):
-        run = yard.store.get_run(job.run_id)
+    with context.locks(job.run_id):
+        run = context.store.get_run(job.run_id)
         is_due = run.attempt == job.attempt and run.is_fenced and not run.status.is_terminal
-        if not is_due or not is_all_over(yard, run):
+        if not is_due or not is_all_over(context, run):
             return False
-        go_on(yard, run)
+        start_next(context, run)
         return True
 
 
-def put_in_queue(yard: Yard, run: Run) -> None:
-    fresh = waiting_job(yard, run)
+def put_in_queue(context: EngineContext, run: Run) -> None:
+    fresh = waiting_entry(context, run)
     wants = {"gpus": fresh.gpus, "shares_gpus": fresh.shares_gpus, "devices": fresh.devices, "slots": ()}
     states = {"silent": False, "gone": 0, "engine_gone": False, "spoke": False, "told_end": False, "doubted_at": 0.0}
-    yard.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
-    yard.on_change(run.id)
-    yard.wake.set()
+    context.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
+    context.on_change(run.id)
+    context.wake.set()
 
 
-def keep_logs(yard: Yard, run: Run) -> None:
+def keep_logs(context: EngineContext, run: Run) -> None:
     """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
     logs = [
-        file for file in yard.store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete
+        file
+        for file in context.store.list_files(run.id, with_chunks=False)
+        if file.kind == "stream" and not file.complete
     ]
     for file in logs:
         key = stream_key(run.id, run.attempt + 1, file.name)
         if not file.name.startswith("attempt_") and file.chunks != [key]:
-            yard.store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
-            yard.store.put_file(run.id, replace(file, chunks=[key], size=0))
+            context.store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
+            context.store.put_file(run.id, replace(file, chunks=[key], size=0))
 
 
-def _end_as_wished(yard: Yard, run: Run) -> Run:
+def _end_as_wished(context: EngineContext, run: Run) -> Run:
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    close_streams(yard, run)
-    ended = yard.store.set_status(run.id, status, attempt=run.attempt, error=error, waits_for="")
+    close_streams(context, run)
+    ended = context.store.set_status(run.id, status, attempt=run.attempt, error=error, waits_for="")
     logger.info("run %s: %s between two attempts", run.id, ended.status)
-    yard.ended(ended)
+    context.ended(ended)
     return ended

@@ -18,28 +18,28 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard, is_launched
-from runyard.engine.runs.dispatch import draft_job, hand_over, mint_token, require_reachable
-from runyard.engine.runs.requirements import find_wish, waiting_job
+from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.runs.dispatch import dispatch, draft_entry, mint_token, require_reachable
+from runyard.engine.runs.requirements import find_gpu_request, waiting_entry
 from runyard.engine.runs.schedule import launch_now
 from runyard.engine.sanitize import redact, redact_variables
 from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.spool import Spooled
 
 
-def with_target(yard: Yard, new: NewRun) -> NewRun:
+def with_target(context: EngineContext, new: NewRun) -> NewRun:
     """Return the request with its target's own name: an alias may come to mean another target while the run lives.
 
     Raises:
         SubmitRejected: there is no such target, its machines cannot reach this server, or its engine cannot be told
             what the run asks for.
     """
-    target = yard.targets.get(new.workspace, new.spec.target)
+    target = context.targets.get(new.workspace, new.spec.target)
     spec = new.spec if target.name == new.spec.target else replace(new.spec, target=target.name)
     try:
         check_resources(spec.resources)
         if not target.is_local:
-            require_reachable(yard, target.backend)
+            require_reachable(context, target.backend)
     except UserError as error:
         raise SubmitRejected(error.what, why=error.why, hint=error.hint) from error
     return replace(new, spec=spec if target.is_local else _with_gpus(spec))
@@ -104,68 +104,68 @@ class Submitted:
     folder: str | None = None
 
 
-def submit(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
     """Create a run and start it as soon as its target has a place. The same key again is the same run.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound: the request cannot become a run; nothing was stored.
         Conflict: the key or the id belongs to another run.
     """
-    prepared = check(yard, new)
+    prepared = check(context, new)
     if not (prepared.spec.script or prepared.spec.command):
         raise SubmitRejected(
             f"Run `{new.id}` names neither a script nor a command.",
             why="There would be nothing to run.",
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
-    accepted, spooled = accept(yard, prepared, submitter or {})
-    wish = find_wish(yard, prepared.workspace, prepared.spec, submitter or {})
+    accepted, spooled = accept(context, prepared, submitter or {})
+    wish = find_gpu_request(context, prepared.workspace, prepared.spec, submitter or {})
     parameters = {**parse_parameters(accepted.spec.arguments), **redact_variables(new.parameters)}
-    run, is_new = create(yard, replace(accepted, parameters=parameters), spooled)
+    run, is_new = create(context, replace(accepted, parameters=parameters), spooled)
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
     if is_new and any(warnings.values()):
         said = [{"source": source, "message": message} for source, message in warnings.items() if message]
-        yard.store.update_run(run.id, warnings_add=said)
-    launch_now(yard, run)
-    return Submitted(yard.store.get_run(run.id), is_new)
+        context.store.update_run(run.id, warnings_add=said)
+    launch_now(context, run)
+    return Submitted(context.store.get_run(run.id), is_new)
 
 
-def accept(yard: Yard, prepared: NewRun, submitter: Mapping[str, str]) -> tuple[NewRun, Spooled]:
+def accept(context: EngineContext, prepared: NewRun, submitter: Mapping[str, str]) -> tuple[NewRun, Spooled]:
     """Return a checked request as it may be stored, and what no database may hold of it.
 
     Raises:
         SubmitRejected: its target would refuse it.
     """
-    yard.backend(prepared.workspace, prepared.spec.target).plan(draft_job(yard, prepared, submitter))
+    context.backend(prepared.workspace, prepared.spec.target).plan(draft_entry(context, prepared, submitter))
     shown = redact(prepared.spec)
     whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    is_here = yard.targets.get(prepared.workspace, prepared.spec.target).is_local
+    is_here = context.targets.get(prepared.workspace, prepared.spec.target).is_local
     return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
 
 
-def watch_run(yard: Yard, new: NewRun, watched: Watched | None = None) -> Submitted:
+def watch_run(context: EngineContext, new: NewRun, watched: Watched | None = None) -> Submitted:
     """Create a run that we did not launch: it is Running at once, and `watched` gets a supervisor that ships for it."""
-    prepared = check(yard, new)
+    prepared = check(context, new)
     if prepared.spec.script or prepared.spec.command:
         raise InvalidArgument(f"Run `{new.id}` names a script, so it cannot be one that somebody else launched.")
     if watched is None:
-        return _unwatched(yard, prepared)
+        return _unwatched(context, prepared)
     spooled = Spooled(
         interactive_pid=watched.pid,
         interactive_start_ticks=watched.start_ticks,
         interactive_folders=_check_folders(watched.folders),
     )
-    run, is_new = create(yard, prepared, spooled)
+    run, is_new = create(context, prepared, spooled)
     _check_not_launched(run)
     token = None
     if run.status in BEFORE_START:
-        token = hand_over(yard, run.id)
-    run = yard.store.get_run(run.id)
-    folder = str(run_folder(yard.settings.home, run.id, run.attempt))
-    return Submitted(run, is_new, token or mint_token(yard, run), folder)
+        token = dispatch(context, run.id)
+    run = context.store.get_run(run.id)
+    folder = str(run_folder(context.settings.home, run.id, run.attempt))
+    return Submitted(run, is_new, token or mint_token(context, run), folder)
 
 
-def check(yard: Yard, new: NewRun) -> NewRun:
+def check(context: EngineContext, new: NewRun) -> NewRun:
     """Return the request with its snapshot filled in; raise for what cannot become a run."""
     check_run_id(new.id)
     check_workspace_name(new.workspace)
@@ -174,13 +174,13 @@ def check(yard: Yard, new: NewRun) -> NewRun:
         raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(new.key)}.")
     if new.status is not RunStatus.NOT_STARTED:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
-    yard.store.get_workspace(new.workspace)
-    new = with_target(yard, new)
-    _check_nodes(yard, new)
+    context.store.get_workspace(new.workspace)
+    new = with_target(context, new)
+    _check_nodes(context, new)
     _check_script(new)
     _check_limits(new)
-    _check_parent(yard, new)
-    return _with_snapshot(yard, new)
+    _check_parent(context, new)
+    return _with_snapshot(context, new)
 
 
 def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
@@ -190,8 +190,8 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
     return dict(folders)
 
 
-def _check_nodes(yard: Yard, new: NewRun) -> None:
-    target = yard.targets.get(new.workspace, new.spec.target)
+def _check_nodes(context: EngineContext, new: NewRun) -> None:
+    target = context.targets.get(new.workspace, new.spec.target)
     nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
     if nodes < 1 or processes < 1:
         raise SubmitRejected(
@@ -258,19 +258,19 @@ def _check_limits(new: NewRun) -> None:
         )
 
 
-def _check_parent(yard: Yard, new: NewRun) -> None:
+def _check_parent(context: EngineContext, new: NewRun) -> None:
     if new.parent_id is None:
         return
-    parent = yard.store.find_run(check_run_id(new.parent_id))
+    parent = context.store.find_run(check_run_id(new.parent_id))
     if parent is None or parent.workspace != new.workspace:
         raise NotFound(f"There is no run `{new.parent_id}` in workspace `{new.workspace}` to be the parent.")
 
 
-def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
+def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
     if new.snapshot_id is None:
         return replace(new, snapshot_root=None)
-    yard.hold_snapshot(new.snapshot_id)
-    root = yard.store.find_snapshot(new.snapshot_id)
+    context.hold_snapshot(new.snapshot_id)
+    root = context.store.find_snapshot(new.snapshot_id)
     if root is None:
         raise NotFound(
             f"There is no snapshot `{new.snapshot_id[:64]}`.",
@@ -280,22 +280,22 @@ def _with_snapshot(yard: Yard, new: NewRun) -> NewRun:
     return replace(new, snapshot_root=root)
 
 
-def create(yard: Yard, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
+def create(context: EngineContext, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
     """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
-    with yard.locks(new.id):
-        known = yard.store.find_run(new.id)
+    with context.locks(new.id):
+        known = context.store.find_run(new.id)
         if known is None:
-            yard.spool.write(new.id, spooled)
+            context.spool.write(new.id, spooled)
         try:
-            run, is_new = yard.store.create_run(new)
+            run, is_new = context.store.create_run(new)
         except Exception:
             if known is None:
-                yard.spool.remove(new.id)
+                context.spool.remove(new.id)
             raise
         if run.id != new.id:
-            yard.spool.remove(new.id)
+            context.spool.remove(new.id)
         if run.status in BEFORE_START:
-            yard.board.add(waiting_job(yard, run))
+            context.board.add(waiting_entry(context, run))
         return run, is_new
 
 
@@ -309,7 +309,7 @@ def _check_not_launched(run: Run) -> None:
         )
 
 
-def _unwatched(yard: Yard, new: NewRun) -> Submitted:
-    run, is_new = yard.store.create_run(replace(new, status=RunStatus.RUNNING))
+def _unwatched(context: EngineContext, new: NewRun) -> Submitted:
+    run, is_new = context.store.create_run(replace(new, status=RunStatus.RUNNING))
     _check_not_launched(run)
-    return Submitted(run, is_new, mint_token(yard, run), str(run_folder(yard.settings.home, run.id, run.attempt)))
+    return Submitted(run, is_new, mint_token(context, run), str(run_folder(context.settings.home, run.id, run.attempt)))

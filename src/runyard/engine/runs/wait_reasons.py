@@ -6,57 +6,57 @@ from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, Yard
+from runyard.engine.context import BEFORE_START, EngineContext
 from runyard.engine.runs.retries import MARGIN_S
-from runyard.engine.state.allocation import Job, Lack, Stage
+from runyard.engine.state.allocation import QueueEntry, Shortage, Stage
 from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.targets import Target
 
 MOST_NOTED = 20  # runs of the queue whose reasons are noted when they change
 
 
-def explain_run(yard: Yard, run: Run) -> str:
+def explain_run(context: EngineContext, run: Run) -> str:
     """Return what a queued run waits for; empty when it does not wait."""
     if run.status is RunStatus.PREPARING:
-        return _missing_nodes(yard, run) or run.waits_for
+        return _missing_nodes(context, run) or run.waits_for
     if run.status is RunStatus.NOT_RESPONDING:
-        return _silent_nodes(yard, run) or run.waits_for
+        return _silent_nodes(context, run) or run.waits_for
     if run.status not in BEFORE_START:
         return ""
-    job = yard.board.find(run.id)
-    return explain(yard, job) if job is not None else run.waits_for
+    job = context.board.find(run.id)
+    return explain(context, job) if job is not None else run.waits_for
 
 
-def note_wait(yard: Yard, run_id: str) -> None:
+def note_wait(context: EngineContext, run_id: str) -> None:
     """Keep with a queued run what it waits for now: its timeline shows it later."""
-    job = yard.board.find(run_id)
+    job = context.board.find(run_id)
     if job is None or not job.launched:
         return
     try:
-        text = explain(yard, job)
-        yard.store.set_status(
+        text = explain(context, job)
+        context.store.set_status(
             run_id, RunStatus.QUEUED, attempt=job.attempt, expected=[RunStatus.QUEUED], waits_for=text
         )
     except (Conflict, NotFound):
         return  # it went on meanwhile
 
 
-def note_lacks(yard: Yard) -> None:
+def note_lacks(context: EngineContext) -> None:
     """Note for the first of the queue when they wait for something of another kind: a GPU instead of a place."""
-    for job, lack in yard.board.list_lacks(now=yard.clock.monotonic(), most=MOST_NOTED):
-        kind = Lack.PLACES if lack is Lack.TURN else lack
-        if kind is Lack.NOTHING or job.fault or job.lack == kind.value:
+    for job, lack in context.board.list_lacks(now=context.clock.monotonic(), most=MOST_NOTED):
+        kind = Shortage.PLACES if lack is Shortage.TURN else lack
+        if kind is Shortage.NOTHING or job.fault or job.lack == kind.value:
             continue
-        yard.board.update(job.run_id, lack=kind.value)
+        context.board.update(job.run_id, lack=kind.value)
         if job.lack:  # the first was noted when it was submitted
-            note_wait(yard, job.run_id)
-            yard.on_change(job.run_id)
+            note_wait(context, job.run_id)
+            context.on_change(job.run_id)
 
 
-def _missing_nodes(yard: Yard, run: Run) -> str:
+def _missing_nodes(context: EngineContext, run: Run) -> str:
     """Return which nodes of a job the others wait for, since they start together."""
     count = run.spec.distribution.node_count
-    missing = yard.gangs.waiting_for(run.id, count) if count > 1 else []
+    missing = context.gangs.waiting_for(run.id, count) if count > 1 else []
     if not missing:
         return ""
     names = [f"node {rank}" + (f" ({host})" if host else "") for rank, host in missing[:3]]
@@ -64,33 +64,33 @@ def _missing_nodes(yard: Yard, run: Run) -> str:
     return f"It waits for {', '.join(names)}{rest} of {count} nodes: they start together when all are prepared."
 
 
-def _silent_nodes(yard: Yard, run: Run) -> str:
+def _silent_nodes(context: EngineContext, run: Run) -> str:
     """Return which of several nodes is not heard any more."""
-    silent = yard.gangs.silent_nodes(run.id, yard.clock.monotonic())
+    silent = context.gangs.silent_nodes(run.id, context.clock.monotonic())
     names = [f"node {rank}" + (f" ({host})" if host else "") for rank, host, _ in silent[:3]]
     rest = f" and {len(silent) - 3} more" if len(silent) > 3 else ""
     longest = max((seconds for _, _, seconds in silent), default=0.0)
     return f"Nothing was heard of {', '.join(names)}{rest} for {longest:.0f} s." if names else ""
 
 
-def explain(yard: Yard, job: Job) -> str:
+def explain(context: EngineContext, job: QueueEntry) -> str:
     if job.stage is not Stage.WAITING:
         return _at_target(job)
     if job.fault:
         return f"It could not be handed to `{job.target}` ({job.fault}) and is tried again."
-    target = yard.targets.find(job.workspace, job.target)
+    target = context.targets.find(job.workspace, job.target)
     if target is None:
         return f"The compute target `{job.target}` is gone."
-    lack = yard.board.lack_of(job.run_id, now=yard.clock.monotonic())
-    if lack is Lack.TARGET:
+    lack = context.board.lack_of(job.run_id, now=context.clock.monotonic())
+    if lack is Shortage.TARGET:
         return _cannot_hold(target, job)
-    for_gpus = lack is Lack.GPUS
-    reason = _gpus_taken(yard, job) if for_gpus else _places_taken(yard, target, job)
-    front = yard.board.in_front_of(job, wants_gpus=for_gpus)
+    for_gpus = lack is Shortage.GPUS
+    reason = _gpus_taken(context, job) if for_gpus else _places_taken(context, target, job)
+    front = context.board.in_front_of(job, wants_gpus=for_gpus)
     return f"{reason} In front of it: {_names(front)}." if front else f"{reason} It is the next."
 
 
-def _at_target(job: Job) -> str:
+def _at_target(job: QueueEntry) -> str:
     if job.stage is Stage.FENCED:
         return (
             f"Attempt {job.attempt} was given up. The next one starts when nothing of it can live any more: with its "
@@ -103,7 +103,7 @@ def _at_target(job: Job) -> str:
     return f"It was handed to `{job.target}`; its supervisor is starting."
 
 
-def _cannot_hold(target: Target, job: Job) -> str:
+def _cannot_hold(target: Target, job: QueueEntry) -> str:
     if target.is_stopped:
         return f"`{target.name}` is stopped: `runyard compute start {target.name}` lets it run."
     return (
@@ -112,20 +112,20 @@ def _cannot_hold(target: Target, job: Job) -> str:
     )
 
 
-def _places_taken(yard: Yard, target: Target, job: Job) -> str:
-    holders = [other for other in yard.board.on_target(target.key) if other.stage is not Stage.WAITING]
+def _places_taken(context: EngineContext, target: Target, job: QueueEntry) -> str:
+    holders = [other for other in context.board.on_target(target.key) if other.stage is not Stage.WAITING]
     taken = len({slot for other in holders for slot in other.slots})
     nodes = "a free node of" if job.nodes == 1 else f"{job.nodes} free nodes of"
     what = nodes if target.is_pool else "a free place on"
     limit = "" if target.places is None else f" of {target.places}"
-    closed = len(yard.backends.closed_places(target))
+    closed = len(context.backends.closed_places(target))
     away = f" {closed} cannot be used now, since their machine does not answer." if closed else ""
     return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}.{away}"
 
 
-def _gpus_taken(yard: Yard, job: Job) -> str:
-    total = len(yard.gpus.devices())
-    holders = [other for other in yard.board.jobs() if other.stage is not Stage.WAITING and other.owned_gpus]
+def _gpus_taken(context: EngineContext, job: QueueEntry) -> str:
+    total = len(context.gpus.devices())
+    holders = [other for other in context.board.jobs() if other.stage is not Stage.WAITING and other.owned_gpus]
     taken = sum(len(other.owned_gpus) for other in holders)
     what = "a free GPU" if job.gpus == 1 else f"{job.gpus} free GPUs"
     return (
@@ -134,7 +134,7 @@ def _gpus_taken(yard: Yard, job: Job) -> str:
     )
 
 
-def _names(jobs: list[Job]) -> str:
+def _names(jobs: list[QueueEntry]) -> str:
     shown = ", ".join(f"`{job.run_id}`" for job in jobs[:3])
     rest = len(jobs) - 3
     return f"{shown} and {rest} more" if rest > 0 else shown or "nobody"

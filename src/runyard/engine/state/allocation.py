@@ -22,7 +22,7 @@ class Stage(Enum):
 
 
 @dataclass(frozen=True)
-class Job:
+class QueueEntry:
     run_id: str
     target: str
     launched: bool = True  # false: a run that we only watch; it takes no place on its target
@@ -56,7 +56,7 @@ class Job:
         return self.devices if self.gpus and not self.shares_gpus else ()
 
 
-class Lack(Enum):
+class Shortage(Enum):
     """What a job that cannot start has too little of."""
 
     NOTHING = "nothing"
@@ -67,7 +67,7 @@ class Lack(Enum):
 
 
 @dataclass(frozen=True)
-class Room:
+class Capacity:
     """What there is to give."""
 
     targets: Targets
@@ -75,7 +75,7 @@ class Room:
     closed: Callable[[Target], AbstractSet[int]] = lambda target: frozenset()  # places whose machine does not answer
 
 
-class Books:
+class Allocator:
     """Starts from the jobs that hold something; `place` jobs in the order of the queue.
 
     First come, first served at every target; among those that want GPUs also across targets. A job that finds no room
@@ -83,19 +83,19 @@ class Books:
     it, so it lends its places and GPUs to one child at a time: otherwise both could wait for ever.
     """
 
-    def __init__(self, room: Room, holders: Iterable[Job]) -> None:
+    def __init__(self, room: Capacity, holders: Iterable[QueueEntry]) -> None:
         self._room = room
         self._taken: dict[Key, set[int]] = defaultdict(set)
         self._owned: set[str] = set()  # GPUs that one run has for itself
         self._shared: Counter[str] = Counter()
         self._closed: set[Key] = set()
         self._gpus_are_due = False  # to a job in front
-        self._holders: dict[str, Job] = {}
+        self._holders: dict[str, QueueEntry] = {}
         self._lent: set[str] = set()  # runs whose child has what they have
         for job in holders:
             self._note(job)
 
-    def place(self, job: Job) -> Job | None:
+    def place(self, job: QueueEntry) -> QueueEntry | None:
         """Return the job as it would start, with its nodes and GPUs; None when it must wait."""
         target = self._target(job)
         if target is not None and target.key in self._closed and job.launched and not job.parent:
@@ -103,40 +103,40 @@ class Books:
         lack, placed = self.look(job)
         if placed is not None:
             self._note(placed)
-        elif lack is not Lack.TARGET:
+        elif lack is not Shortage.TARGET:
             self._keep_turn(job, lack)
         return placed
 
-    def look(self, job: Job) -> tuple[Lack, Job | None]:
+    def look(self, job: QueueEntry) -> tuple[Shortage, QueueEntry | None]:
         """Return what the job lacks, or how it would start. Changes nothing."""
         if not job.launched:
-            return Lack.NOTHING, replace(job, stage=Stage.HANDING)
+            return Shortage.NOTHING, replace(job, stage=Stage.HANDING)
         target = self._target(job)
         if target is None or target.is_stopped or target.places_of(job.nodes) > _room_of(target):
-            return Lack.TARGET, None
+            return Shortage.TARGET, None
         lender = self._find_lender(job)
         wanted, taken = target.places_of(job.nodes), self._taken[target.key] - set(lender.slots if lender else ())
         taken = taken | self._room.closed(target)
         if len(taken) + wanted > _room_of(target):
-            return Lack.PLACES, None
+            return Shortage.PLACES, None
         devices = self._find_devices(job, lender)
         if devices is None:
-            return Lack.GPUS, None
+            return Shortage.GPUS, None
         if target.key in self._closed and lender is None:
-            return Lack.TURN, None
-        return Lack.NOTHING, replace(job, stage=Stage.HANDING, slots=lowest_free(taken, wanted), devices=devices)
+            return Shortage.TURN, None
+        return Shortage.NOTHING, replace(job, stage=Stage.HANDING, slots=lowest_free(taken, wanted), devices=devices)
 
-    def _keep_turn(self, job: Job, lack: Lack) -> None:
+    def _keep_turn(self, job: QueueEntry, lack: Shortage) -> None:
         target = self._target(job)
         assert target is not None
-        if lack is not Lack.GPUS:
+        if lack is not Shortage.GPUS:
             self._closed.add(target.key)
             return
         taken = self._taken[target.key]
         taken |= set(lowest_free(taken, target.places_of(job.nodes)))
         self._gpus_are_due = True
 
-    def _note(self, job: Job) -> None:
+    def _note(self, job: QueueEntry) -> None:
         if not job.launched:
             return
         self._holders[job.run_id] = job
@@ -147,14 +147,14 @@ class Books:
         self._owned.update(job.owned_gpus)
         self._shared.update(set(job.devices) - set(job.owned_gpus))
 
-    def _find_lender(self, job: Job) -> Job | None:
+    def _find_lender(self, job: QueueEntry) -> QueueEntry | None:
         """Return the run that submitted this one, when it holds places here and no other child has them."""
         parent = self._holders.get(job.parent)
         if parent is None or parent.run_id in self._lent or self._target(parent) != self._target(job):
             return None
         return parent
 
-    def _find_devices(self, job: Job, lender: Job | None) -> tuple[str, ...] | None:
+    def _find_devices(self, job: QueueEntry, lender: QueueEntry | None) -> tuple[str, ...] | None:
         """Return GPUs for the job, those first that nobody shares; one that wants others' company never waits."""
         if not job.gpus:
             return job.devices
@@ -167,7 +167,7 @@ class Books:
         chosen = sorted(sorted(free, key=lambda device: use[device])[: job.gpus], key=list(use).index)
         return tuple(chosen) if len(chosen) == job.gpus else None
 
-    def _target(self, job: Job) -> Target | None:
+    def _target(self, job: QueueEntry) -> Target | None:
         return self._room.targets.find(job.workspace, job.target)
 
 

@@ -7,30 +7,30 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from runyard.engine.state.allocation import Books, Job, Lack, Room, Stage, lowest_free
+from runyard.engine.state.allocation import Allocator, Capacity, QueueEntry, Shortage, Stage, lowest_free
 from runyard.engine.state.targets import Key
 
 
 class Board:
     """Shared between threads; every method is short and never waits for anything but its own lock."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Capacity) -> None:
         self._room = room
         self._lock = threading.Lock()
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, QueueEntry] = {}
 
-    def add(self, job: Job) -> Job:
+    def add(self, job: QueueEntry) -> QueueEntry:
         """Put a job on the board unless it is there; one that runs already has places of its target's, or gets some."""
         with self._lock:
             if job.stage is not Stage.WAITING and job.launched:
                 job = job if self._are_free(job) else replace(job, slots=self._free_slots(job))
             return self._jobs.setdefault(job.run_id, job)
 
-    def find(self, run_id: str) -> Job | None:
+    def find(self, run_id: str) -> QueueEntry | None:
         with self._lock:
             return self._jobs.get(run_id)
 
-    def update(self, run_id: str, **changes: object) -> Job | None:
+    def update(self, run_id: str, **changes: object) -> QueueEntry | None:
         with self._lock:
             job = self._jobs.get(run_id)
             if job is None:
@@ -38,7 +38,7 @@ class Board:
             changed = self._jobs[run_id] = replace(job, **changes)  # type: ignore[arg-type]  # fields of Job by name
             return changed
 
-    def hear(self, run_id: str, attempt: int, now: float, *, proves_life: bool = True) -> Job | None:
+    def hear(self, run_id: str, attempt: int, now: float, *, proves_life: bool = True) -> QueueEntry | None:
         """Note a word from a job's supervisor and return the job as it was before.
 
         `proves_life`: what the target said about a job that is gone was wrong, or is over.
@@ -56,22 +56,22 @@ class Board:
         with self._lock:
             self._jobs = {key: replace(job, heard=now) for key, job in self._jobs.items()}
 
-    def remove(self, run_id: str) -> Job | None:
+    def remove(self, run_id: str) -> QueueEntry | None:
         """Take a job off the board; return it as it was."""
         with self._lock:
             return self._jobs.pop(run_id, None)
 
-    def take(self, run_id: str, *, now: float) -> Job | None:
+    def take(self, run_id: str, *, now: float) -> QueueEntry | None:
         """Reserve what this job needs when there is room and nobody is in front of it."""
         with self._lock:
             return self._start(next((job for job in self._startable(now) if job.run_id == run_id), None))
 
-    def take_next(self, *, now: float) -> Job | None:
+    def take_next(self, *, now: float) -> QueueEntry | None:
         """Reserve what the first waiting job needs that can start now."""
         with self._lock:
             return self._start(next(self._startable(now), None))
 
-    def preview(self, job: Job, *, now: float) -> Job | None:
+    def preview(self, job: QueueEntry, *, now: float) -> QueueEntry | None:
         """Return a job that is not on the board as it would start now; None when it would wait."""
         with self._lock:
             books = self._books()
@@ -79,7 +79,7 @@ class Board:
                 pass
             return books.look(job)[1]
 
-    def lack_of(self, run_id: str, *, now: float) -> Lack:
+    def lack_of(self, run_id: str, *, now: float) -> Shortage:
         """Return what a waiting job has too little of at the moment."""
         with self._lock:
             books = self._books()
@@ -88,11 +88,11 @@ class Board:
                     return books.look(job)[0]
                 if job.stage is Stage.WAITING and job.retry_at <= now:
                     books.place(job)
-        return Lack.NOTHING
+        return Shortage.NOTHING
 
-    def list_lacks(self, *, now: float, most: int) -> list[tuple[Job, Lack]]:
+    def list_lacks(self, *, now: float, most: int) -> list[tuple[QueueEntry, Shortage]]:
         """Return what the first waiting jobs have too little of."""
-        found: list[tuple[Job, Lack]] = []
+        found: list[tuple[QueueEntry, Shortage]] = []
         with self._lock:
             books = self._books()
             waiting = (job for job in self._jobs.values() if job.stage is Stage.WAITING and job.launched)
@@ -102,7 +102,7 @@ class Board:
                     books.place(job)
         return found
 
-    def in_front_of(self, job: Job, *, wants_gpus: bool = False) -> list[Job]:
+    def in_front_of(self, job: QueueEntry, *, wants_gpus: bool = False) -> list[QueueEntry]:
         """Return the launched jobs that wait longer for the same target (or for GPUs), oldest first."""
         found = []
         for other in self.jobs():
@@ -113,11 +113,11 @@ class Board:
                 found.append(other)
         return found
 
-    def on_target(self, key: Key) -> list[Job]:
+    def on_target(self, key: Key) -> list[QueueEntry]:
         """Return the launched jobs of a target, waiting ones too, oldest first."""
         return [job for job in self.jobs() if job.launched and self._key(job) == key]
 
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[QueueEntry]:
         with self._lock:
             return list(self._jobs.values())
 
@@ -125,37 +125,37 @@ class Board:
         with self._lock:
             return len(self._jobs)
 
-    def _startable(self, now: float) -> Iterator[Job]:
+    def _startable(self, now: float) -> Iterator[QueueEntry]:
         """Yield the waiting jobs that can start now, oldest first, each as it would start."""
         return self._place_waiting(self._books(), now)
 
-    def _place_waiting(self, books: Books, now: float) -> Iterator[Job]:
+    def _place_waiting(self, books: Allocator, now: float) -> Iterator[QueueEntry]:
         for job in self._jobs.values():
             if job.stage is Stage.WAITING and job.retry_at <= now:
                 placed = books.place(job)
                 if placed is not None:
                     yield placed
 
-    def _start(self, placed: Job | None) -> Job | None:
+    def _start(self, placed: QueueEntry | None) -> QueueEntry | None:
         if placed is not None:
             self._jobs[placed.run_id] = placed
         return placed
 
-    def _books(self) -> Books:
-        return Books(self._room, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
+    def _books(self) -> Allocator:
+        return Allocator(self._room, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
 
-    def _are_free(self, job: Job) -> bool:
+    def _are_free(self, job: QueueEntry) -> bool:
         """Whether the job says which places it has, and no other has them."""
         held = {slot for other in self._jobs.values() if self._key(other) == self._key(job) for slot in other.slots}
         return bool(job.slots) and not held & set(job.slots)
 
-    def _free_slots(self, job: Job) -> tuple[int, ...]:
+    def _free_slots(self, job: QueueEntry) -> tuple[int, ...]:
         target = self._room.targets.find(job.workspace, job.target)
         if target is None:
             return ()
         held = (other for other in self._jobs.values() if self._key(other) == target.key)
         return lowest_free((slot for other in held for slot in other.slots), target.places_of(job.nodes))
 
-    def _key(self, job: Job) -> Key:
+    def _key(self, job: QueueEntry) -> Key:
         target = self._room.targets.find(job.workspace, job.target)
         return target.key if target is not None else (job.workspace, job.target)

@@ -65,7 +65,7 @@ ALL, SHARED = "all", "shared"
 
 
 @dataclass(frozen=True)
-class GpuWish:
+class GpuRequest:
     """`count` devices are given when the run starts; `devices` are those that it named itself."""
 
     count: int = 0
@@ -74,7 +74,7 @@ class GpuWish:
     warning: str = ""
 
 
-def wish_of(spec: RunSpec, submitter: Mapping[str, str], total: int) -> GpuWish:
+def gpu_request_of(spec: RunSpec, submitter: Mapping[str, str], total: int) -> GpuRequest:
     """Return the wish of a run on a machine with `total` GPUs.
 
     Raises:
@@ -83,14 +83,14 @@ def wish_of(spec: RunSpec, submitter: Mapping[str, str], total: int) -> GpuWish:
     variables = {**submitter, **spec.environment.variables, **spec.variables}
     asked = variables.get(VARIABLE, "").strip().lower()
     if not asked and VISIBLE in variables:
-        return GpuWish(is_shared=True, devices=_named(variables[VISIBLE]))
+        return GpuRequest(is_shared=True, devices=_named(variables[VISIBLE]))
     per_node, is_shared = _per_node(spec, asked, total)
     if total == 0:
-        return GpuWish(warning=_no_gpus(per_node, is_said=bool(asked) or spec.gpus is not None))
+        return GpuRequest(warning=_no_gpus(per_node, is_said=bool(asked) or spec.gpus is not None))
     wanted = total if per_node is None else per_node * spec.distribution.node_count
     if wanted == 0:
-        return GpuWish(devices=(NO_DEVICE,))
-    return GpuWish(min(wanted, total), is_shared, warning=_too_few(wanted, total))
+        return GpuRequest(devices=(NO_DEVICE,))
+    return GpuRequest(min(wanted, total), is_shared, warning=_too_few(wanted, total))
 
 
 def with_device_order(spec: RunSpec, submitter: Mapping[str, str]) -> RunSpec:

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from runyard.compute.base import Attachable, EngineNode
+from runyard.compute.base import Attachable, ClusterNode
 from runyard.core.errors import RunyardError
-from runyard.engine.state.allocation import Job
+from runyard.engine.state.allocation import QueueEntry
 from runyard.engine.state.backends import MOST_INSTANCES, Backends, InstanceKey
 from runyard.engine.state.targets import Key
 
@@ -28,7 +28,7 @@ WAIT_S = 4.0
 class NodesSeen:
     """`nodes` None: this engine has none to tell of. `note` says what was wrong with the last question."""
 
-    nodes: list[EngineNode] | None = None
+    nodes: list[ClusterNode] | None = None
     note: str = ""
 
 
@@ -40,7 +40,7 @@ class _Engine:
     asking: threading.Thread | None = None
 
 
-class EngineNodes:
+class ClusterNodes:
     """Shared between threads."""
 
     def __init__(self, backends: Backends, *, fresh_s: float = FRESH_S, wait_s: float = WAIT_S) -> None:
@@ -108,7 +108,7 @@ class IdleNodes:
         self._lock = threading.Lock()
         self._left: dict[Key, dict[int, datetime]] = {}
 
-    def note_release(self, job: Job, now: datetime) -> None:
+    def note_release(self, job: QueueEntry, now: datetime) -> None:
         """Remember that a run has left its nodes."""
         if not job.launched or not job.slots:
             return

@@ -21,7 +21,7 @@ Work = Callable[[], None]
 THREADS = 4  # for each key
 
 
-class Pool:
+class CallThreads:
     """Shared between threads. A thread lives as long as there is work for its key. `threads` 0: work is done at once,
     by who asks for it.
     """
@@ -33,7 +33,7 @@ class Pool:
         self._busy: Counter[Hashable] = Counter()
         self._is_closed = False
 
-    def do(self, key: Hashable, work: Work) -> None:
+    def submit(self, key: Hashable, work: Work) -> None:
         """Have `work` done soon, after what was asked for earlier with the same key."""
         if self._threads == 0:
             return _try(work)
@@ -85,7 +85,7 @@ FIRST_WAIT_S = 2.0  # then twice as long each time
 
 
 @dataclass(frozen=True)
-class Return:
+class PendingRelease:
     """One `ComputeBackend.end` that is due. `done` is called when it was made, or given up."""
 
     handle: JobHandle
@@ -96,16 +96,16 @@ class Return:
     tries: int = 0
 
 
-class Returns:
+class ReleaseQueue:
     """Shared between threads. Those that a server did not get to are found by the next one: the run's spool file
     stays until its last attempt was given back.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._due: dict[JobHandle, Return] = {}
+        self._due: dict[JobHandle, PendingRelease] = {}
 
-    def add(self, one: Return) -> None:
+    def add(self, one: PendingRelease) -> None:
         with self._lock:
             self._due[one.handle] = one
 
@@ -113,7 +113,7 @@ class Returns:
         with self._lock:
             return len(self._due)
 
-    def begin_due(self, pool: Pool, clock: Callable[[], float]) -> None:
+    def begin_due(self, threads: CallThreads, clock: Callable[[], float]) -> None:
         """Have those made that are due."""
         now = clock()
         with self._lock:
@@ -121,13 +121,13 @@ class Returns:
             for one in due:
                 del self._due[one.handle]
         for one in due:
-            pool.do(("end", one.target), lambda one=one: self._make(one, clock))  # type: ignore[misc]  # bound now
+            threads.submit(("end", one.target), lambda one=one: self._make(one, clock))  # type: ignore[misc]  # bound now
 
-    def _add_again(self, one: Return) -> None:
+    def _add_again(self, one: PendingRelease) -> None:
         with self._lock:
             self._due.setdefault(one.handle, one)  # it may have been asked for anew, with something to do afterwards
 
-    def _make(self, one: Return, clock: Callable[[], float]) -> None:
+    def _make(self, one: PendingRelease, clock: Callable[[], float]) -> None:
         try:
             one.find_backend().end(one.handle)
         except UserError as error:

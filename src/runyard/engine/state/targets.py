@@ -22,7 +22,7 @@ from runyard.core.compute import (
     MOST_BYTES,
     PER_RUN,
     ComputeSpec,
-    find_engine,
+    find_cluster_name,
     read_aliases,
 )
 from runyard.core.errors import InvalidArgument, SubmitRejected
@@ -213,7 +213,7 @@ def spec_of(asset: Asset) -> ComputeSpec:
 
 def _named_engine(name: str) -> Target | None:
     try:
-        found = find_engine(name)
+        found = find_cluster_name(name)
     except InvalidArgument:
         return None
     return Target(name, backend=found[0], options=found[1]) if found is not None else None
@@ -221,6 +221,6 @@ def _named_engine(name: str) -> Target | None:
 
 def _refuse_engine(name: str) -> None:
     try:
-        find_engine(name)
+        find_cluster_name(name)
     except InvalidArgument as error:
         raise SubmitRejected(error.what, why=error.why, hint=error.hint) from error

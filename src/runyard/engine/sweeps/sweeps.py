@@ -26,7 +26,7 @@ from runyard.core.specs import (
     SweepSpec,
 )
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import Yard
+from runyard.engine.context import EngineContext
 from runyard.engine.runs import control
 from runyard.engine.runs.dispatch import spooled_of
 from runyard.engine.runs.streams import close_streams, register_stream, stream_key
@@ -125,76 +125,78 @@ MOST_OBSERVED = 100_000  # values of one child: they are read anew each time the
 BEST_TABLE = "best_child_by_primary_metric"
 
 
-def start_sweep(yard: Yard, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
     """Create a sweep: a run without processes of its own, which makes its children one after another.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound, MissingExtra: the request cannot become a sweep; nothing was stored.
     """
-    prepared = check(yard, new)
+    prepared = check(context, new)
     spec = prepared.spec.sweep
     assert spec is not None
     _check_limits(spec)
     get_policy(spec)
     get_sampler(spec).sample(0, [])
-    accepted, spooled = accept(yard, prepared, submitter or {})
-    run, is_new = create(yard, replace(accepted, type=SWEEP_TYPE, status=RunStatus.RUNNING), spooled)
+    accepted, spooled = accept(context, prepared, submitter or {})
+    run, is_new = create(context, replace(accepted, type=SWEEP_TYPE, status=RunStatus.RUNNING), spooled)
     if not run.status.is_terminal:
-        yard.sweeps.setdefault(run.id, None)
-    yard.wake.set()
+        context.sweeps.setdefault(run.id, None)
+    context.wake.set()
     return Submitted(run, is_new)
 
 
-def recover_sweeps(yard: Yard) -> set[str]:
+def recover_sweeps(context: EngineContext) -> set[str]:
     """Take up the sweeps that have not ended, and return their ids."""
-    live = {run.id for run in yard.store.list_unfinished() if run.spec.sweep is not None}
+    live = {run.id for run in context.store.list_unfinished() if run.spec.sweep is not None}
     for run_id in live:
-        yard.sweeps.setdefault(run_id, None)
+        context.sweeps.setdefault(run_id, None)
     if live:
-        yard.wake.set()
+        context.wake.set()
     return live
 
 
-def advance_sweeps(yard: Yard) -> None:
+def advance_sweeps(context: EngineContext) -> None:
     """Move every live sweep on: note what its children did, stop and start some, end it when all is done."""
-    for run_id in list(yard.sweeps):
+    for run_id in list(context.sweeps):
         try:
-            _Sweep(yard, run_id).advance()
+            _Sweep(context, run_id).advance()
         except Conflict:
-            yard.sweeps[run_id] = None  # the journal went on without us: read it again
+            context.sweeps[run_id] = None  # the journal went on without us: read it again
         except NotFound:
-            yard.sweeps.pop(run_id, None)
+            context.sweeps.pop(run_id, None)
         except Exception:
             # One sweep that cannot go on now must not stop the others; the store may be full or locked.
             logger.exception("sweep %s could not be moved on", run_id)
 
 
-def read_sweep(yard: Yard, run_id: str) -> SweepState:
+def read_sweep(context: EngineContext, run_id: str) -> SweepState:
     """Return what the sweep's journal says now."""
-    run = yard.store.get_run(run_id)
+    run = context.store.get_run(run_id)
     if run.spec.sweep is None:
         raise InvalidArgument(
             f"Run `{run_id}` is no sweep.", hint="A sweep is what experiment.submit(HyperDriveConfig(...)) returns."
         )
-    return SweepState(run.spec.sweep, yard.store.list_events(run_id))
+    return SweepState(run.spec.sweep, context.store.list_events(run_id))
 
 
 class _Sweep:
     """One round of one sweep. Events are committed before what they say is done."""
 
-    def __init__(self, yard: Yard, run_id: str) -> None:
-        self._yard = yard
-        self._run = yard.store.get_run(run_id)
+    def __init__(self, context: EngineContext, run_id: str) -> None:
+        self._context = context
+        self._run = context.store.get_run(run_id)
         assert self._run.spec.sweep is not None
         self._spec = self._run.spec.sweep
-        known = yard.sweeps.get(run_id)
-        self._state: SweepState = known if known is not None else SweepState(self._spec, yard.store.list_events(run_id))
-        yard.sweeps[run_id] = self._state
-        self._runs = {child.run_id: _find(yard, child.run_id) for child in self._state.live}
+        known = context.sweeps.get(run_id)
+        self._state: SweepState = (
+            known if known is not None else SweepState(self._spec, context.store.list_events(run_id))
+        )
+        context.sweeps[run_id] = self._state
+        self._runs = {child.run_id: _find(context, child.run_id) for child in self._state.live}
 
     def advance(self) -> None:
         if self._run.status.is_terminal:
-            self._yard.sweeps.pop(self._run.id, None)
+            self._context.sweeps.pop(self._run.id, None)
             return
         self._inherit()
         self._observe()
@@ -204,11 +206,11 @@ class _Sweep:
         self._finish_when_done()
 
     def _commit(self, events: Sequence[Event]) -> None:
-        at = self._yard.clock.now().isoformat(timespec="milliseconds")
+        at = self._context.clock.now().isoformat(timespec="milliseconds")
         stamped = [{"at": at, **event} for event in events]
         if not stamped:
             return
-        self._yard.store.append_events(self._run.id, stamped, after=self._state.count)
+        self._context.store.append_events(self._run.id, stamped, after=self._state.count)
         for event in stamped:
             self._state.apply(event)
             logger.info("sweep %s: %s", self._run.id, describe(event))
@@ -219,7 +221,7 @@ class _Sweep:
             return
         events = []
         for earlier in self._spec.resume_from:
-            for trial in read_sweep(self._yard, earlier).trials:
+            for trial in read_sweep(self._context, earlier).trials:
                 values = plain_values(trial.values)
                 events.append({"kind": "inherited", "run": trial.id, "parameters": trial.parameters, "values": values})
         self._commit(events)
@@ -250,10 +252,10 @@ class _Sweep:
 
     def _values_beyond(self, run_id: str, known: int) -> list[float]:
         name = self._spec.primary_metric
-        found = self._yard.store.list_metrics(run_id, name=name)
+        found = self._context.store.list_metrics(run_id, name=name)
         if not found or found[0].kind != "scalar" or found[0].count <= known or known >= MOST_OBSERVED:
             return []
-        series = self._yard.store.read_series(run_id, name)
+        series = self._context.store.read_series(run_id, name)
         if series.kind == "json":
             return []
         if len(series.values) >= MOST_OBSERVED:
@@ -265,17 +267,17 @@ class _Sweep:
             f"Run `{run_id}` logged its primary metric {MOST_OBSERVED:,} times or more. The policy judges the first "
             f"{MOST_OBSERVED:,}; the best value is that of all."
         )
-        self._yard.store.update_run(self._run.id, warnings_add=[{"source": "sweep", "message": message}])
+        self._context.store.update_run(self._run.id, warnings_add=[{"source": "sweep", "message": message}])
 
     def _best_of(self, run_id: str) -> float | None:
-        found = self._yard.store.list_metrics(run_id, name=self._spec.primary_metric)
+        found = self._context.store.list_metrics(run_id, name=self._spec.primary_metric)
         if not found or found[0].kind != "scalar":
             return None
         return found[0].maximum if self._spec.goal == MAXIMIZE else found[0].minimum
 
     def _close_when_over(self) -> None:
         state = self._state
-        age_s = (self._yard.clock.now() - self._run.created_at).total_seconds()
+        age_s = (self._context.clock.now() - self._run.created_at).total_seconds()
         if state.closed is None and self._run.desired is not None:
             self._commit([{"kind": "closed", "reason": f"it was asked to {self._run.desired}"}])
         elif age_s >= self._spec.max_duration_s and not state.stops and (state.live or state.closed is None):
@@ -288,7 +290,7 @@ class _Sweep:
             run = self._runs[child.run_id]
             if run is not None and run.desired is None and (over or child.stopped is not None):
                 try:
-                    control.cancel(self._yard, child.run_id)
+                    control.cancel(self._context, child.run_id)
                 except InvalidTransition:
                     logger.debug("run %s ended before its sweep stopped it", child.run_id)
 
@@ -327,7 +329,7 @@ class _Sweep:
             spooled = self._spooled
             spec = from_plain(RunSpec, dict(spooled.spec)) if spooled.spec else self._run.spec
             request = child_request(self._run, spec, self._state.children[run_id])
-            submit(self._yard, request, submitter=spooled.submitter)
+            submit(self._context, request, submitter=spooled.submitter)
         except UserError as error:
             logger.warning("sweep %s: %s refused: %s", self._run.id, run_id, error)
             failed = {"kind": "ended", "run": run_id, "status": RunStatus.FAILED.value, "best": None}
@@ -346,7 +348,7 @@ class _Sweep:
         assert finished is not None
         self._show()
         self._set_status(RunStatus(finished["status"]), finished["reason"])
-        self._yard.sweeps.pop(self._run.id, None)
+        self._context.sweeps.pop(self._run.id, None)
 
     def _end(self) -> tuple[RunStatus, str]:
         children = list(self._state.children.values())
@@ -365,15 +367,15 @@ class _Sweep:
         error = None
         if status is RunStatus.FAILED:
             error = self._run.desired_error or self._children_error(reason)
-        with self._yard.locks(self._run.id):
-            close_streams(self._yard, self._run)
-            ended = self._yard.store.set_status(self._run.id, status, error=error)
+        with self._context.locks(self._run.id):
+            close_streams(self._context, self._run)
+            ended = self._context.store.set_status(self._run.id, status, error=error)
         logger.info("sweep %s: %s", self._run.id, ended.status)
-        self._yard.ended(ended)
+        self._context.ended(ended)
 
     def _children_error(self, reason: str) -> dict[str, Any]:
         first = next(iter(self._state.children.values()), None)
-        run = self._yard.store.find_run(first.run_id) if first is not None else None
+        run = self._context.store.find_run(first.run_id) if first is not None else None
         text = str((run.error or {}).get("message", "")) if run is not None else self._state.closed or ""
         name = f"The first, `{run.id}`: " if run is not None else ""
         return {"code": "UserError", "message": f"The sweep failed: {reason}.\n{name}{text}", "details": {}}
@@ -386,31 +388,31 @@ class _Sweep:
         state = self._state
         children = list(state.children.values())[state.shown_children :]
         if children:
-            self._yard.store.update_run(self._run.id, tags_set=parent_tags(children))
+            self._context.store.update_run(self._run.id, tags_set=parent_tags(children))
             state.shown_children += len(children)
         if state.shown_events < state.count:
-            events = self._yard.store.list_events(self._run.id, after=state.shown_events)
+            events = self._context.store.list_events(self._run.id, after=state.shown_events)
             text = "".join(describe(event) + "\n" for event in events if event["kind"] != "observed").encode()
             key = stream_key(self._run.id, self._run.attempt, LOG)
-            self._yard.artifacts.append(key, state.shown_bytes, text)
-            register_stream(self._yard, self._run, self._run.attempt, LOG)
+            self._context.artifacts.append(key, state.shown_bytes, text)
+            register_stream(self._context, self._run, self._run.attempt, LOG)
             state.shown_events, state.shown_bytes = state.shown_events + len(events), state.shown_bytes + len(text)
         rows = [(*best, False) for best in state.bests]
         if state.finished is not None and rows:
             rows.append((*rows[-1][:2], True))
         parts = [_row(number, *row) for number, row in enumerate(rows) if number >= state.shown_rows]
         if parts:
-            self._yard.store.ingest(self._run.id, self._run.attempt, parts)
+            self._context.store.ingest(self._run.id, self._run.attempt, parts)
             state.shown_rows = len(rows)
 
     @cached_property
     def _spooled(self) -> Spooled:
-        return spooled_of(self._yard, self._run)
+        return spooled_of(self._context, self._run)
 
 
-def _find(yard: Yard, run_id: str) -> Run | None:
+def _find(context: EngineContext, run_id: str) -> Run | None:
     """Return a child's run, also one that somebody deleted right after its end."""
-    return yard.store.find_run(run_id) or yard.store.find_hidden(run_id)
+    return context.store.find_run(run_id) or context.store.find_hidden(run_id)
 
 
 def _row(number: int, run_id: str, value: float, is_final: bool) -> SegmentPart:

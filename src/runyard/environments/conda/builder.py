@@ -14,7 +14,7 @@ from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
-from runyard.environments.cache import Place, get_place, lock_text
+from runyard.environments.cache import CacheEntry, get_place, lock_text
 from runyard.environments.conda.prefix import (
     EXTRA_HINT,
     CondaOrder,
@@ -112,7 +112,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
 
     def _make(
         self,
-        place: Place,
+        place: CacheEntry,
         order: CondaOrder,
         pip: PipInstall,
         environ: Mapping[str, str],
@@ -143,7 +143,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
             horovod_wheels=cache_folder(self._settings.home) / "horovod",
         )
 
-    def _place(self, key: str) -> Place:
+    def _place(self, key: str) -> CacheEntry:
         return get_place(environments_folder(self._settings.home), key)
 
 

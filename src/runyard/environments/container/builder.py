@@ -25,10 +25,17 @@ from runyard.environments.base import (
     SupportsLock,
     never,
 )
-from runyard.environments.cache import Place, get_place
+from runyard.environments.cache import CacheEntry, get_place
 from runyard.environments.conda.prefix import translate
 from runyard.environments.container.command import GPU_DEVICE, ContainerWrapper, has_gpus, run_in_container
-from runyard.environments.container.images import PODMAN, Engine, Image, Images, client_variables, find_engine
+from runyard.environments.container.images import (
+    PODMAN,
+    ContainerRuntime,
+    Image,
+    Images,
+    client_variables,
+    find_runtime,
+)
 from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pythons import OLDEST, Python
 from runyard.environments.system import PACKAGES_SCRIPT, list_installed
@@ -59,7 +66,7 @@ class ImagePython(NamedTuple):
     packages: Dict[str, str]
 
 
-def find_image_python(image: Image, wanted: Optional[str], place: Place, run: RunInside) -> ImagePython:
+def find_image_python(image: Image, wanted: Optional[str], place: CacheEntry, run: RunInside) -> ImagePython:
     """Return the image's Python, `wanted` by name or path, else `python` or `python3`.
 
     Args:
@@ -183,7 +190,7 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         self, container: ContainerSpec, environ: Mapping[str, str], *, say: Say, check: Check
     ) -> ContainerWrapper:
         machine = {**os.environ, **environ}  # the engine is this machine's, whatever the run's variables say
-        engine = find_engine(self._settings, machine)
+        engine = find_runtime(self._settings, machine)
         say(f"Running in containers by {engine.program}.")
         client = client_variables(machine)
         image = Images(engine, self._images_folder(), client=client, say=say, check=check).get(container)
@@ -226,7 +233,7 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         say: Say,
         check: Check,
         user: Optional[str],
-    ) -> Place:
+    ) -> CacheEntry:
         base = Python(python.interpreter, python.version)
         key = environment_key("container", Python("/", python.version), [wrapper.image.id, pip.what_counts()])
         place = get_place(environments_folder(self._settings.home), key)
@@ -285,7 +292,7 @@ def _checked(spec: EnvironmentSpec) -> ContainerSpec:
     return container
 
 
-def _misses_gpus(engine: Engine) -> bool:
+def _misses_gpus(engine: ContainerRuntime) -> bool:
     return engine.kind == PODMAN and os.path.exists(GPU_DEVICE) and not has_gpus(engine)
 
 

@@ -15,14 +15,14 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Tuple
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import ContainerSpec
 from runyard.environments.base import Check, Inside, Outside, Say, Wrapper, never
-from runyard.environments.container.images import APPTAINER, PODMAN, Engine, Image
+from runyard.environments.container.images import APPTAINER, PODMAN, ContainerRuntime, Image
 from runyard.environments.process import run_program
 
 # podman would tell the program's log that a signal came too late for its container.
 _QUIET = {PODMAN: ["--log-level", "fatal"]}
 
 
-class Mount(NamedTuple):
+class BindMount(NamedTuple):
     """A folder or file of the host, at the same path in the container."""
 
     path: str
@@ -37,7 +37,7 @@ class Container:
     image: str
     work_folder: str
     user: Tuple[int, int]
-    mounts: List[Mount] = field(default_factory=list)
+    mounts: List[BindMount] = field(default_factory=list)
     has_gpus: bool = False
     shm_size: str = ""  # ignored where several processes share the host's memory
     shares_memory: bool = False
@@ -51,7 +51,11 @@ class Command(NamedTuple):
 
 
 def run_command(
-    engine: Engine, container: Container, argv: List[str], variables: Mapping[str, str], client: Mapping[str, str]
+    engine: ContainerRuntime,
+    container: Container,
+    argv: List[str],
+    variables: Mapping[str, str],
+    client: Mapping[str, str],
 ) -> Command:
     """Return what runs `argv` with `variables` in the container; values of variables are in no argument.
 
@@ -68,14 +72,14 @@ def run_command(
     return Command(engine.command(*words), {**client, **named})
 
 
-def remove_command(engine: Engine, name: str) -> Optional[List[str]]:
+def remove_command(engine: ContainerRuntime, name: str) -> Optional[List[str]]:
     """Return what ends and removes a container, if it is still there; None where the processes are all there is."""
     if engine.kind == APPTAINER:
         return None
     return engine.command("rm", "--force", *(["--ignore", "--time", "0"] if engine.kind == PODMAN else []), name)
 
 
-def _options(engine: Engine, container: Container) -> List[str]:
+def _options(engine: ContainerRuntime, container: Container) -> List[str]:
     words = ["--rm", "--name", container.name, "--pull", "never", "--network", "host", "--pid", "host"]
     words += ["--log-driver", "none", "--security-opt", "label=disable", "--workdir", container.work_folder]
     words += ["--interactive"] if container.has_input else []
@@ -93,7 +97,7 @@ def _shm(size: str) -> List[str]:
     return ["--shm-size", size] if size else []
 
 
-def _user(engine: Engine, user: Tuple[int, int]) -> List[str]:
+def _user(engine: ContainerRuntime, user: Tuple[int, int]) -> List[str]:
     """Return what makes files belong to the user who runs: a rootless engine's own root is that user."""
     if engine.is_rootless:
         return ["--userns", "keep-id"] if engine.kind == PODMAN else ["--user", "0:0"]
@@ -107,7 +111,11 @@ def _split(variables: Mapping[str, str], client: Mapping[str, str]) -> Tuple[Dic
 
 
 def _apptainer(
-    engine: Engine, container: Container, argv: List[str], variables: Mapping[str, str], client: Mapping[str, str]
+    engine: ContainerRuntime,
+    container: Container,
+    argv: List[str],
+    variables: Mapping[str, str],
+    client: Mapping[str, str],
 ) -> Command:
     words = ["exec", *engine.behind, "--cleanenv", "--no-home", "--pwd", container.work_folder]
     words += ["--nv"] if container.has_gpus else []
@@ -129,7 +137,13 @@ class ContainerWrapper(Wrapper):
     """Containers of one image on one engine; `prefix` is a folder of this machine that they see, too."""
 
     def __init__(
-        self, engine: Engine, image: Image, spec: ContainerSpec, *, client: Mapping[str, str], prefix: str = ""
+        self,
+        engine: ContainerRuntime,
+        image: Image,
+        spec: ContainerSpec,
+        *,
+        client: Mapping[str, str],
+        prefix: str = "",
     ) -> None:
         self.engine = engine
         self.image = image
@@ -142,7 +156,7 @@ class ContainerWrapper(Wrapper):
 
     def wrap(self, process: Inside) -> Outside:
         readable = [*process.readable, *([self._prefix] if self._prefix else [])]
-        mounts = [Mount(path, True) for path in process.writable] + [Mount(path) for path in readable]
+        mounts = [BindMount(path, True) for path in process.writable] + [BindMount(path) for path in readable]
         container = Container(
             name=process.name,
             image=self.image.reference,
@@ -165,7 +179,7 @@ class ContainerWrapper(Wrapper):
             run_program(argv, environ=self.client, say=_silent, check=never)
 
 
-def has_gpus(engine: Engine) -> bool:
+def has_gpus(engine: ContainerRuntime) -> bool:
     """Whether a container can be given this machine's GPUs."""
     if not os.path.exists(GPU_DEVICE):
         return False

@@ -45,7 +45,7 @@ _CLIENT_PREFIXES = (
 
 
 @dataclass(frozen=True)
-class Engine:
+class ContainerRuntime:
     """One engine. `before` goes in front of every command, `behind` behind `run`."""
 
     kind: str
@@ -58,7 +58,7 @@ class Engine:
         return [self.program, *self.before, *words]
 
 
-def find_engine(settings: Optional[Settings], variables: Mapping[str, str]) -> Engine:
+def find_runtime(settings: Optional[Settings], variables: Mapping[str, str]) -> ContainerRuntime:
     """Return the engine that RUNYARD_CONTAINER_ENGINE names, else the first that is there and works.
 
     Raises:
@@ -73,11 +73,11 @@ def find_engine(settings: Optional[Settings], variables: Mapping[str, str]) -> E
             answers.append(f"{name} is not on this machine")
             continue
         kind = _PROGRAMS.get(os.path.basename(name), DOCKER)
-        engine = Engine(kind, os.path.abspath(program), before=before, behind=behind)
+        engine = ContainerRuntime(kind, os.path.abspath(program), before=before, behind=behind)
         works, said = _probe(engine, variables)
         if works:
             rootless = said.startswith("true") or "rootless" in said
-            return Engine(kind, engine.program, is_rootless=rootless, before=before, behind=behind)
+            return ContainerRuntime(kind, engine.program, is_rootless=rootless, before=before, behind=behind)
         answers.append(f"{name} does not work ({said})")
     raise _none_works(answers, wanted)
 
@@ -97,7 +97,7 @@ def client_variables(variables: Mapping[str, str]) -> Dict[str, str]:
     return {"PATH": os.defpath, **kept}
 
 
-def _probe(engine: Engine, variables: Mapping[str, str]) -> Tuple[bool, str]:
+def _probe(engine: ContainerRuntime, variables: Mapping[str, str]) -> Tuple[bool, str]:
     argv = engine.command(*_PROBES[engine.kind])
     environ = client_variables(variables)
     try:
@@ -133,7 +133,9 @@ class Image(NamedTuple):
 class Images:
     """The engine's images. `folder` keeps locks, and the files of an engine that has no store of its own."""
 
-    def __init__(self, engine: Engine, folder: Path, *, client: Mapping[str, str], say: Say, check: Check) -> None:
+    def __init__(
+        self, engine: ContainerRuntime, folder: Path, *, client: Mapping[str, str], say: Say, check: Check
+    ) -> None:
         self._engine = engine
         self._folder = folder
         self._client = dict(client)
@@ -276,7 +278,7 @@ def _copy_context(client: Mapping[str, str], folder: str) -> None:
         json.dump({"currentContext": current} if current else {}, file)
 
 
-def _fetch_hint(engine: Engine, name: str) -> str:
+def _fetch_hint(engine: ContainerRuntime, name: str) -> str:
     return (
         f"Look at env.docker.base_image; `{os.path.basename(engine.program)} pull {name}` tries it by hand. A private "
         "registry needs env.docker.base_image_registry: address, username, password."

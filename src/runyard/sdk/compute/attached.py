@@ -14,7 +14,7 @@ from runyard.core.errors import InvalidArgument
 from runyard.sdk.compute.configuration import ComputeConfiguration
 from runyard.sdk.compute.target import ComputeTarget, node_dicts
 from runyard.sdk.config.texts import note_without_effect
-from runyard.sdk.errors import azure_error, translates_errors
+from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import ComputeTargetException
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class AttachedCompute(ComputeTarget):
         return "it is detached." if is_deleted else self._record.note or f"it can be used, with {nodes}."
 
 
-@translates_errors
+@raises_azure_errors
 class RayCompute(AttachedCompute):
     """A Ray cluster. Runs are actors there; their Python needs no Ray."""
 
@@ -170,7 +170,7 @@ class RayCompute(AttachedCompute):
         return RayAttachConfiguration(**locals())
 
 
-@translates_errors
+@raises_azure_errors
 class SlurmCompute(AttachedCompute):
     """A Slurm cluster, by the commands of the server's machine. No daemon of ours is on its nodes."""
 
@@ -204,7 +204,7 @@ class SlurmCompute(AttachedCompute):
         return SlurmAttachConfiguration(**locals())
 
 
-@translates_errors
+@raises_azure_errors
 class RemoteCompute(AttachedCompute):
     """Hosts over SSH, without root and without Docker: one pool with as many places as they have slots."""
 

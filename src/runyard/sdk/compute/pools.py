@@ -26,7 +26,7 @@ from runyard.sdk.compute.target import (
     scale_settings,
 )
 from runyard.sdk.config.texts import note_without_effect
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 
 if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
@@ -49,7 +49,7 @@ class ComputeInstanceStatus:
         return f"ComputeInstanceStatus({self.serialize()!r})"
 
 
-@translates_errors
+@raises_azure_errors
 class ComputeInstance(ComputeTarget):
     """One virtual node on the server's machine. While it is stopped, runs wait."""
 
@@ -116,7 +116,7 @@ VM_SIZES: Tuple[Dict[str, Any], ...] = tuple(
 )
 
 
-@translates_errors
+@raises_azure_errors
 class AmlCompute(ComputeTarget):
     """A pool of virtual nodes on the server's machine. A run takes as many as its node_count; others wait."""
 
@@ -238,7 +238,7 @@ class AmlCompute(ComputeTarget):
         return {**status, "provisioningState": SUCCEEDED}
 
 
-@translates_errors
+@raises_azure_errors
 class BatchAiCompute(AmlCompute):
     """The pool of 2018: `autoscale_enabled`, `cluster_min_nodes`, `cluster_max_nodes`."""
 

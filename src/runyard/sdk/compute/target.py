@@ -20,7 +20,7 @@ from runyard.core.compute import (
     check_target_name,
 )
 from runyard.core.statuses import RunStatus
-from runyard.sdk.errors import azure_error, translates, translates_errors
+from runyard.sdk.errors import azure_error, raises_azure_errors, translates
 from runyard.sdk.exceptions import ComputeTargetException, UserErrorException
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _A_POOL = "AmlCompute.provisioning_configuration(max_nodes=4)"
 _A_HOST = "RemoteCompute.attach_configuration(address='hostA', username='me')"
 
 
-@translates_errors
+@raises_azure_errors
 class ComputeTarget:
     """A compute target of a workspace: `ComputeTarget(ws, name)` is the object of the class that fits.
 

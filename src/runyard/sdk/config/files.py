@@ -19,7 +19,7 @@ _FOLDERS = (FOLDER, "aml_config")
 _ENDINGS = ("", ".runconfig")
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """A configuration file, and the folder that the paths written in it start from."""
 
     file: str
@@ -37,7 +37,7 @@ class Place(NamedTuple):
         )
 
 
-def find_settings(path: str, name: Optional[str]) -> Place:
+def find_settings(path: str, name: Optional[str]) -> FilePosition:
     """Return the run configuration `name` of the project at `path`; without a name, `path` is the file.
 
     Raises:
@@ -56,18 +56,18 @@ def find_settings(path: str, name: Optional[str]) -> Place:
     )
 
 
-def new_settings(path: Optional[str], name: Optional[str]) -> Place:
+def new_settings(path: Optional[str], name: Optional[str]) -> FilePosition:
     """Return where a run configuration is written: `<path>/.azureml/<name>`; without a name, `path` is the file."""
     if name is not None:
-        return Place(os.path.join(os.path.abspath(path or "."), FOLDER, name), os.path.abspath(path or "."))
+        return FilePosition(os.path.join(os.path.abspath(path or "."), FOLDER, name), os.path.abspath(path or "."))
     if path is None or os.path.isdir(path):
         raise UserErrorException("A run configuration needs a name to be saved under: save(path='.', name='train').")
     return place_of(os.path.abspath(path))
 
 
-def place_of(file: str) -> Place:
+def place_of(file: str) -> FilePosition:
     folder = os.path.dirname(file)
-    return Place(file, os.path.dirname(folder) if os.path.basename(folder) in _FOLDERS else folder)
+    return FilePosition(file, os.path.dirname(folder) if os.path.basename(folder) in _FOLDERS else folder)
 
 
 def write_text(path: str, text: str) -> None:

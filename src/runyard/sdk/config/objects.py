@@ -11,7 +11,7 @@ from runyard.sdk.config.texts import warn_once
 from runyard.sdk.exceptions import UserErrorException
 
 
-class Guarded:
+class SealedConfig:
     """Call `_seal()` at the end of `__init__`: from then on only known attributes can be set."""
 
     _unused: FrozenSet[str] = frozenset()  # names that old scripts set: accepted, kept, without effect
@@ -41,7 +41,7 @@ class Guarded:
                     report_unknown(str(key), names, place)
                 continue
             current = getattr(self, name)
-            if isinstance(current, Guarded):
+            if isinstance(current, SealedConfig):
                 current.read_plain(value, place)
             else:
                 setattr(self, name, checked_value(current, value, place))
@@ -79,7 +79,7 @@ class Guarded:
 
 def plain(value: Any) -> Any:
     """Return `value` with configuration objects inside turned into dicts. Keys of dicts are the user's own and stay."""
-    if isinstance(value, Guarded):
+    if isinstance(value, SealedConfig):
         return value.to_plain()
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}

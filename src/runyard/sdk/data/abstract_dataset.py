@@ -14,7 +14,7 @@ from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.specs import FILE, KIND, DatasetSpec, DataSource
 from runyard.data.datasets import DataFile, fingerprint, list_files, opened_once
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 D = TypeVar("D", bound="AbstractDataset")
 
 
-@translates_errors
+@raises_azure_errors
 class AbstractDataset:
     """Every change gives a new one."""
 

@@ -18,7 +18,7 @@ from runyard.data.tables import DELIMITED, JSON_LINES, PARQUET
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.data.inputs import DataPath, DataReference
 from runyard.sdk.data.kinds import DataType, FileDataset, TabularDataset, type_names
-from runyard.sdk.errors import refuse, translates
+from runyard.sdk.errors import translates, unsupported
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class PromoteHeadersBehavior(Enum):
 def has_header(header: Any) -> bool:
     """Whether each file begins with the names of its columns."""
     if header is PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS:
-        refuse("A header that only the first file has", hint="Give each file its header, or none: header=False.")
+        unsupported("A header that only the first file has", hint="Give each file its header, or none: header=False.")
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
 
 
@@ -58,7 +58,7 @@ class FileDatasetFactory:
         """
         sources, workspace = sources_of(path)
         if partition_format is not None:
-            refuse("`partition_format` of a dataset of files")
+            unsupported("`partition_format` of a dataset of files")
         dataset = FileDataset._new(workspace, sources)
         if validate and any(source.datastore for source in sources):
             dataset.to_path()
@@ -152,7 +152,9 @@ class TabularDatasetFactory:
 
     @staticmethod
     def from_sql_query(*_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Dataset.Tabular.from_sql_query`", hint="Write the query's result to Parquet, and from_parquet_files.")
+        unsupported(
+            "`Dataset.Tabular.from_sql_query`", hint="Write the query's result to Parquet, and from_parquet_files."
+        )
 
     @staticmethod
     @translates
@@ -182,7 +184,7 @@ class TabularDatasetFactory:
 
 def _tabular(path: Any, reader: Dict[str, Any], validate: bool, partition_format: Optional[str]) -> TabularDataset:
     if partition_format is not None:
-        refuse("`partition_format` of a tabular dataset")
+        unsupported("`partition_format` of a tabular dataset")
     sources, workspace = sources_of(path)
     dataset = TabularDataset._new(workspace, sources, reader)
     if validate and any(source.datastore for source in sources):

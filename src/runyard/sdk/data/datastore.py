@@ -17,7 +17,7 @@ from runyard.data.datastores import (
 from runyard.data.folder import clean_data_path
 from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
 from runyard.sdk.data.inputs import DataReference, reference_name
-from runyard.sdk.errors import refuse, translates_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
 
 
-@translates_errors
+@raises_azure_errors
 class Datastore:
     """A datastore of `workspace`, by default its default one.
 
@@ -149,11 +149,11 @@ class Datastore:
 
     @staticmethod
     def register_azure_file_share(*_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Datastore.register_azure_file_share`", hint=_FOLDER_HINT)
+        unsupported("`Datastore.register_azure_file_share`", hint=_FOLDER_HINT)
 
     @staticmethod
     def register_azure_data_lake_gen2(*_args: Any, **_kwargs: Any) -> NoReturn:
-        refuse("`Datastore.register_azure_data_lake_gen2`", hint=_FOLDER_HINT)
+        unsupported("`Datastore.register_azure_data_lake_gen2`", hint=_FOLDER_HINT)
 
     @property
     def name(self) -> str:

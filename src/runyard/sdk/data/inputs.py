@@ -18,7 +18,7 @@ from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, UPLOAD, Dataset
 from runyard.data.datastores import DEFAULT
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
-from runyard.sdk.errors import refuse, translates_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"\w+", re.ASCII)
 
 
-@translates_errors
+@raises_azure_errors
 class DataReference:
     """`str()` of it is `$AZUREML_DATAREFERENCE_<name>`, which becomes the path where the run's processes start.
 
@@ -178,7 +178,7 @@ class OutputFileDatasetConfig:
         partition_format: Optional[str] = None,
     ) -> None:
         if partition_format is not None:
-            refuse("`partition_format` of an output")
+            unsupported("`partition_format` of an output")
         self.name = reference_name(name or f"output_{uuid.uuid4().hex[:8]}")
         self.destination = _checked(destination)
         self.source = source
@@ -204,13 +204,15 @@ class OutputFileDatasetConfig:
         return self._changed(_register={"name": name, "description": description, "tags": texts})
 
     def as_input(self, name: Optional[str] = None) -> Any:
-        refuse("An output as the input of a later step", hint="register_on_complete(name), then Dataset.get_by_name.")
+        unsupported(
+            "An output as the input of a later step", hint="register_on_complete(name), then Dataset.get_by_name."
+        )
 
     def read_delimited_files(self, *_args: Any, **_kwargs: Any) -> Any:
-        refuse("An output that is read as a table", hint=_TABLE)
+        unsupported("An output that is read as a table", hint=_TABLE)
 
     def read_parquet_files(self, *_args: Any, **_kwargs: Any) -> Any:
-        refuse("An output that is read as a table", hint=_TABLE)
+        unsupported("An output that is read as a table", hint=_TABLE)
 
     def __str__(self) -> str:
         return f"DatasetOutputConfig:{self.name}"
@@ -253,7 +255,7 @@ class DataPathComputeBinding:
         return datapath.create_data_reference(data_reference_name, self)
 
 
-@translates_errors
+@raises_azure_errors
 class DataPath:
     def __init__(
         self,

@@ -20,14 +20,14 @@ from runyard.data.datasets import bring_dataset, fetch_all, list_files, opened_o
 from runyard.data.references import Node
 from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
 
 if TYPE_CHECKING:
     from runyard.sdk.data.inputs import DatasetConsumptionConfig
 
 
-@translates_errors
+@raises_azure_errors
 class FileDataset(AbstractDataset):
     """Made by `Dataset.File.from_files`."""
 
@@ -106,7 +106,7 @@ def _ignore(_: str) -> None:
 Columns = Union[str, Sequence[str]]
 
 
-@translates_errors
+@raises_azure_errors
 class TabularDataset(AbstractDataset):
     """Made by `Dataset.Tabular.from_delimited_files` and its like."""
 

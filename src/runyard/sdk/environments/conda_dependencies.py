@@ -11,7 +11,7 @@ from runyard.core.provided_packages import package_name
 from runyard.sdk.config.files import write_text
 from runyard.sdk.config.objects import checked_mapping, checked_value, report_unknown
 from runyard.sdk.environments.requirements_file import expand_lines, split_option
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
 _DEFAULT_PIP = "azureml-defaults"
@@ -21,7 +21,7 @@ _LIMITED = re.compile(r"([A-Za-z0-9][A-Za-z0-9._\-]*)\s*(\[[^\]]*\])?\s*(\(?\s*(
 _EXACT = re.compile(r"\s*={0,3}\s*([0-9]+(?:\.[0-9]+)*)(?:\.\*|=.*)?\s*")
 
 
-@translates_errors
+@raises_azure_errors
 class CondaDependencies:
     """Conda and pip packages, channels and the Python version of an environment.
 

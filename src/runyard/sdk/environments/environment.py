@@ -8,9 +8,9 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Union
 
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 
 if TYPE_CHECKING:
     from runyard.sdk.submit.environment_build import EnvironmentBuild, ImageDetails
@@ -23,7 +23,7 @@ MPI_CPU_IMAGE = DEFAULT_CPU_IMAGE
 MPI_GPU_IMAGE = DEFAULT_GPU_IMAGE
 
 
-class PythonSection(Guarded):
+class PythonSection(SealedConfig):
     """`user_managed_dependencies` True: run in the submitting interpreter, or in `interpreter_path`."""
 
     conda_dependencies: CondaDependencies
@@ -43,7 +43,7 @@ class PythonSection(Guarded):
         return found
 
 
-class ContainerRegistry(Guarded):
+class ContainerRegistry(SealedConfig):
     def __init__(self) -> None:
         self.address: Optional[str] = None
         self.username: Optional[str] = None
@@ -55,7 +55,7 @@ class ContainerRegistry(Guarded):
         return {**super().to_plain(), "password": None if self.password is None else "***"}
 
 
-class DockerSection(Guarded):
+class DockerSection(SealedConfig):
     """The image of a run in a container, which `enabled` (or DockerConfiguration(use_docker=True)) asks for."""
 
     _unused = frozenset({"gpu_support"})
@@ -94,14 +94,14 @@ class DockerSection(Guarded):
             self._base_image = None
 
 
-class Platform(Guarded):
+class Platform(SealedConfig):
     def __init__(self) -> None:
         self.os = "Linux"
         self.architecture = "amd64"
         self._seal()
 
 
-class SparkSection(Guarded):
+class SparkSection(SealedConfig):
     def __init__(self) -> None:
         self.repositories: List[str] = []
         self.packages: List[Any] = []
@@ -109,7 +109,7 @@ class SparkSection(Guarded):
         self._seal()
 
 
-class DatabricksSection(Guarded):
+class DatabricksSection(SealedConfig):
     def __init__(self) -> None:
         self.maven_libraries: List[Any] = []
         self.pypi_libraries: List[Any] = []
@@ -137,8 +137,8 @@ __all__ = [
 
 
 # The methods load what they are about when they are called: most processes that import this only pass one on.
-@translates_errors
-class Environment(Guarded):
+@raises_azure_errors
+class Environment(SealedConfig):
     """A named environment: `python`, `docker` and `environment_variables` say what a run starts in.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.provided_packages import package_name
-from runyard.sdk.config.files import Place, write_text
+from runyard.sdk.config.files import FilePosition, write_text
 from runyard.sdk.config.objects import checked_mapping, variable_values
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
@@ -43,7 +43,7 @@ def environment_plain(environment: Environment, *, conda_file: str) -> Dict[str,
     return plain
 
 
-def read_environment(environment: Environment, found: Any, place: Place) -> None:
+def read_environment(environment: Environment, found: Any, place: FilePosition) -> None:
     """Take over what a file says, and the packages of the conda file it names (relative to `place`)."""
     found = dict(checked_mapping(found, "environment"))
     if found.get("name") is None:
@@ -95,7 +95,7 @@ def read_folder(folder: str) -> Environment:
         raise FileNotFoundError(f"{folder} holds no environment: there is no {DEFINITION}.")
     found = _read_json(file)
     environment = Environment(str(found.get("name") or os.path.basename(os.path.dirname(file))))
-    read_environment(environment, found, Place(file, os.path.dirname(file)))
+    read_environment(environment, found, FilePosition(file, os.path.dirname(file)))
     return environment
 
 
@@ -113,7 +113,7 @@ def _read_json(path: str) -> Dict[str, Any]:
     raise InvalidArgument(f"The environment's file {path} cannot be read.", why=why, hint="Save the environment again.")
 
 
-class UsedEnvironment(Environment):
+class RecordedEnvironment(Environment):
     """The environment of a run, with the versions that were found in it; submitting with it again builds the same."""
 
     def __init__(self, name: str, used: Dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class UsedEnvironment(Environment):
         return self._used.get("interpreter")
 
 
-def environment_of(run: records.Run) -> UsedEnvironment:
+def environment_of(run: records.Run) -> RecordedEnvironment:
     """Return the run's environment; its packages are those found when it ran, before that those asked for.
 
     Raises:
@@ -147,9 +147,9 @@ def environment_of(run: records.Run) -> UsedEnvironment:
             f"Run {run.id} has no environment of its own: it is interactive and runs in the Python that started it."
         )
     spec, used = run.spec.environment, run.environment
-    made = UsedEnvironment(spec.name, dict(used))
+    made = RecordedEnvironment(spec.name, dict(used))
     if spec.definition:
-        read_environment(made, dict(spec.definition), Place("", ""))
+        read_environment(made, dict(spec.definition), FilePosition("", ""))
     made.docker.base_image_registry.password = None  # the record shows that there was one, not which
     made.version = spec.version
     made.environment_variables = dict(spec.variables)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Set, Tupl
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.names import check_asset_name
-from runyard.sdk.config.files import Place
+from runyard.sdk.config.files import FilePosition
 from runyard.sdk.config.texts import warn, warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
@@ -255,7 +255,7 @@ def _from_asset(asset: Asset) -> Environment:
     made = Environment(asset.name)
     kept = asset.document.get("definition")
     definition = kept if isinstance(kept, dict) else {}  # another program may have put it there
-    read_environment(made, {**definition, "name": asset.name, "version": str(asset.version)}, Place("", ""))
+    read_environment(made, {**definition, "name": asset.name, "version": str(asset.version)}, FilePosition("", ""))
     return made
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Dict, Iterable, List, Mapping, Optional, Tuple
 from runyard.core.compute import PER_RUN
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.errors import training_error, translates_errors
+from runyard.sdk.errors import raises_azure_errors, training_error
 from runyard.sdk.estimators.environment import (
     backend_of,
     make_environment,
@@ -41,7 +41,7 @@ from runyard.sdk.submit.data_plan import as_reference
 SUBMIT_OPTIONS = ("script_params", "inputs", "source_directory_data_store")
 
 
-@translates_errors
+@raises_azure_errors
 class Estimator:
     """What `experiment.submit` takes beside a ScriptRunConfig. All parameters but the first go by name.
 

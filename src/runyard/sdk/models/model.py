@@ -9,7 +9,7 @@ from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.config.texts import user_name
-from runyard.sdk.errors import refuse, translates, translates_errors
+from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.models.files import download, matches, model_folder, upload
 
@@ -21,7 +21,7 @@ Datasets = Sequence[Tuple[str, Any]]
 Search = Optional[Sequence[Union[str, Sequence[str]]]]
 
 
-@translates_errors
+@raises_azure_errors
 class Model:
     """One version of a model: the latest of its name, unless `version` or `id` says another.
 
@@ -263,7 +263,9 @@ class Model:
         }
 
     def get_sas_urls(self) -> Dict[str, str]:
-        refuse("Addresses of a model's files that need no sign-in", hint="model.download(target_dir) fetches them.")
+        unsupported(
+            "Addresses of a model's files that need no sign-in", hint="model.download(target_dir) fetches them."
+        )
 
     def _change(self, **changes: Any) -> None:
         changed = _calls(self.workspace).change(self.workspace.name, self.name, self.version, **changes)

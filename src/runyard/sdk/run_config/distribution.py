@@ -9,7 +9,7 @@ from typing import Any, Union
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import DistributionSpec
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.run_config.run_configuration import MpiConfiguration, RunConfiguration, TensorflowConfiguration
 
 _ONE_MACHINE = "Leave out distributed_job_config and node_count: one process runs on this machine."
@@ -81,7 +81,7 @@ def _count(name: str, value: Any, *, least: int = 1) -> int:
     raise SubmitRejected(f"{name} is {value!r}.", why=f"It must be a whole number, {least} or more.", hint=_ONE_MACHINE)
 
 
-class Mpi(Guarded):
+class Mpi(SealedConfig):
     """`process_count_per_node` processes on each node, started by Open MPI; TensorFlow and PyTorch get Horovod."""
 
     def __init__(self, process_count_per_node: int = 1) -> None:
@@ -89,7 +89,7 @@ class Mpi(Guarded):
         self._seal()
 
 
-class ParameterServer(Guarded):
+class ParameterServer(SealedConfig):
     """TensorFlow workers and parameter servers, which `TF_CONFIG` tells about each other."""
 
     def __init__(self, worker_count: int = 1, parameter_server_count: int = 1) -> None:
@@ -98,14 +98,14 @@ class ParameterServer(Guarded):
         self._seal()
 
 
-class Gloo(Guarded):
+class Gloo(SealedConfig):
     """PyTorch's processes, with its back end gloo."""
 
     def __init__(self) -> None:
         self._seal()
 
 
-class Nccl(Guarded):
+class Nccl(SealedConfig):
     """PyTorch's processes, with its back end nccl."""
 
     def __init__(self) -> None:

@@ -11,14 +11,14 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from runyard.core.compute_options import RUN_OPTIONS, check_known, check_resources
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import ResourceSpec
-from runyard.sdk.config.objects import Guarded
+from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.exceptions import UserErrorException
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
-class Resources(Guarded):
+class Resources(SealedConfig):
     """CPUs, memory and GPUs of each node, and what a queue is told. None: the target decides.
 
     Args:

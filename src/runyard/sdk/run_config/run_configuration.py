@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Union
 
-from runyard.sdk.config.files import Place, read_yaml, write_text, yaml_text
-from runyard.sdk.config.objects import Guarded, checked_value, variable_values
+from runyard.sdk.config.files import FilePosition, read_yaml, write_text, yaml_text
+from runyard.sdk.config.objects import SealedConfig, checked_value, variable_values
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import DEFAULT_NAME, Environment
 from runyard.sdk.environments.files import environment_plain, read_environment
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.resources import Resources, as_resources
 
 
-class MpiConfiguration(Guarded):
+class MpiConfiguration(SealedConfig):
     """`node_count` nodes with `process_count_per_node` processes each, started by MPI."""
 
     def __init__(self, process_count_per_node: int = 1, node_count: int = 1) -> None:
@@ -27,7 +27,7 @@ class MpiConfiguration(Guarded):
         self._seal()
 
 
-class TensorflowConfiguration(Guarded):
+class TensorflowConfiguration(SealedConfig):
     """Workers and parameter servers that find each other through `TF_CONFIG`."""
 
     def __init__(self, worker_count: int = 1, parameter_server_count: int = 1) -> None:
@@ -36,7 +36,7 @@ class TensorflowConfiguration(Guarded):
         self._seal()
 
 
-class PyTorchConfiguration(Guarded):
+class PyTorchConfiguration(SealedConfig):
     """`process_count` processes over `node_count` nodes; None: one per node."""
 
     def __init__(
@@ -48,7 +48,7 @@ class PyTorchConfiguration(Guarded):
         self._seal()
 
 
-class DockerConfiguration(Guarded):
+class DockerConfiguration(SealedConfig):
     def __init__(
         self,
         use_docker: bool = False,
@@ -63,7 +63,7 @@ class DockerConfiguration(Guarded):
         self._seal()
 
 
-class DataReferenceConfiguration(Guarded):
+class DataReferenceConfiguration(SealedConfig):
     def __init__(
         self,
         datastore_name: Optional[str] = None,
@@ -80,7 +80,7 @@ class DataReferenceConfiguration(Guarded):
         self._seal()
 
 
-class HistoryConfiguration(Guarded):
+class HistoryConfiguration(SealedConfig):
     """`directories_to_watch` ship while the run goes on, beside `outputs`."""
 
     def __init__(self) -> None:
@@ -90,19 +90,19 @@ class HistoryConfiguration(Guarded):
         self._seal()
 
 
-class SparkConfiguration(Guarded):
+class SparkConfiguration(SealedConfig):
     def __init__(self) -> None:
         self.configuration: Dict[str, Any] = {"spark.app.name": "Azure ML Experiment", "spark.yarn.maxAppAttempts": 1}
         self._seal()
 
 
-class HdiConfiguration(Guarded):
+class HdiConfiguration(SealedConfig):
     def __init__(self) -> None:
         self.yarn_deploy_mode = "cluster"
         self._seal()
 
 
-class ParallelTaskConfiguration(Guarded):
+class ParallelTaskConfiguration(SealedConfig):
     def __init__(self) -> None:
         self.max_retries_per_worker = 0
         self.worker_count_per_node = 1
@@ -110,7 +110,7 @@ class ParallelTaskConfiguration(Guarded):
         self._seal()
 
 
-class AmlComputeConfiguration(Guarded):
+class AmlComputeConfiguration(SealedConfig):
     def __init__(self) -> None:
         self.vm_size: Optional[str] = None
         self.vm_priority: Optional[str] = None
@@ -120,13 +120,13 @@ class AmlComputeConfiguration(Guarded):
         self._seal()
 
 
-class KubernetesComputeConfiguration(Guarded):
+class KubernetesComputeConfiguration(SealedConfig):
     def __init__(self) -> None:
         self.instance_type: Optional[str] = None
         self._seal()
 
 
-class ContainerInstanceConfiguration(Guarded):
+class ContainerInstanceConfiguration(SealedConfig):
     """Of 2018, with `target = "containerinstance"`: scripts set it, nothing acts on it."""
 
     def __init__(self) -> None:
@@ -136,8 +136,8 @@ class ContainerInstanceConfiguration(Guarded):
         self._seal()
 
 
-@translates_errors
-class RunConfiguration(Guarded):
+@raises_azure_errors
+class RunConfiguration(SealedConfig):
     """How a script or command is run: target, environment, distribution, limits, variables.
 
     Raises:
@@ -280,7 +280,7 @@ _CONDA = "conda_dependencies.yml"
 _ENVIRONMENT = "environment.yml"
 
 
-def write_run_configuration(config: RunConfiguration, place: Place, *, separate_environment: bool) -> None:
+def write_run_configuration(config: RunConfiguration, place: FilePosition, *, separate_environment: bool) -> None:
     """Write the configuration and its packages; with `separate_environment`, its environment in a third file.
 
     Raises:
@@ -299,7 +299,7 @@ def write_run_configuration(config: RunConfiguration, place: Place, *, separate_
     write_text(place.file, text)
 
 
-def read_run_configuration(config: RunConfiguration, place: Place) -> None:
+def read_run_configuration(config: RunConfiguration, place: FilePosition) -> None:
     """Take over what the file says.
 
     Raises:
@@ -332,7 +332,7 @@ def _data_references(found: Dict[str, Any]) -> Dict[str, Any]:
     return made
 
 
-def _beside(place: Place, name: str) -> str:
+def _beside(place: FilePosition, name: str) -> str:
     return os.path.relpath(os.path.join(os.path.dirname(place.file), name), place.root)
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from runyard.core.errors import RunyardError, SystemFailure, is_later
 from runyard.sdk.config.texts import warn
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import ActivityFailedException, ExperimentExecutionException
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ _LOG_ENDINGS = (".txt", ".log")
 MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
 
 
-@translates_errors
-class RunDetails(RunHandle):
+@raises_azure_errors
+class RunFacts(RunHandle):
     @property
     def status(self) -> str:
         """The status as last seen; `get_status()` asks again."""
@@ -297,7 +297,7 @@ SHORTEST_S = 0.02
 LONGEST_S = 2.0
 
 
-class Pace:
+class PollInterval:
     """`next()` is a twentieth of the time since the start, between the two limits.
 
     Azure's variables AZUREML_RUN_POLLING_INTERVAL_MIN and _MAX (seconds) move the limits.
@@ -330,7 +330,7 @@ LIMIT_S = 60.0
 PAUSE_S = 0.25
 
 
-class Patience:
+class RetryRead:
     """`ask` repeats a read until the server answers; one that stays away for `limit_s` is an error after all."""
 
     def __init__(
@@ -365,8 +365,8 @@ class Patience:
 _NO_ERROR = "The run ended as Failed, and no error was recorded. Look at its logs: run.get_details_with_logs()."
 
 
-@translates_errors
-class RunWaiting(RunDetails):
+@raises_azure_errors
+class RunWaiting(RunFacts):
     def wait_for_completion(
         self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
     ) -> Dict[str, Any]:
@@ -391,13 +391,13 @@ class RunWaiting(RunDetails):
                 f"To stop it: run.cancel(), or `runyard runs cancel {self._run_id}`."
             ) from None
         self._record = final
-        details = Patience().ask(self.get_details)
+        details = RetryRead().ask(self.get_details)
         if raise_on_error and details["status"] == "Failed":
             raise ActivityFailedException(error_details=_error_text(details.get("error")))
         return details
 
     def _wait(self) -> records.Run:
-        pace, patience = Pace(), Patience()
+        pace, patience = PollInterval(), RetryRead()
         while True:
             run = patience.ask(lambda: self._client.runs.get(self._run_id))
             if run.status.is_terminal:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import SNAPSHOT_PROPERTY
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import SnapshotException, UserErrorException
 from runyard.sdk.runs.details import RunWaiting
 
@@ -118,7 +118,7 @@ def _conflict(run_id: str, name: str) -> Conflict:
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 
 
-@translates_errors
+@raises_azure_errors
 class RunFiles(RunWaiting):
     def upload_file(self, name: str, path_or_stream: Source, datastore_name: Optional[str] = None) -> None:
         """Store a file or binary stream as the run's file `name`.
@@ -282,7 +282,7 @@ def _shortened(names: List[str], most: int = 20) -> str:
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-@translates_errors
+@raises_azure_errors
 class RunSnapshots(RunFiles):
     def get_snapshot_id(self) -> str:
         """Return the id of the stored source folder.

@@ -17,10 +17,10 @@ from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
 from runyard.runtime.context import get_writer
 from runyard.sdk.config.texts import user_name, warn
-from runyard.sdk.errors import azure_error, translates_errors
+from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.runs.attach import find_host, start_watcher, this_process
-from runyard.sdk.runs.details import Pace
+from runyard.sdk.runs.details import PollInterval
 from runyard.sdk.runs.run import Run
 from runyard.sdk.runs.source import store_source
 
@@ -153,7 +153,7 @@ def _create(client: Client, new: NewRun, folders: Dict[str, str]) -> Tuple[str, 
     return start_watcher(client, created.run, token=token, attempt=attempt, folders=folders), created.run
 
 
-@translates_errors
+@raises_azure_errors
 class InteractiveRun(Run):
     """A run that lives as long as this process says."""
 
@@ -200,7 +200,7 @@ class InteractiveRun(Run):
 
     def _wait_for_end(self) -> None:
         """The watcher reports the end when the server has everything; a server that is away gets it later."""
-        pace, deadline = Pace(), time.monotonic() + END_S
+        pace, deadline = PollInterval(), time.monotonic() + END_S
         while not self._refresh().status.is_terminal and time.monotonic() < deadline:
             time.sleep(pace.next())
 
@@ -217,7 +217,7 @@ class InteractiveRun(Run):
             child._let_go()
 
 
-@translates_errors
+@raises_azure_errors
 class ChildRun(InteractiveRun):
     """A child that this process made of its run: its records travel in the parent's run folder."""
 

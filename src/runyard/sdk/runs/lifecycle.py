@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 from runyard.core.formats import journal
 from runyard.core.names import check_run_id, make_uuid
 from runyard.sdk.config.texts import narrowed, tag_texts, warn
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.runs.tags import RunTags
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound="RunControl")
 
 
-@translates_errors
+@raises_azure_errors
 class RunControl(RunTags):
     def cancel(self) -> None:
         """Ask the run and all below it to stop. Twice is fine; a finished run stays as it is.
@@ -120,7 +120,7 @@ BATCH_TAG = "azureml.batch_child_number"
 Filter = Union[str, Mapping[str, Any], None]
 
 
-@translates_errors
+@raises_azure_errors
 class RunChildren(RunControl):
     @property
     def parent(self) -> Optional[Run]:

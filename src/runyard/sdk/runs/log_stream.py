@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Iterable, Optional, TextIO
 
 from runyard.core.errors import NotFound
-from runyard.sdk.runs.details import Pace, Patience
+from runyard.sdk.runs.details import PollInterval, RetryRead
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
@@ -53,7 +53,7 @@ class LogStream:
         self._run_id = run_id
         self._out = out
         self._wait_s = wait_s
-        self._patience = Patience()
+        self._patience = RetryRead()
         self._name: Optional[str] = None
         self._offset = 0
         self._complete = False
@@ -62,7 +62,7 @@ class LogStream:
 
     def follow(self) -> records.Run:
         """Show the log until the run has ended; return the run as it then was."""
-        pace = Pace()
+        pace = PollInterval()
         while True:
             run = self._patience.ask(lambda: self._client.runs.get(self._run_id))
             # The status is read before the log: a final one means that every byte is there.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.runs.files import RunSnapshots
 
@@ -61,7 +61,7 @@ def _as_float(value: int) -> Any:
         return value
 
 
-@translates_errors
+@raises_azure_errors
 class RunMetrics(RunSnapshots):
     def log(self, name: str, value: Any, description: str = "", step: Optional[int] = None) -> None:
         """Add a value to the metric `name`: a number, text, bool or None; numpy scalars too.

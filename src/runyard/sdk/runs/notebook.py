@@ -34,7 +34,7 @@ _CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
 
 
 @dataclass(frozen=True)
-class Line:
+class CardLine:
     """One metric: its last value, and how it went."""
 
     name: str
@@ -51,7 +51,7 @@ class Card:
     note: str  # what it waits for, or why it failed
     link: str
     children: str = ""
-    lines: List[Line] = field(default_factory=list)
+    lines: List[CardLine] = field(default_factory=list)
 
 
 def first_card(run: Run) -> Card:
@@ -72,7 +72,7 @@ def make_card(run: Run, *, link: str) -> Card:
         note=_note(record),
         link=link,
         children=_children(run, record.workspace),
-        lines=[Line(one.name, _shown(one.last), _curve(run, one)) for one in metrics],
+        lines=[CardLine(one.name, _shown(one.last), _curve(run, one)) for one in metrics],
     )
 
 

@@ -23,7 +23,7 @@ from runyard.core.formats.filters import quoted
 from runyard.core.names import check_run_id
 from runyard.core.specs import SWEEP_TYPE
 from runyard.sdk.config.texts import narrowed, warn
-from runyard.sdk.errors import translates, translates_errors
+from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.runs.lifecycle import RunChildren
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Filter = Union[str, Mapping[str, Any], None]
 Factory = Callable[["Experiment", "records.Run"], "Run"]
 
 
-@translates_errors
+@raises_azure_errors
 class Run(RunChildren):
     """A run of an experiment: its metrics, tags, files, status and end.
 

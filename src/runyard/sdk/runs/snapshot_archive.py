@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Dict, List, NamedTuple, Tuple
 from runyard.core.errors import NotFound, ProtocolError, RunyardError, StoreUnavailable
 from runyard.core.formats.chunks import CHUNK_SIZE
 from runyard.core.formats.tree import FileEntry, name_bytes
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.snapshots.fetch import Fetcher
 from runyard.snapshots.restore import ZEROS, PlannedFolder, iter_chunks, plan_restore
 from runyard.snapshots.take import Content
@@ -54,7 +54,7 @@ def write_zip(root: str, content: Content, path: str | os.PathLike[str]) -> None
 def _publish(target: str, planned: PlannedFolder, content: Content) -> None:
     fetcher = Fetcher(content, iter_chunks(planned))
     try:
-        with written_beside(target) as beside, zipfile.ZipFile(beside, "x", zipfile.ZIP_STORED) as archive:
+        with atomic_write(target) as beside, zipfile.ZipFile(beside, "x", zipfile.ZIP_STORED) as archive:
             _Packer(archive, fetcher).add("", planned)
     finally:
         fetcher.stop()
@@ -96,7 +96,7 @@ def _info(name: str, mode: int) -> zipfile.ZipInfo:
     return info
 
 
-class SnapshotFile(NamedTuple):
+class ArchivedFile(NamedTuple):
     path: str
     size: int
     mode: int
@@ -109,7 +109,7 @@ class SnapshotChange(NamedTuple):
     kind: str  # "added", "removed" or "changed"
 
 
-def list_snapshot(client: Client, run: Run) -> Dict[str, SnapshotFile]:
+def list_snapshot(client: Client, run: Run) -> Dict[str, ArchivedFile]:
     """Return the files of a run's snapshot by their paths, sorted.
 
     Raises:
@@ -125,7 +125,7 @@ def list_snapshot(client: Client, run: Run) -> Dict[str, SnapshotFile]:
     return {file.path: file for file in sorted(_walk(root))}
 
 
-def compare_snapshots(old: Dict[str, SnapshotFile], new: Dict[str, SnapshotFile]) -> List[SnapshotChange]:
+def compare_snapshots(old: Dict[str, ArchivedFile], new: Dict[str, ArchivedFile]) -> List[SnapshotChange]:
     """Return what was added, removed or changed between two lists, by path."""
     changes = []
     for path in sorted({*old, *new}):
@@ -138,16 +138,16 @@ def compare_snapshots(old: Dict[str, SnapshotFile], new: Dict[str, SnapshotFile]
     return changes
 
 
-def read_snapshot_file(client: Client, file: SnapshotFile) -> bytes:
+def read_snapshot_file(client: Client, file: ArchivedFile) -> bytes:
     return b"".join(data for _, data in client.content.fetch(file.chunks)) if file.chunks else b""
 
 
-def _walk(root: PlannedFolder) -> List[SnapshotFile]:
-    found: List[SnapshotFile] = []
+def _walk(root: PlannedFolder) -> List[ArchivedFile]:
+    found: List[ArchivedFile] = []
     waiting = [("", root)]
     while waiting:
         prefix, folder = waiting.pop()
-        found += [SnapshotFile(prefix + one.name, one.size, one.mode, tuple(one.chunks)) for one in folder.files]
-        found += [SnapshotFile(prefix + one.name, 0, 0o777, (), one.target) for one in folder.links]
+        found += [ArchivedFile(prefix + one.name, one.size, one.mode, tuple(one.chunks)) for one in folder.files]
+        found += [ArchivedFile(prefix + one.name, 0, 0o777, (), one.target) for one in folder.links]
         waiting += [(f"{prefix}{one.name}/", below) for one, below in folder.folders]
     return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 from runyard.sdk.config.texts import property_texts, tag_texts
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.runs.metrics import RunMetrics
 
 
-@translates_errors
+@raises_azure_errors
 class RunTags(RunMetrics):
     @property
     def tags(self) -> Dict[str, Optional[str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional
 from runyard.core.errors import NotFound
 from runyard.sdk.environments.plan import names_image
 from runyard.sdk.environments.registry import content_key
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import ActivityFailedException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -37,7 +37,7 @@ _STATUS = {
 }
 
 
-@translates_errors
+@raises_azure_errors
 class EnvironmentBuild:
     """A build that goes on by itself; `run` is the run that makes it."""
 

@@ -16,13 +16,13 @@ from runyard.data.datastores import get_document
 from runyard.sdk.config.texts import tag_texts, user_name, warn
 from runyard.sdk.data.datastore_files import list_datastores
 from runyard.sdk.environments.plan import plan_environment, variable_texts
-from runyard.sdk.errors import refuse
+from runyard.sdk.errors import unsupported
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.distribution import plan_distribution
 from runyard.sdk.run_config.resources import plan_resources
 from runyard.sdk.run_config.run_configuration import RunConfiguration
 from runyard.sdk.run_config.script_run_config import THIRTY_DAYS_S, ScriptRunConfig
-from runyard.sdk.runs.details import Patience
+from runyard.sdk.runs.details import RetryRead
 from runyard.sdk.runs.run import SCRIPT_RUN, Run, ScriptRun
 from runyard.sdk.runs.source import store_git_patch, store_source
 from runyard.sdk.submit.arguments import argument_texts, command_text
@@ -68,7 +68,7 @@ def submit(
     check_target(experiment.workspace, plan.spec)
     check_datastores(experiment.workspace, plan.spec)
     client = experiment._client
-    patience = Patience(limit_s=SUBMIT_PATIENCE_S, pause_s=SUBMIT_PAUSE_S)
+    patience = RetryRead(limit_s=SUBMIT_PATIENCE_S, pause_s=SUBMIT_PAUSE_S)
     source = patience.ask(lambda: store_source(client, plan.source_directory))
     new = NewRun(
         key=make_uuid(),
@@ -232,7 +232,7 @@ def _output_folders(settings: RunConfiguration) -> List[str]:
 def _refuse_data(settings: RunConfiguration) -> None:
     for name in ("data", "output_data", "datacaches"):
         if getattr(settings, name):
-            refuse(f"`run_config.{name}`", hint="Pass the path of the data in arguments.")
+            unsupported(f"`run_config.{name}`", hint="Pass the path of the data in arguments.")
 
 
 def _definition(settings: RunConfiguration, spec: RunSpec) -> Dict[str, Any]:

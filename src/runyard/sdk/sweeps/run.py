@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
 
 from runyard.core.specs import MAXIMIZE, SWEEP_TYPE
 from runyard.core.statuses import RunStatus
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveNotImplementedException, HyperDriveRehydrateException
 from runyard.sdk.runs.run import Run
 from runyard.sdk.sweeps.config import HyperDriveConfig, PrimaryMetricGoal
@@ -71,7 +71,7 @@ def _policy(spec: Dict[str, Any]) -> EarlyTerminationPolicy:
     raise HyperDriveRehydrateException(f"The policy {spec['policy']!r} is not known to this version.")
 
 
-@translates_errors
+@raises_azure_errors
 class HyperDriveRun(Run):
     """A sweep. Its children are runs like any other; `get_best_run_by_primary_metric` finds the winner."""
 

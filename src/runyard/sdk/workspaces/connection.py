@@ -69,7 +69,7 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
     """Write `<folder>/.azureml/<file name>` (or into `aml_config` where that exists); return its path."""
     import json  # not needed to import the SDK
 
-    from runyard.core.machine.files import written_beside
+    from runyard.core.machine.files import atomic_write
 
     old = os.path.join(folder, "aml_config")
     target = old if os.path.isdir(old) else os.path.join(folder, ".azureml")
@@ -81,7 +81,7 @@ def write_config(config: WorkspaceConfig, folder: str, file_name: str) -> str:
         "workspace_name": config.workspace_name,
         **({"runyard_url": config.runyard_url} if config.runyard_url else {}),
     }
-    with written_beside(path) as beside, open(beside, "w", encoding="utf-8") as file:
+    with atomic_write(path) as beside, open(beside, "w", encoding="utf-8") as file:
         json.dump(text, file, indent=4)
     return path
 

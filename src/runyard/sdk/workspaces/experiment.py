@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, 
 
 from runyard.core.names import check_experiment_name
 from runyard.sdk.config.texts import tag_texts
-from runyard.sdk.errors import translates_errors
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VIEWS = ("ActiveOnly", "All", "ArchivedOnly")
 
 
-@translates_errors
+@raises_azure_errors
 class Experiment:
     """An experiment of `workspace`; it is made when there is none of that name.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
 from runyard.core.names import check_workspace_name
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.config.texts import note_without_effect
-from runyard.sdk.errors import refuse, translates_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException, WorkspaceException
 from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, get_client, read_config, write_config
 
@@ -31,7 +31,7 @@ NO_GROUP = "runyard"
 NO_LOCATION = "local"
 
 
-@translates_errors
+@raises_azure_errors
 class Workspace:
     """A workspace on this user's Runyard server; one that a config.json of Azure names is made on first use.
 
@@ -277,7 +277,7 @@ class Workspace:
 
     def get_mlflow_tracking_uri(self, with_auth: bool = False) -> NoReturn:
         """Raises: UserErrorException, as Azure's does where azureml-mlflow is not installed."""
-        refuse("`Workspace.get_mlflow_tracking_uri`", hint="Log with run.log() and its like, or leave MLflow out.")
+        unsupported("`Workspace.get_mlflow_tracking_uri`", hint="Log with run.log() and its like, or leave MLflow out.")
 
     def delete(self, delete_dependent_resources: bool = False, no_wait: bool = False) -> None:
         """Delete the workspace with its experiments, runs and what is registered in it, for good.

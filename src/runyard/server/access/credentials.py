@@ -32,7 +32,7 @@ from runyard.core.users import TOKEN_PREFIX, Access
 from runyard.server.access.crowd import peer_of
 from runyard.server.access.hosts import is_unix, values_of
 from runyard.server.access.permissions import Owner, Principal, RunPrincipal, UserPrincipal
-from runyard.server.access.signin import PAGE_KEY_HEADER, Pass, Session, Signin
+from runyard.server.access.signin import PAGE_KEY_HEADER, Pass, Signin, SigninSession
 from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ WINDOW_S = 60.0
 _MOST_PEERS = 4096
 
 
-class WrongTries:
+class LoginThrottle:
     """Counts wrong tokens and codes by the peer's address. Used on the event loop."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -120,7 +120,7 @@ MOST = 50  # sessions of one token at a time
 _LOCK = threading.Lock()
 
 
-def begin_session(store: RunStore, session: Session, *, now: float) -> None:
+def begin_session(store: RunStore, session: SigninSession, *, now: float) -> None:
     """Make the session good; it stays so over restarts, until its time is over or it is ended."""
     with _LOCK:
         live = {nonce: until for nonce, until in _read(store, session).items() if until > now}
@@ -128,7 +128,7 @@ def begin_session(store: RunStore, session: Session, *, now: float) -> None:
         _write(store, session, dict(list(live.items())[-MOST:]))
 
 
-def end_session(store: RunStore, session: Session) -> None:
+def end_session(store: RunStore, session: SigninSession) -> None:
     """Make the session worth nothing, for good; calling it twice is fine."""
     with _LOCK:
         live = _read(store, session)
@@ -136,19 +136,19 @@ def end_session(store: RunStore, session: Session) -> None:
             _write(store, session, live)
 
 
-def is_live(store: RunStore, session: Session) -> bool:
+def is_live(store: RunStore, session: SigninSession) -> bool:
     return session.nonce in _read(store, session)
 
 
-def _read(store: RunStore, session: Session) -> dict[str, float]:
+def _read(store: RunStore, session: SigninSession) -> dict[str, float]:
     return dict(json.loads(store.find_value(_key(session)) or "{}"))
 
 
-def _write(store: RunStore, session: Session, live: dict[str, float]) -> None:
+def _write(store: RunStore, session: SigninSession, live: dict[str, float]) -> None:
     store.set_value(_key(session), json.dumps(live))
 
 
-def _key(session: Session) -> str:
+def _key(session: SigninSession) -> str:
     return f"sessions:{'owner' if session.token_id is None else session.token_id}"
 
 
@@ -168,7 +168,7 @@ class Credentials:
         self, *, token: str, store: RunStore, signin: Signin, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.signin = signin
-        self.wrong_tries = WrongTries(clock)
+        self.wrong_tries = LoginThrottle(clock)
         self._owner_hash = _hash(token.encode())
         self._store = store
         self._clock = clock
@@ -191,7 +191,7 @@ class Credentials:
     async def has_session(self, scope: Scope) -> bool:
         return await self._by_cookie(scope) is not None
 
-    async def begin_session(self, session: Session) -> None:
+    async def begin_session(self, session: SigninSession) -> None:
         """Make a session good; where the store cannot take it, until the server stops."""
         try:
             await asyncio.to_thread(begin_session, self._store, session, now=self.signin.now())
@@ -219,7 +219,7 @@ class Credentials:
             return (now.run_id, now.attempt) == (principal.run_id, principal.attempt)
         return now == principal
 
-    def find_session(self, scope: Scope) -> Session | None:
+    def find_session(self, scope: Scope) -> SigninSession | None:
         """Return the session that the request's cookie names, when we made it and its time is not over."""
         prefix = self.signin.cookie_name.encode() + b"="
         pairs = [pair.strip() for value in values_of(scope["headers"], b"cookie") for pair in value.split(b";")]
@@ -259,7 +259,7 @@ class Credentials:
         scope[_HAD_TICKET] = self._has_ticket(scope, session)
         return bool(scope[_HAD_TICKET])
 
-    def _has_ticket(self, scope: Scope, session: Session) -> bool:
+    def _has_ticket(self, scope: Scope, session: SigninSession) -> bool:
         tickets = parse_qs(scope.get("query_string", b"").decode("latin-1")).get("ticket", [])
         is_get = scope["type"] == "http" and scope["method"] == "GET"
         return is_get and len(tickets) == 1 and self.signin.is_ticket(session, scope["raw_path"], tickets[0])
@@ -286,7 +286,7 @@ class Credentials:
     def _find_user(self, digest: str) -> Principal | None:
         return self._seen_user(self._store.find_access(digest))
 
-    def _find_browser(self, session: Session) -> Principal | None:
+    def _find_browser(self, session: SigninSession) -> Principal | None:
         if not (is_live(self._store, session) or self.signin.is_held(session)):
             return None
         if session.token_id is None:

@@ -28,7 +28,7 @@ from runyard.server.access.signin import (
     POLICY,
     SIGNIN_PREFIX,
     Pass,
-    Session,
+    SigninSession,
     again_page,
     clean_next,
     confirm_page,
@@ -371,7 +371,7 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
     await answer(send, 200, page, b"text/html; charset=utf-8", headers=headers)
 
 
-def _is_for(granted: Pass | None, session: Session | None) -> bool:
+def _is_for(granted: Pass | None, session: SigninSession | None) -> bool:
     """Whether a code begins another session of who is signed in: the page may have lost its half of this one."""
     return granted is not None and session is not None and granted.token_id == session.token_id
 

@@ -15,7 +15,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 @dataclass(frozen=True)
-class Names:
+class HostNames:
     """The server's names on its loopback port and on its unix socket."""
 
     port: int
@@ -49,7 +49,7 @@ class TeamNames:
         return hosts[0] if hosts[0] in self.hosts or hosts[0] == _called_address(scope) else None
 
 
-AnyNames = Union[Names, TeamNames]
+AnyNames = Union[HostNames, TeamNames]
 
 
 def _called_address(scope: Any) -> bytes | None:

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, Final
 
 from runyard.artifacts.content import ContentStore
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.errors import NotAllowed, NotFound
 from runyard.core.records import Run
 from runyard.core.users import ADMIN, READER, ROLES, USER
@@ -193,7 +193,7 @@ def _run_may(
         return False
     if reach is Reach.SHIP:
         return run_id is not None and _is_family(run_id, principal, store)
-    if is_writer(principal.attempt):
+    if is_external_writer(principal.attempt):
         may = verb in _WRITER_VERBS and run_id is not None and _is_family(run_id, principal, store)
         return may or verb == "put_content"
     if reach is Reach.NODE:

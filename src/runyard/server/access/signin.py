@@ -48,7 +48,7 @@ class Pass:
 
 
 @dataclass(frozen=True)
-class Session:
+class SigninSession:
     """A browser that signed in."""
 
     nonce: str
@@ -96,11 +96,11 @@ class Signin:
     def now(self) -> float:
         return self._clock()
 
-    def make_session(self, token_id: int | None = None) -> Session:
+    def make_session(self, token_id: int | None = None) -> SigninSession:
         """Return a new session, which is good once `sessions.begin_session` has it on its list."""
-        return Session(os.urandom(16).hex(), float(int(self._clock()) + COOKIE_S), token_id)
+        return SigninSession(os.urandom(16).hex(), float(int(self._clock()) + COOKIE_S), token_id)
 
-    def cookie_of(self, session: Session, *, is_secure: bool = False) -> str:
+    def cookie_of(self, session: SigninSession, *, is_secure: bool = False) -> str:
         """Return the value of a `Set-Cookie` header; `is_secure`: for a browser that came over TLS."""
         text = f"{int(session.until)}.{session.nonce}"
         if session.token_id is not None:
@@ -108,19 +108,19 @@ class Signin:
         value = f"{text}.{self._sign(text)}"
         return self._cookie(value, int(session.until - self._clock())) + ("; Secure" if is_secure else "")
 
-    def page_key_of(self, session: Session) -> str:
+    def page_key_of(self, session: SigninSession) -> str:
         """Return the half of the session that the page itself keeps."""
         return self._sign(f"page.{session.nonce}")
 
-    def is_page_key(self, session: Session, key: bytes) -> bool:
+    def is_page_key(self, session: SigninSession, key: bytes) -> bool:
         return hmac.compare_digest(self.page_key_of(session).encode(), key)
 
-    def make_ticket(self, session: Session, path: bytes) -> str:
+    def make_ticket(self, session: SigninSession, path: bytes) -> str:
         """Return what lets the session's browser get one path of the API within a minute, without the page key."""
         until = int(self._clock() + TICKET_S)
         return f"{until}.{self._sign_ticket(session, path, str(until))}"
 
-    def is_ticket(self, session: Session, path: bytes, ticket: str) -> bool:
+    def is_ticket(self, session: SigninSession, path: bytes, ticket: str) -> bool:
         until, _, signature = ticket.partition(".")
         expected = self._sign_ticket(session, path, until)
         is_ours = hmac.compare_digest(expected.encode(), signature.encode("utf-8", "replace"))
@@ -130,7 +130,7 @@ class Signin:
         """Return the `Set-Cookie` header's value that takes the cookie away."""
         return self._cookie("", 0)
 
-    def end(self, session: Session) -> None:
+    def end(self, session: SigninSession) -> None:
         """Have the session be over from this moment; `sessions.end_session` keeps it so."""
         now = self._clock()
         for nonce in [nonce for nonce, until in list(self._ended.items()) if until < now]:
@@ -138,16 +138,16 @@ class Signin:
         self._ended[session.nonce] = now + _ENDED_S
         self._unkept.pop(session.nonce, None)
 
-    def hold(self, session: Session) -> None:
+    def hold(self, session: SigninSession) -> None:
         """Have the session be good until the server stops: a full disk keeps nobody out."""
         while len(self._unkept) >= _MOST_UNKEPT:
             self._unkept.pop(next(iter(self._unkept)), None)
         self._unkept[session.nonce] = session.until
 
-    def is_held(self, session: Session) -> bool:
+    def is_held(self, session: SigninSession) -> bool:
         return session.nonce in self._unkept
 
-    def find_session(self, value: str) -> Session | None:
+    def find_session(self, value: str) -> SigninSession | None:
         """Return the session that a cookie's value names, when we made it and it has not expired."""
         text, _, signature = value.rpartition(".")
         if not hmac.compare_digest(self._sign(text).encode(), signature.encode("utf-8", "replace")):
@@ -155,7 +155,7 @@ class Signin:
         until, nonce, *token_id = text.split(".")
         if float(until) <= self._clock() or nonce in self._ended:
             return None
-        return Session(nonce, float(until), int(token_id[0]) if token_id else None)
+        return SigninSession(nonce, float(until), int(token_id[0]) if token_id else None)
 
     def _cookie(self, value: str, max_age_s: int) -> str:
         return f"{self.cookie_name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Strict"
@@ -164,7 +164,7 @@ class Signin:
         message = f"{self._server_id}.{text}".encode("utf-8", "replace")
         return hmac.new(self._key, message, hashlib.sha256).hexdigest()
 
-    def _sign_ticket(self, session: Session, path: bytes, until: str) -> str:
+    def _sign_ticket(self, session: SigninSession, path: bytes, until: str) -> str:
         return self._sign(f"ticket.{session.nonce}.{until}.{path.decode('latin-1')}")
 
     def _forget_old_codes(self, token_id: int | None) -> None:

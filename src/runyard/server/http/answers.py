@@ -133,7 +133,7 @@ _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 
 
 @dataclass(frozen=True)
-class Window:
+class ByteWindow:
     """Bytes [start, stop) of a file; `is_range` when a `Range` header asked for them."""
 
     start: int
@@ -151,18 +151,18 @@ class Window:
         return found
 
 
-def window_of(header: str | None, *, size: int, offset: int, limit: int | None) -> Window | None:
+def window_of(header: str | None, *, size: int, offset: int, limit: int | None) -> ByteWindow | None:
     """Return the bytes asked for; None: a `Range` beyond the end. Several ranges at once get the whole file."""
     match = _RANGE.fullmatch(header.strip()) if header and not offset and limit is None else None
     if match is None or match.group(0) == "bytes=-":
         start = min(offset, size)
-        return Window(start, size if limit is None else min(size, start + limit), is_range=False)
+        return ByteWindow(start, size if limit is None else min(size, start + limit), is_range=False)
     first, last = match.groups()
     if not first:
         start, stop = max(0, size - int(last)), size
     else:
         start, stop = int(first), min(size, int(last) + 1) if last else size
-    return Window(start, stop, is_range=True) if start < stop else None
+    return ByteWindow(start, stop, is_range=True) if start < stop else None
 
 
 def download_headers(name: str, size: int, *, complete: bool) -> dict[str, str]:
@@ -179,7 +179,12 @@ def download_headers(name: str, size: int, *, complete: bool) -> dict[str, str]:
 
 
 def download_answer(
-    name: str, size: int, read: Callable[[Window], Iterator[bytes]], *, window: Window | None, complete: bool = True
+    name: str,
+    size: int,
+    read: Callable[[ByteWindow], Iterator[bytes]],
+    *,
+    window: ByteWindow | None,
+    complete: bool = True,
 ) -> Response:
     """Return the bytes of `window` as a download; None: they are beyond the end.
 

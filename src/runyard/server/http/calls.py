@@ -25,13 +25,13 @@ from runyard.server.services import Services
 
 
 @dataclass(frozen=True)
-class Call:
+class RequestContext:
     services: Services
     principal: Principal
     verbs: tuple[str, ...]  # those that the route may ask for
     is_same_machine: bool  # it came over the unix socket, which only the server's account can open
 
-    def may(
+    def require(
         self, verb: str, run_id: str | None = None, *, workspace: str | None = None, owner: ObjectOwner = UNOWNED
     ) -> None:
         """Raise unless who asks may do this to the object: a run, a workspace or something in it."""
@@ -41,24 +41,24 @@ class Call:
             check_run_id(run_id)
         authorize(self.principal, verb, run_id, workspace=workspace, owner=owner, store=self.services.store)
 
-    def may_change(self, verb: str, owners: Callable[[], Iterable[str | None]]) -> None:
+    def require_change(self, verb: str, owners: Callable[[], Iterable[str | None]]) -> None:
         """Raise unless who asks may do this to what all of `owners` own; the role comes first, then the look-up."""
-        self.may(verb, owner=self.user)
+        self.require(verb, owner=self.user)
         for owner in owners():
-            self.may(verb, owner=owner)
+            self.require(verb, owner=owner)
 
     def may_make(self, verb: str, *, workspace: str, is_there: Callable[[], bool]) -> None:
         """Raise unless who asks may do this. To a user for whom the thing is there already, reading it is enough."""
         try:
-            self.may(verb, workspace=workspace)
+            self.require(verb, workspace=workspace)
         except NotAllowed:
             if not isinstance(self.principal, UserPrincipal) or not is_there():
                 raise
-            self.may("read_workspace", workspace=workspace)
+            self.require("read_workspace", workspace=workspace)
 
     def readable_run(self, run_id: str) -> Run:
         """Return the run when who asks may read it."""
-        self.may("read_run", run_id)
+        self.require("read_run", run_id)
         return self.services.store.get_run(run_id)
 
     @property
@@ -74,9 +74,9 @@ class Call:
         return not self.user or (not isinstance(self.principal, Owner) and self.principal.role == ADMIN)
 
 
-def call_of(request: Request) -> Call:
+def call_of(request: Request) -> RequestContext:
     route = request.scope["route"]
-    return Call(
+    return RequestContext(
         services_of(request),
         request.state.principal,
         verbs_of(request.method, route.path_format, is_api=request.scope["path"].startswith(f"{API}/")),

@@ -26,7 +26,7 @@ MOST_THREADS = 4  # whoever reads a log of 1 GB must not hold up the rest of the
 
 
 @dataclass(frozen=True)
-class Source:
+class LogSource:
     """A log as it is at one moment: later growth does not show."""
 
     key: str  # the same for the same bytes, which only grow
@@ -57,7 +57,7 @@ class LineIndex:
     def blocks(self) -> int:
         return len(self._before) - 1
 
-    def grow(self, source: Source, budget: Budget, *, to_line: int | None = None) -> bool:
+    def grow(self, source: LogSource, budget: Budget, *, to_line: int | None = None) -> bool:
         """Count on, to the end or until `to_line` begins in what is counted; return whether that was reached."""
         while not self._reaches(source, to_line):
             with self._lock:  # for one piece: who asks for less must not wait for who asks for all
@@ -67,7 +67,7 @@ class LineIndex:
                 break
         return self._reaches(source, to_line)
 
-    def find_start(self, source: Source, line: int) -> int | None:
+    def find_start(self, source: LogSource, line: int) -> int | None:
         """Return where line `line` (from 1) begins; None when what is counted has fewer lines."""
         wanted = line - 1  # newlines before it
         if wanted <= 0:
@@ -84,7 +84,7 @@ class LineIndex:
             left -= 1
         return start + at + 1
 
-    def count_to(self, source: Source, offset: int) -> int | None:
+    def count_to(self, source: LogSource, offset: int) -> int | None:
         """Return the newlines before `offset`; None when it is not counted that far."""
         block = min(offset // BLOCK, self.blocks)
         start = block * BLOCK
@@ -92,17 +92,17 @@ class LineIndex:
             return None
         return self._before[block] + source.read(start, offset - start).count(b"\n")
 
-    def count_lines(self, source: Source) -> int | None:
+    def count_lines(self, source: LogSource) -> int | None:
         """Return how many lines there are, an unfinished last one too; None while not all is counted."""
         newlines = self.count_to(source, source.size)
         if newlines is None or not source.size:
             return newlines
         return newlines + (source.read(source.size - 1, 1) != b"\n")
 
-    def _reaches(self, source: Source, line: int | None) -> bool:
+    def _reaches(self, source: LogSource, line: int | None) -> bool:
         return self.blocks >= source.size // BLOCK or (line is not None and self._before[-1] >= line - 1)
 
-    def _count_piece(self, source: Source) -> None:
+    def _count_piece(self, source: LogSource) -> None:
         start = self.blocks * BLOCK
         data = source.read(start, min(PIECE, source.size // BLOCK * BLOCK - start))
         count = self._before[-1]
@@ -122,7 +122,7 @@ class LineIndexes:
         self._lock = threading.Lock()
         self._by_key: OrderedDict[str, LineIndex] = OrderedDict()
 
-    def get(self, source: Source) -> LineIndex:
+    def get(self, source: LogSource) -> LineIndex:
         with self._lock:
             found = self._by_key.get(source.key)
             if found is None:
@@ -196,7 +196,7 @@ def plain_text(data: bytes) -> bytes:
     return b"".join([*kept, parts[-1]])
 
 
-def iter_whole_lines(source: Source, start: int) -> Iterator[tuple[int, bytes]]:
+def iter_whole_lines(source: LogSource, start: int) -> Iterator[tuple[int, bytes]]:
     """Yield `(offset, bytes)`: pieces that end with a line's end, or at the log's end; `start` begins a line.
 
     A line longer than two pieces comes in several, of which all but the last hold no newline; they overlap.
@@ -237,7 +237,7 @@ class Lines:
 
 
 def read_lines(
-    source: Source, index: LineIndex, *, first: int, count: int, budget: Budget, longest: int = LONGEST_LINE
+    source: LogSource, index: LineIndex, *, first: int, count: int, budget: Budget, longest: int = LONGEST_LINE
 ) -> Lines:
     """Return up to `count` lines from line `first`; negative: from the end. Fewer where budget or answer end."""
     if index.grow(source, budget, to_line=first + count if first > 0 and count else None):
@@ -255,7 +255,7 @@ def read_lines(
     return found
 
 
-def _read_from(source: Source, index: LineIndex, start: int, found: Lines, *, count: int, longest: int) -> None:
+def _read_from(source: LogSource, index: LineIndex, start: int, found: Lines, *, count: int, longest: int) -> None:
     """Append lines from byte `start` on. Of a very long line the beginning and the end are read."""
     folding = Folding(longest * 4)
     at = line_start = start
@@ -280,7 +280,7 @@ def _read_from(source: Source, index: LineIndex, start: int, found: Lines, *, co
         _take(found, folding, longest)
 
 
-def _end_of(source: Source, index: LineIndex, found: Lines) -> int:
+def _end_of(source: LogSource, index: LineIndex, found: Lines) -> int:
     """Return where the line after those found ends; 0 when it is not known yet."""
     end = index.find_start(source, found.first + len(found.lines) + 1)
     if end is not None:
@@ -297,7 +297,7 @@ def _take(found: Lines, folding: Folding, longest: int) -> int:
     return len(text) + 1
 
 
-def _from_the_end(source: Source, *, count: int, back: int, longest: int) -> Lines:
+def _from_the_end(source: LogSource, *, count: int, back: int, longest: int) -> Lines:
     """Return lines counted from the end; of lines so long that few fit into a piece, those that do."""
     length = 64 << 10
     while True:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from runyard.core.error_lines import HINTS, find_sign
-from runyard.server.logs.lines import OVERLAP, Budget, Source, iter_whole_lines, plain_text
+from runyard.server.logs.lines import OVERLAP, Budget, LogSource, iter_whole_lines, plain_text
 
 LONGEST_TEXT = 500  # characters of what is looked for
 MOST_HITS = 5000
@@ -19,14 +19,14 @@ _WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SearchRequest:
     text: str
     case: bool = False
     word: bool = False
 
 
 @dataclass
-class Progress:
+class SearchProgress:
     """How far a search came: through line `line`, and where it goes on; `done` at the log's end."""
 
     line: int
@@ -36,7 +36,7 @@ class Progress:
 
 @dataclass
 class Hits:
-    progress: Progress
+    progress: SearchProgress
     lines: list[int] = field(default_factory=list)
     excerpts: list[str] = field(default_factory=list)
 
@@ -45,14 +45,14 @@ class Hits:
 class FirstError:
     """The first line that tells of an error. One that is not sure counts when nothing sure follows."""
 
-    progress: Progress
+    progress: SearchProgress
     line: int | None = None
     text: str = ""
     kind: str = ""
     is_sure: bool = False
 
 
-def search(source: Source, wanted: Wanted, progress: Progress, *, limit: int, budget: Budget) -> Hits:
+def search(source: LogSource, wanted: SearchRequest, progress: SearchProgress, *, limit: int, budget: Budget) -> Hits:
     """Return lines beyond `progress` that hold the text; the unfinished last line is searched as it is now.
 
     A line may come once more after a break within it.
@@ -71,7 +71,7 @@ def search(source: Source, wanted: Wanted, progress: Progress, *, limit: int, bu
     return hits
 
 
-def find_first_error(source: Source, progress: Progress, *, budget: Budget) -> FirstError:
+def find_first_error(source: LogSource, progress: SearchProgress, *, budget: Budget) -> FirstError:
     found = FirstError(progress)
     for piece in _iter_pieces(source, progress, budget):
         for row, text in _iter_hinted(plain_text(piece.data)):
@@ -86,17 +86,17 @@ def find_first_error(source: Source, progress: Progress, *, budget: Budget) -> F
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _LinePiece:
     line: int  # number of its first line
     offset: int
     data: bytes
 
 
-def _iter_pieces(source: Source, progress: Progress, budget: Budget) -> Iterator[_Piece]:
+def _iter_pieces(source: LogSource, progress: SearchProgress, budget: Budget) -> Iterator[_LinePiece]:
     """Yield what follows `progress`, which moves on when a piece was dealt with."""
     progress.done = progress.offset >= source.size
     for offset, data in iter_whole_lines(source, progress.offset):
-        yield _Piece(progress.line + 1, offset, data)
+        yield _LinePiece(progress.line + 1, offset, data)
         progress.line += data.count(b"\n")
         end = offset + len(data)
         progress.done = end >= source.size
@@ -110,7 +110,7 @@ def _iter_pieces(source: Source, progress: Progress, budget: Budget) -> Iterator
             return
 
 
-def _stop_after(progress: Progress, piece: _Piece, line: int) -> None:
+def _stop_after(progress: SearchProgress, piece: _LinePiece, line: int) -> None:
     """Let a search go on after a line of a piece that is not dealt with to its end."""
     at = -1
     for _ in range(line - piece.line + 1):
@@ -121,7 +121,7 @@ def _stop_after(progress: Progress, piece: _Piece, line: int) -> None:
     progress.line, progress.offset = line, piece.offset + at + 1
 
 
-def _find(data: bytes, wanted: Wanted) -> Iterator[tuple[int, str]]:
+def _find(data: bytes, wanted: SearchRequest) -> Iterator[tuple[int, str]]:
     """Yield `(row, excerpt)` of rows that hold the text."""
     if wanted.case:
         yield from _find_in(data, data, wanted.text.encode("utf-8", "replace"), wanted)
@@ -132,7 +132,7 @@ def _find(data: bytes, wanted: Wanted) -> Iterator[tuple[int, str]]:
         yield from _find_in(lowered, lowered, wanted.text.lower().encode("utf-8", "replace"), wanted)
 
 
-def _find_in(shown: bytes, data: bytes, text: bytes, wanted: Wanted) -> Iterator[tuple[int, str]]:
+def _find_in(shown: bytes, data: bytes, text: bytes, wanted: SearchRequest) -> Iterator[tuple[int, str]]:
     row = counted = 0
     at = data.find(text)
     while at >= 0:

@@ -33,7 +33,7 @@ from runyard.environments.pruning import BuiltFolder, list_built, prune, remove
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.access.vault import EVERYONE
 from runyard.server.http.answers import check_stored, download_headers, json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.storage.room import Taken
 
@@ -62,7 +62,7 @@ class AssetChange:
 def list_assets(workspace: str, kind: str, request: Request, name: Optional[str] = None) -> Response:
     """List the newest version of each name, or all versions of one."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     wanted = None if name is None else check_asset_name(name)
     return json_answer(call.services.store.list_assets(*_place(workspace, kind), name=wanted))
 
@@ -71,7 +71,7 @@ def list_assets(workspace: str, kind: str, request: Request, name: Optional[str]
 def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     place = (*_place(workspace, kind), check_asset_name(name))
     return json_answer(call.services.store.get_asset(*place, version=version))
 
@@ -96,13 +96,13 @@ def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Resp
     call = call_of(request)
     place = (*_place(workspace, kind), check_asset_name(name))
     store = call.services.store
-    call.may_change("change_asset", lambda: [asset.owner for asset in store.list_assets(*place[:2], name=place[2])])
+    call.require_change("change_asset", lambda: [asset.owner for asset in store.list_assets(*place[:2], name=place[2])])
     store.delete_asset(*place)
     return json_answer({"deleted": name})
 
 
-def _put_asset(call: Call, workspace: str, kind: str, name: str, body: bytes) -> Response:
-    call.may("put_asset", workspace=workspace)
+def _put_asset(call: RequestContext, workspace: str, kind: str, name: str, body: bytes) -> Response:
+    call.require("put_asset", workspace=workspace)
     wanted = parse(AssetBody, body)
     if len(wanted.key) > MAX_KEY:
         raise InvalidArgument(f"The key has {len(wanted.key)} characters; {MAX_KEY} are the most.")
@@ -112,15 +112,15 @@ def _put_asset(call: Call, workspace: str, kind: str, name: str, body: bytes) ->
     return json_answer(asset, status=201 if is_new else 200)
 
 
-def _update(call: Call, workspace: str, kind: str, name: str, version: int, body: bytes) -> Response:
+def _update(call: RequestContext, workspace: str, kind: str, name: str, version: int, body: bytes) -> Response:
     place = (*_place(workspace, kind), check_asset_name(name))
     store = call.services.store
-    call.may_change("change_asset", lambda: [store.get_asset(*place, version=version).owner])
+    call.require_change("change_asset", lambda: [store.get_asset(*place, version=version).owner])
     document = parse(AssetChange, body).document
     return json_answer(store.update_asset(*place, version=version, document=document))
 
 
-def _datastore_owner(call: Call, workspace: str, kind: str, name: str, wanted: AssetBody) -> str | None:
+def _datastore_owner(call: RequestContext, workspace: str, kind: str, name: str, wanted: AssetBody) -> str | None:
     """Return whose the next version is: a datastore stays its first owner's, and the built-in ones are the server's.
 
     Anybody may make one the default. That it leads elsewhere, for everybody, is for its owner to say.
@@ -131,7 +131,7 @@ def _datastore_owner(call: Call, workspace: str, kind: str, name: str, wanted: A
     owner = "" if name in BUILT_IN else known[-1].owner
     leads_to = without_default(known[-1].document) if known else {}
     if without_default(wanted.document) != leads_to:
-        call.may_change("change_asset", lambda: [owner])
+        call.require_change("change_asset", lambda: [owner])
     return owner
 
 
@@ -160,7 +160,7 @@ class PruneBody:
 def list_environments(request: Request) -> Response:
     """List the environments that are built here, last used first."""
     call = call_of(request)
-    call.may("list_environments")
+    call.require("list_environments")
     return json_answer(list_built(environments_folder(call.services.settings.home)))
 
 
@@ -175,12 +175,12 @@ async def prune_environments(request: Request) -> Response:
 def remove_environment(key: str, request: Request) -> Response:
     """Remove one by its key, or by the key's beginning; 409 while a run uses it."""
     call = call_of(request)
-    call.may("manage_environments")
+    call.require("manage_environments")
     return json_answer(remove(environments_folder(call.services.settings.home), key))
 
 
-def _prune(call: Call, body: bytes) -> Response:
-    call.may("manage_environments")
+def _prune(call: RequestContext, body: bytes) -> Response:
+    call.require("manage_environments")
     wanted = parse(PruneBody, body)
     if (wanted.keep_bytes or 0) < 0 or (wanted.unused_s or 0) < 0:
         raise InvalidArgument("keep_bytes and unused_s are zero or more.")
@@ -205,7 +205,7 @@ class DataFileBody:
 def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
     """List the files below a path, or the one file that is there."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     document = _document(call, workspace, name)
     found = FolderStorage(document).iter_files(clean_data_path(path))
     stays = _Inside(str(document["path"]))
@@ -223,7 +223,7 @@ async def put_file(workspace: str, name: str, request: Request) -> Response:
 def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
     """Download one file."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     root, wanted = str(_document(call, workspace, name)["path"]), clean_data_path(path)
     descriptor = _open(root, wanted)
     size = os.fstat(descriptor).st_size
@@ -231,8 +231,8 @@ def get_file(workspace: str, name: str, path: str, request: Request) -> Response
     return StreamingResponse(_read(descriptor), headers=headers, media_type="application/octet-stream")
 
 
-def _put_file(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("put_data", workspace=workspace)
+def _put_file(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
+    call.require("put_data", workspace=workspace)
     file = check_stored(call.services, parse(DataFileBody, body).file)
     _check_repeats(file)
     document = _document(call, workspace, name)
@@ -267,7 +267,7 @@ def _check_repeats(file: RunFile) -> None:
         )
 
 
-def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
+def _document(call: RequestContext, workspace: str, name: str) -> dict[str, object]:
     check_asset_name(name)
     call.services.store.get_workspace(check_workspace_name(workspace))
     if name not in BUILT_IN:
@@ -280,7 +280,7 @@ def _document(call: Call, workspace: str, name: str) -> dict[str, object]:
     return {**folder_document(str(folder)), "make": True}
 
 
-def _user_of(call: Call) -> str:
+def _user_of(call: RequestContext) -> str:
     """Return the user whose quota a write counts for; a run writes for who submitted it, and the owner has none."""
     if isinstance(call.principal, UserPrincipal):
         return call.principal.name
@@ -335,7 +335,7 @@ class SecretBody:
 def list_secrets(workspace: str, request: Request) -> Response:
     """List the names."""
     call = call_of(request)
-    call.may("read_secret", workspace=workspace)
+    call.require("read_secret", workspace=workspace)
     return json_answer(call.services.vault.list_names(check_workspace_name(workspace)))
 
 
@@ -343,7 +343,7 @@ def list_secrets(workspace: str, request: Request) -> Response:
 def get_secret(workspace: str, name: str, request: Request) -> Response:
     """Return one secret's value."""
     call = call_of(request)
-    call.may("read_secret", workspace=workspace)
+    call.require("read_secret", workspace=workspace)
     _check_reader(call, check_workspace_name(workspace), name)
     answer = json_answer({"value": call.services.vault.get(workspace, name)})
     answer.headers["Cache-Control"] = "no-store"
@@ -361,13 +361,13 @@ async def put_secret(workspace: str, name: str, request: Request) -> Response:
 def delete_secret(workspace: str, name: str, request: Request) -> Response:
     """Delete a secret; twice is fine."""
     call = call_of(request)
-    call.may_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
+    call.require_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
     call.services.vault.delete(workspace, name)
     return json_answer({"deleted": name})
 
 
-def _put_secret(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
+def _put_secret(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
+    call.require_change("change_secret", lambda: _owners(call, check_workspace_name(workspace), name))
     wanted = parse(SecretBody, body)
     if wanted.value is None and wanted.readers is None:
         raise InvalidArgument("The request says nothing about the secret.", hint="Send `value`, `readers`, or both.")
@@ -378,12 +378,12 @@ def _put_secret(call: Call, workspace: str, name: str, body: bytes) -> Response:
     return json_answer({"name": name})
 
 
-def _owners(call: Call, workspace: str, name: str) -> list[str | None]:
+def _owners(call: RequestContext, workspace: str, name: str) -> list[str | None]:
     found = call.services.vault.find_access(workspace, name)
     return [] if found is None else [found.owner]
 
 
-def _check_reader(call: Call, workspace: str, name: str) -> None:
+def _check_reader(call: RequestContext, workspace: str, name: str) -> None:
     found = call.services.vault.find_access(workspace, name)
     if found is None or call.is_admins or found.is_readable_by(call.user):
         return

@@ -12,7 +12,7 @@ from runyard.core.names import check_asset_name, check_workspace_name
 from runyard.engine.compute import admin
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 
 router = APIRouter(prefix="/workspaces/{workspace}/compute", tags=["compute"])
@@ -39,8 +39,8 @@ class ComputeChange:
 def list_targets(workspace: str, request: Request) -> Response:
     """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
-    found = admin.list_targets(call.services.engine.yard, check_workspace_name(workspace))
+    call.require("read_workspace", workspace=workspace)
+    found = admin.list_targets(call.services.engine.context, check_workspace_name(workspace))
     return json_answer([_readable(call, target) for target in found])
 
 
@@ -48,9 +48,9 @@ def list_targets(workspace: str, request: Request) -> Response:
 def get_target(workspace: str, name: str, request: Request) -> Response:
     """Return one with its nodes, the runs on it and its queue; `local`, aliases and engines by name are there too."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     place = check_workspace_name(workspace), check_target_name(name)
-    found = admin.get_target(call.services.engine.yard, *place)
+    found = admin.get_target(call.services.engine.context, *place)
     return json_answer(_readable(call, found))
 
 
@@ -72,25 +72,25 @@ async def update_target(workspace: str, name: str, request: Request) -> Response
 def delete_target(workspace: str, name: str, request: Request) -> Response:
     """Delete or detach a target; twice is fine, 409 while unfinished runs name it."""
     call = call_of(request)
-    call.may("change_target")
-    admin.delete_target(call.services.engine.yard, *_checked(workspace, name))
+    call.require("change_target")
+    admin.delete_target(call.services.engine.context, *_checked(workspace, name))
     return json_answer({"deleted": name})
 
 
-def _create(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("change_target")
+def _create(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
+    call.require("change_target")
     spec = parse(ComputeSpec, body)
-    made, is_new = admin.create_target(call.services.engine.yard, *_checked(workspace, name), spec)
+    made, is_new = admin.create_target(call.services.engine.context, *_checked(workspace, name), spec)
     return json_answer(made, status=201 if is_new else 200)
 
 
-def _update(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("change_target")
+def _update(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
+    call.require("change_target")
     changes = admin.check_changes(vars(parse(ComputeChange, body)))
-    return json_answer(admin.update_target(call.services.engine.yard, *_checked(workspace, name), changes))
+    return json_answer(admin.update_target(call.services.engine.context, *_checked(workspace, name), changes))
 
 
-def _readable(call: Call, target: ComputeTarget) -> ComputeTarget:
+def _readable(call: RequestContext, target: ComputeTarget) -> ComputeTarget:
     """A run's code sees how busy a target is, and no runs but its own."""
     if not isinstance(call.principal, RunPrincipal):
         return target

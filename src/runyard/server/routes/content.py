@@ -32,7 +32,7 @@ from runyard.server.http.answers import (
     window_of,
     zip_answer,
 )
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import parse, parse_frames, read_body, takes, with_json
 
 router = APIRouter(prefix="/chunks", tags=["content"])
@@ -73,13 +73,13 @@ async def fetch_chunks(request: Request) -> Response:
     return await with_json(request, lambda body: _fetch(call_of(request), body))
 
 
-def _missing(call: Call, body: bytes) -> Response:
-    call.may("put_content")
+def _missing(call: RequestContext, body: bytes) -> Response:
+    call.require("put_content")
     return json_answer({"missing": call.services.content.missing(_ids(body))})
 
 
-def _put(call: Call, body: bytes) -> Response:
-    call.may("put_content")
+def _put(call: RequestContext, body: bytes) -> Response:
+    call.require("put_content")
     if call.services.server_settings.is_team:
         call.services.room.check(len(body), "The content of this request")
     chunks = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
@@ -87,16 +87,16 @@ def _put(call: Call, body: bytes) -> Response:
     return json_answer({"stored": stored}, status=201)
 
 
-def _release(call: Call, body: bytes) -> Response:
-    call.may("put_content")
+def _release(call: RequestContext, body: bytes) -> Response:
+    call.require("put_content")
     ids, services = _ids(body), call.services
     # The upload filled the disk, as a rule, and the index needs room to forget its chunks.
     freed = services.engine.reserve.spend(lambda: services.collecting.take_back(ids, repr(call.principal)))
     return json_answer({"freed_bytes": freed})
 
 
-def _fetch(call: Call, body: bytes) -> Response:
-    call.may("read_content")
+def _fetch(call: RequestContext, body: bytes) -> Response:
+    call.require("read_content")
     ids = _ids(body)
     call.services.reach.check(call.principal, ids)
     found = call.services.content.iter_chunks(ids)
@@ -148,7 +148,7 @@ async def put_trees(request: Request) -> Response:
 def get_tree(tree: str, request: Request) -> Response:
     """Return a tree and all below it as frames, root first."""
     call = call_of(request)
-    call.may("read_content")
+    call.require("read_content")
     root = check_content_id(tree)
     call.services.reach.check_root(call.principal, root)
     pieces: list[bytes | bytearray | memoryview] = []
@@ -170,9 +170,9 @@ def get_snapshot(snapshot: str, request: Request) -> Response:
     return json_answer({"id": snapshot, "root": readable_root(call_of(request), snapshot)})
 
 
-def readable_root(call: Call, snapshot: str) -> str:
+def readable_root(call: RequestContext, snapshot: str) -> str:
     """Return a snapshot's root tree when who asks may read it."""
-    call.may("read_content")
+    call.require("read_content")
     if not SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidArgument(f"{snapshot[:80]!r} is not a snapshot's id.")
     root = call.services.store.find_snapshot(snapshot)
@@ -182,14 +182,14 @@ def readable_root(call: Call, snapshot: str) -> str:
     return root
 
 
-def _put_trees(call: Call, body: bytes) -> Response:
-    call.may("put_content")
+def _put_trees(call: RequestContext, body: bytes) -> Response:
+    call.require("put_content")
     trees = [(str(head.get("id")), bytes(data)) for head, data in parse_frames(body)]
     return json_answer({"stored": call.services.content.put_trees(trees)}, status=201)
 
 
-def _put_snapshot(call: Call, body: bytes) -> Response:
-    call.may("put_content")
+def _put_snapshot(call: RequestContext, body: bytes) -> Response:
+    call.require("put_content")
     wanted = parse(SnapshotBody, body)
     root = check_content_id(wanted.root)
     if min(wanted.files, wanted.size_bytes) < 0 or max(wanted.files, wanted.size_bytes) >= 1 << 62:

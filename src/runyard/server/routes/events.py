@@ -15,7 +15,7 @@ import runyard
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import check_workspace_name
 from runyard.server.access.shares import holder_of
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.live import Listener
 from runyard.server.services import Services
 
@@ -42,16 +42,16 @@ async def stream_events(
     return StreamingResponse(stream, headers=headers, media_type="text/event-stream")
 
 
-def _check(call: Call, run_ids: list[str], workspace: str | None) -> None:
+def _check(call: RequestContext, run_ids: list[str], workspace: str | None) -> None:
     if not run_ids and workspace is None:
         raise InvalidArgument("There is nothing to watch.", hint="Name runs (`run=ID`, repeated), or a `workspace`.")
     if len(run_ids) > MOST_RUNS:
         raise InvalidArgument(f"A stream watches at most {MOST_RUNS} runs, found {len(run_ids)}.")
     for run_id in run_ids:
-        call.may("read_run", run_id)
+        call.require("read_run", run_id)
     if workspace is not None:
         check_workspace_name(workspace)
-        call.may("list_runs")
+        call.require("list_runs")
 
 
 async def _stream(

@@ -13,15 +13,15 @@ from typing import Any, ClassVar, NoReturn, Optional
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
 from runyard.core.formats.frames import Bytes, pack_frame
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run, RunFile
 from runyard.engine.runs.streams import key_of
 from runyard.server.http.answers import (
+    ByteWindow,
     Packed,
-    Window,
     check_many_stored,
     check_stored,
     download_answer,
@@ -31,7 +31,7 @@ from runyard.server.http.answers import (
     window_of,
     zip_answer,
 )
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.services import Services
 
@@ -145,7 +145,7 @@ def _listed(services: Services, run: Run, file: RunFile) -> RunFile:
     return replace(file, chunks=[], size=size, complete=run.status.is_terminal)
 
 
-def _find(call: Call, run_id: str, name: str) -> Found:
+def _find(call: RequestContext, run_id: str, name: str) -> Found:
     return find_in(call.services, call.readable_run(run_id), clean_file_name(name))
 
 
@@ -168,7 +168,7 @@ def as_it_is(services: Services, run: Run, file: RunFile) -> Found:
     return Found(file, services.artifacts.stream_size(key), complete, key, run.id)
 
 
-def read_window(services: Services, found: Found, window: Window) -> Iterator[bytes]:
+def read_window(services: Services, found: Found, window: ByteWindow) -> Iterator[bytes]:
     """Yield some of a file's bytes."""
     if found.stream is None:
         pieces = services.content.read_file(found.file.chunks, offset=window.start, limit=window.length)
@@ -178,8 +178,8 @@ def read_window(services: Services, found: Found, window: Window) -> Iterator[by
         yield services.artifacts.read_stream(found.stream, offset=start, length=min(PIECE, window.stop - start))
 
 
-def _put(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("add_file", run_id)
+def _put(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("add_file", run_id)
     wanted = parse(FileBody, body)
     run = _checked_run(call, run_id, wanted.attempt)
     file = check_stored(call.services, wanted.file)
@@ -188,8 +188,8 @@ def _put(call: Call, run_id: str, body: bytes) -> Response:
     return json_answer(replace(stored, chunks=[]), status=201)
 
 
-def _put_many(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("add_file", run_id)
+def _put_many(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("add_file", run_id)
     wanted = parse(FilesBody, body)
     _check_count(len(wanted.files))
     run = _checked_run(call, run_id, wanted.attempt)
@@ -207,7 +207,7 @@ def _put_many(call: Call, run_id: str, body: bytes) -> Response:
     return json_answer({"stored": len(results) - len(refused), "refused": refused}, status=201)
 
 
-def _counted(call: Call, run: Run, item: RunFile | RunyardError) -> RunFile | RunyardError:
+def _counted(call: RequestContext, run: Run, item: RunFile | RunyardError) -> RunFile | RunyardError:
     if isinstance(item, RunFile):
         try:
             call.services.quotas.add(run, item)
@@ -216,9 +216,9 @@ def _counted(call: Call, run: Run, item: RunFile | RunyardError) -> RunFile | Ru
     return item
 
 
-def _checked_run(call: Call, run_id: str, attempt: Optional[int]) -> Run:
+def _checked_run(call: RequestContext, run_id: str, attempt: Optional[int]) -> Run:
     run = call.services.store.get_run(run_id)
-    if attempt not in (None, run.attempt) and not (attempt and is_writer(attempt)):
+    if attempt not in (None, run.attempt) and not (attempt and is_external_writer(attempt)):
         raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {attempt}.")
     return run
 
@@ -228,7 +228,7 @@ def _check_count(count: int) -> None:
         raise InvalidArgument(f"{count} files in one request; {MAX_FILES} is the most.", hint="Send several requests.")
 
 
-def _fetch(call: Call, run_id: str, body: bytes) -> Response:
+def _fetch(call: RequestContext, run_id: str, body: bytes) -> Response:
     run = call.readable_run(run_id)
     names = [clean_file_name(name) for name in parse(Names, body).names]
     _check_count(len(names))
@@ -256,7 +256,7 @@ def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> li
     if found.stream is None and all(name in chunks for name in found.file.chunks):
         return pack_frame(head, b"".join(chunks[name] for name in found.file.chunks))
     try:
-        return pack_frame(head, b"".join(read_window(services, found, Window(0, found.size, is_range=False))))
+        return pack_frame(head, b"".join(read_window(services, found, ByteWindow(0, found.size, is_range=False))))
     except DamagedContent as error:
         return pack_frame({**head, "error": error.to_plain()})
 
@@ -283,5 +283,5 @@ def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
 def _packed(services: Services, run: Run, files: Sequence[RunFile]) -> Iterator[Packed]:
     for file in files:
         found = as_it_is(services, run, file)
-        whole = Window(0, found.size, is_range=False)
+        whole = ByteWindow(0, found.size, is_range=False)
         yield Packed(file.name, stat.S_IFREG | 0o644, read_window(services, found, whole), file.updated_at)

@@ -15,9 +15,9 @@ from runyard.core.names import clean_file_name
 from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of
-from runyard.server.logs.lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, Budget, Source, read_lines
-from runyard.server.logs.search import LONGEST_TEXT, MOST_HITS, Progress, Wanted, find_first_error, search
+from runyard.server.http.calls import RequestContext, call_of
+from runyard.server.logs.lines import LONGEST_LINE, LONGEST_WHOLE, MOST_LINES, Budget, LogSource, read_lines
+from runyard.server.logs.search import LONGEST_TEXT, MOST_HITS, SearchProgress, SearchRequest, find_first_error, search
 from runyard.server.routes.files import MAX_WAIT_S, Found, find_in
 from runyard.server.services import Services
 
@@ -84,7 +84,7 @@ async def search_lines(
         raise InvalidArgument(f"`text` is 1 to {LONGEST_TEXT} characters of one line.")
     if not 1 <= limit <= MOST_HITS:
         raise InvalidArgument(f"`limit` holds {limit}; it is 1 to {MOST_HITS}.")
-    call, wanted = call_of(request), Wanted(text, case=case, word=word)
+    call, wanted = call_of(request), SearchRequest(text, case=case, word=word)
     return await _in_thread(call, lambda: _search(call, run_id, file, wanted, after=after, offset=offset, limit=limit))
 
 
@@ -97,11 +97,13 @@ async def get_first_error(
     return await _in_thread(call, lambda: _first_error(call, run_id, file, after=after, offset=offset))
 
 
-async def _in_thread(call: Call, work: Callable[[], T]) -> T:
+async def _in_thread(call: RequestContext, work: Callable[[], T]) -> T:
     return await anyio.to_thread.run_sync(work, limiter=call.services.line_indexes.threads)
 
 
-def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longest: int, redact: bool) -> Response:
+def _lines(
+    call: RequestContext, run_id: str, file: str, *, first: int, count: int, longest: int, redact: bool
+) -> Response:
     run, found = _find(call, run_id, file)
     source = _source(call.services, run, found)
     index = call.services.line_indexes.get(source)
@@ -121,7 +123,7 @@ def _lines(call: Call, run_id: str, file: str, *, first: int, count: int, longes
 
 
 def _search(
-    call: Call, run_id: str, file: str, wanted: Wanted, *, after: int, offset: int | None, limit: int
+    call: RequestContext, run_id: str, file: str, wanted: SearchRequest, *, after: int, offset: int | None, limit: int
 ) -> Response:
     run, found = _find(call, run_id, file)
     source = _source(call.services, run, found)
@@ -133,7 +135,7 @@ def _search(
     return json_answer({**_about(found, source), **_came(progress), "lines": hits.lines, "excerpts": hits.excerpts})
 
 
-def _first_error(call: Call, run_id: str, file: str, *, after: int, offset: int | None) -> Response:
+def _first_error(call: RequestContext, run_id: str, file: str, *, after: int, offset: int | None) -> Response:
     run, found = _find(call, run_id, file)
     source = _source(call.services, run, found)
     budget = Budget(WORK_S)
@@ -150,12 +152,12 @@ def _first_error(call: Call, run_id: str, file: str, *, after: int, offset: int 
     return json_answer({**_about(found, source), **_came(progress), **told, "done": progress.done or error.is_sure})
 
 
-def _about(found: Found, source: Source) -> dict[str, Any]:
+def _about(found: Found, source: LogSource) -> dict[str, Any]:
     key = hashlib.sha256(source.key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {"file": found.file.name, "id": key, "size": source.size, "complete": found.complete}
 
 
-def _came(progress: Progress) -> dict[str, Any]:
+def _came(progress: SearchProgress) -> dict[str, Any]:
     return {"searched_to": progress.line, "offset": progress.offset, "done": progress.done}
 
 
@@ -164,20 +166,22 @@ def _counting(after: int) -> dict[str, Any]:
     return {"searched_to": after, "offset": None, "done": False}
 
 
-def _progress(services: Services, source: Source, budget: Budget, *, after: int, offset: int | None) -> Progress | None:
+def _progress(
+    services: Services, source: LogSource, budget: Budget, *, after: int, offset: int | None
+) -> SearchProgress | None:
     """Return where to go on; None while the lines up to there are still counted."""
     if after <= 0:
-        return Progress(0, 0)
+        return SearchProgress(0, 0)
     if offset is not None:
-        return Progress(after, max(0, min(offset, source.size)))
+        return SearchProgress(after, max(0, min(offset, source.size)))
     index = services.line_indexes.get(source)
     if not index.grow(source, budget, to_line=after + 1):
         return None
     start = index.find_start(source, after + 1)
-    return Progress(after, source.size if start is None else start)
+    return SearchProgress(after, source.size if start is None else start)
 
 
-def _find(call: Call, run_id: str, file: str) -> tuple[Run, Found]:
+def _find(call: RequestContext, run_id: str, file: str) -> tuple[Run, Found]:
     run = call.readable_run(run_id)
     name = clean_file_name(file) if file else _first_log(call.services, run)
     return run, find_in(call.services, run, name)
@@ -210,7 +214,7 @@ def _diagnosed(run: Run, name: str) -> dict[str, Any] | None:
     return None
 
 
-def _source(services: Services, run: Run, found: Found) -> Source:
+def _source(services: Services, run: Run, found: Found) -> LogSource:
     if found.stream is not None:
         stream = found.stream
 
@@ -218,10 +222,10 @@ def _source(services: Services, run: Run, found: Found) -> Source:
             return services.artifacts.read_stream(stream, offset=offset, length=length)
 
         # A run that was deleted may come again under its id, with other logs.
-        return Source(f"{stream} {run.created_at}", found.size, read_stream)
+        return LogSource(f"{stream} {run.created_at}", found.size, read_stream)
     chunks = found.file.chunks
 
     def read_blob(offset: int, length: int) -> bytes:
         return b"".join(services.content.read_file(chunks, offset=offset, limit=length)) if length else b""
 
-    return Source("\0".join(chunks), found.size, read_blob)
+    return LogSource("\0".join(chunks), found.size, read_blob)

@@ -17,7 +17,7 @@ from runyard.core.formats.frames import pack_frame, pack_head
 from runyard.core.names import check_metric_name, is_system_metric
 from runyard.core.records import MetricInfo
 from runyard.server.http.answers import Piece, frames_answer, json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.store.base import STEP, TIME, Chart, RunStore, Series
 
@@ -182,7 +182,7 @@ async def draw_charts(request: Request) -> Response:
     return await with_json(request, lambda body: _draw_all(call_of(request), parse(ChartsBody, body)))
 
 
-def _draw_all(call: Call, wanted: ChartsBody) -> Response:
+def _draw_all(call: RequestContext, wanted: ChartsBody) -> Response:
     if not 1 <= len(wanted.series) <= MOST_SERIES:
         raise InvalidArgument(f"A request draws 1 to {MOST_SERIES} series, found {len(wanted.series)}.")
     check_width(wanted.width)
@@ -192,15 +192,15 @@ def _draw_all(call: Call, wanted: ChartsBody) -> Response:
     return frames_answer(pieces, is_heavy=len(wanted.series) * wanted.width > HEAVY_BUCKETS)
 
 
-def _try_to_draw(call: Call, wish: SeriesWish, wanted: ChartsBody) -> list[Piece]:
+def _try_to_draw(call: RequestContext, wish: SeriesWish, wanted: ChartsBody) -> list[Piece]:
     try:
         return _frame(_draw(call, wish, wanted))
     except RunyardError as error:
         return pack_frame({"count": 0, "columns": [], "error": error.to_plain()})
 
 
-def _draw(call: Call, wish: SeriesWish, wanted: ChartsBody) -> Chart:
-    call.may("read_run", wish.run)
+def _draw(call: RequestContext, wish: SeriesWish, wanted: ChartsBody) -> Chart:
+    call.require("read_run", wish.run)
     return call.services.store.chart(
         wish.run,
         check_metric_name(wish.metric),

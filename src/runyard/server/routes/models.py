@@ -12,8 +12,8 @@ from runyard.core.errors import DamagedContent, InvalidArgument, NotFound
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.names import check_asset_name, check_workspace_name, clean_file_name
 from runyard.core.records import KIND, Asset, ModelSpec, ModelVersion, RunFile
-from runyard.server.http.answers import Window, check_stored, damaged_file, download_answer, json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.answers import ByteWindow, check_stored, damaged_file, download_answer, json_answer
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.store.record_limits import check_labels
 
@@ -45,7 +45,7 @@ class ModelChange:
 def list_models(workspace: str, request: Request, name: Optional[str] = None) -> Response:
     """List all versions of all models, or of one name."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     store, place = call.services.store, (check_workspace_name(workspace), KIND)
     names = [asset.name for asset in store.list_assets(*place)] if name is None else [check_asset_name(name)]
     return json_answer([_shown(asset) for one in names for asset in store.list_assets(*place, name=one)])
@@ -55,7 +55,7 @@ def list_models(workspace: str, request: Request, name: Optional[str] = None) ->
 def get_model(workspace: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     return json_answer(_shown(_get(call, workspace, name, version)))
 
 
@@ -79,7 +79,7 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
     call = call_of(request)
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     store = call.services.store
-    call.may_change(
+    call.require_change(
         "change_asset",
         lambda: [one.owner for one in store.list_assets(*place[:2], name=place[2]) if one.version == version],
     )
@@ -92,17 +92,17 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
 def get_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
     """Download one of a version's files."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     wanted = clean_file_name(path)
     file = next((one for one in _spec(_get(call, workspace, name, version)).files if one.name == wanted), None)
     if file is None:
         raise NotFound(f"Model `{name}:{version}` has no file {path[:200]!r}.")
-    whole = Window(0, file.size, is_range=False)
+    whole = ByteWindow(0, file.size, is_range=False)
     return download_answer(file.name, file.size, lambda _: _read(call, file), window=whole)
 
 
-def _register(call: Call, workspace: str, name: str, body: bytes) -> Response:
-    call.may("put_asset", workspace=workspace)
+def _register(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
+    call.require("put_asset", workspace=workspace)
     wanted = parse(NewModel, body)
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     spec = _from_run(call, wanted) if wanted.run_path else _uploaded(call, wanted.spec)
@@ -110,7 +110,7 @@ def _register(call: Call, workspace: str, name: str, body: bytes) -> Response:
     return json_answer(_shown(asset), status=201)
 
 
-def _from_run(call: Call, wanted: NewModel) -> ModelSpec:
+def _from_run(call: RequestContext, wanted: NewModel) -> ModelSpec:
     """Name the run's own content once more: nothing is copied."""
     run = call.readable_run(wanted.spec.run_id or "")
     path = clean_file_name(wanted.run_path)
@@ -124,7 +124,7 @@ def _from_run(call: Call, wanted: NewModel) -> ModelSpec:
     return replace(wanted.spec, path=base, is_folder=is_folder, files=blobs, experiment=run.experiment)
 
 
-def _uploaded(call: Call, spec: ModelSpec) -> ModelSpec:
+def _uploaded(call: RequestContext, spec: ModelSpec) -> ModelSpec:
     base = clean_file_name(spec.path)
     files = [check_stored(call.services, file) for file in spec.files]
     if "/" in base or not files or any(not _is_below(file.name, base) for file in files):
@@ -132,8 +132,8 @@ def _uploaded(call: Call, spec: ModelSpec) -> ModelSpec:
     return replace(spec, files=files)
 
 
-def _change(call: Call, workspace: str, name: str, version: int, body: bytes) -> Response:
-    call.may_change("change_asset", lambda: [_get(call, workspace, name, version).owner])
+def _change(call: RequestContext, workspace: str, name: str, version: int, body: bytes) -> Response:
+    call.require_change("change_asset", lambda: [_get(call, workspace, name, version).owner])
     wanted = parse(ModelChange, body)
     old = _spec(_get(call, workspace, name, version))
     tags = {key: value for key, value in old.tags.items() if key not in wanted.tags_remove}
@@ -151,7 +151,7 @@ def _change(call: Call, workspace: str, name: str, version: int, body: bytes) ->
     return json_answer(_shown(call.services.store.update_asset(*place, version=version, document=to_plain(new))))
 
 
-def _get(call: Call, workspace: str, name: str, version: int | None) -> Asset:
+def _get(call: RequestContext, workspace: str, name: str, version: int | None) -> Asset:
     place = check_workspace_name(workspace), KIND, check_asset_name(name)
     try:
         return call.services.store.get_asset(*place, version=version)
@@ -165,7 +165,7 @@ def _get(call: Call, workspace: str, name: str, version: int | None) -> Asset:
         ) from None
 
 
-def _read(call: Call, file: RunFile) -> Iterator[bytes]:
+def _read(call: RequestContext, file: RunFile) -> Iterator[bytes]:
     try:
         yield from call.services.content.read_file(file.chunks, offset=0, limit=file.size)
     except (NotFound, DamagedContent) as error:

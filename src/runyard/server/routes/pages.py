@@ -31,7 +31,7 @@ PAGES = (
 
 @router.get("/static/{name}")
 def static_file(name: str, request: Request) -> Response:
-    call_of(request).may("read_server")
+    call_of(request).require("read_server")
     file = find_file(name)
     if file is None:
         raise NotFound(
@@ -44,7 +44,7 @@ def static_file(name: str, request: Request) -> Response:
 
 
 def page(request: Request) -> Response:
-    call_of(request).may("list_runs")
+    call_of(request).require("list_runs")
     return _html(200)
 
 

@@ -20,12 +20,12 @@ from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, RunyardEr
 from runyard.core.names import check_metric_name, check_run_id, check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run
 from runyard.engine.ingest.effects import run_key
-from runyard.engine.runs.resubmit import Again
+from runyard.engine.runs.resubmit import ResubmitRequest
 from runyard.engine.runs.submit import Submitted, Watched
 from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, run_query, takes, with_json
 from runyard.store.base import MetricSummary
 from runyard.store.record_limits import record_size
@@ -98,7 +98,7 @@ def list_runs(workspace: str, request: Request) -> Response:
     """List runs, newest first, a page at a time."""
     call = call_of(request)
     query = replace(run_query(check_workspace_name(workspace), request.query_params), max_bytes=MAX_PAGE_BYTES)
-    call.may("list_runs", query.parent_id)
+    call.require("list_runs", query.parent_id)
     page = call.services.store.list_runs(query)
     return json_answer({"runs": page.runs, "next": page.next})
 
@@ -114,7 +114,7 @@ async def update_run(run_id: str, request: Request) -> Response:
 def cancel_run(run_id: str, request: Request) -> Response:
     """Ask for the run's end; twice is fine, a finished run is answered as it is."""
     call = call_of(request)
-    call.may("cancel_run", run_id)
+    call.require("cancel_run", run_id)
     return json_answer(call.services.engine.cancel(run_id))
 
 
@@ -132,14 +132,14 @@ async def add_writer(run_id: str, request: Request) -> Response:
     return await with_json(request, lambda body: _add_writer(call_of(request), run_id, body))
 
 
-def _create(call: Call, body: bytes) -> Response:
+def _create(call: RequestContext, body: bytes) -> Response:
     if not isinstance(call.principal, RunPrincipal):
-        call.may("create_run")
+        call.require("create_run")
     wanted = parse(RunRequest, body, unchecked=["submitter"])
     if isinstance(call.principal, RunPrincipal):
         _check_child(call, wanted)
     elif wanted.run.parent_id is not None:
-        call.may("write_run", wanted.run.parent_id)  # its token will add to the parent
+        call.require("write_run", wanted.run.parent_id)  # its token will add to the parent
     _check_watched(call, wanted.interactive)
     if wanted.launch:
         check_target(call, wanted.run.workspace, wanted.run.spec.target)
@@ -150,7 +150,7 @@ def _create(call: Call, body: bytes) -> Response:
     return json_answer(answer, status=201 if made.is_new else 200)
 
 
-def _signed(call: Call, run: NewRun) -> NewRun:
+def _signed(call: RequestContext, run: NewRun) -> NewRun:
     """Return the run with whose it is: a run's code acts for the user of that run."""
     if run.owner is not None:
         raise InvalidArgument("A request does not say the `owner` of its run.", hint="The server does, by its token.")
@@ -163,7 +163,7 @@ def _signed(call: Call, run: NewRun) -> NewRun:
     return signed
 
 
-def own_key(call: Call, key: str) -> str:
+def own_key(call: RequestContext, key: str) -> str:
     """Return the key in the namespace of who sent it, so that it never names a run that somebody else, or the engine,
     made. A child that a script's journal makes has the key that the script's own request would have.
     """
@@ -176,13 +176,13 @@ def own_key(call: Call, key: str) -> str:
     return f"owner:{key}" if ":" in key else key
 
 
-def check_target(call: Call, workspace: str, name: str) -> None:
+def check_target(call: RequestContext, workspace: str, name: str) -> None:
     """Raise unless who asks may start programs there: on the server's machine they run as its account, and can read
     its token, its keys and everybody's files.
     """
     if call.is_admins or call.services.server_settings.local_for_users:
         return
-    target = call.services.engine.yard.targets.find(workspace, name)
+    target = call.services.engine.context.targets.find(workspace, name)
     if target is not None and target.is_local:
         why = f"Runs on `{name}` are programs of the server's own account, which can read all that it keeps."
     elif target is not None and target.backend == RAY and target.name == name and not target.workspace:
@@ -197,7 +197,7 @@ def check_target(call: Call, workspace: str, name: str) -> None:
     )
 
 
-def _check_watched(call: Call, process: WatchedProcess | None) -> None:
+def _check_watched(call: RequestContext, process: WatchedProcess | None) -> None:
     """Processes and folders of the server's machine are for its own account, over the unix socket."""
     if process is None or process.host:
         return
@@ -210,7 +210,7 @@ def _check_watched(call: Call, process: WatchedProcess | None) -> None:
     )
 
 
-def _submit(call: Call, wanted: RunRequest) -> Submitted:
+def _submit(call: RequestContext, wanted: RunRequest) -> Submitted:
     engine = call.services.engine
     if wanted.launch:
         return engine.submit(wanted.run, submitter=wanted.submitter)
@@ -219,14 +219,14 @@ def _submit(call: Call, wanted: RunRequest) -> Submitted:
     return engine.watch_run(wanted.run, watched)
 
 
-def _check_child(call: Call, wanted: RunRequest) -> None:
+def _check_child(call: RequestContext, wanted: RunRequest) -> None:
     """A run's code creates only its own descendants, on the target it runs on itself."""
     assert isinstance(call.principal, RunPrincipal)
-    call.may("create_run", wanted.run.parent_id)
+    call.require("create_run", wanted.run.parent_id)
     if wanted.interactive is not None and wanted.interactive.folders:
         raise NotAllowed("A run's code may not have folders of this machine shipped.", hint="Use run.upload_folder().")
     own = call.services.store.get_run(call.principal.run_id)
-    meant = call.services.engine.yard.targets.find(own.workspace, wanted.run.spec.target)  # it may be an alias
+    meant = call.services.engine.context.targets.find(own.workspace, wanted.run.spec.target)  # it may be an alias
     if wanted.run.workspace != own.workspace or own.spec.target not in (wanted.run.spec.target, meant and meant.name):
         raise NotAllowed(
             f"Run `{own.id}` may create runs only in workspace `{own.workspace}` on target `{own.spec.target}`.",
@@ -234,8 +234,8 @@ def _check_child(call: Call, wanted: RunRequest) -> None:
         )
 
 
-def _update(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("write_run", run_id)
+def _update(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("write_run", run_id)
     change = parse(RunChange, body)
     if change.archived is not None and isinstance(call.principal, RunPrincipal):
         raise NotAllowed("A run's code may not archive runs.", hint=f"`runyard runs archive {run_id}`")
@@ -256,7 +256,7 @@ def _update(call: Call, run_id: str, body: bytes) -> Response:
     return json_answer(run)
 
 
-def _snapshot(call: Call, run_id: str, snapshot_id: str | None) -> tuple[str, str] | None:
+def _snapshot(call: RequestContext, run_id: str, snapshot_id: str | None) -> tuple[str, str] | None:
     """Return (id, root tree). A run's code may read its own snapshot, so it may not choose which one that is."""
     if snapshot_id is None:
         return None
@@ -274,13 +274,13 @@ def _snapshot(call: Call, run_id: str, snapshot_id: str | None) -> tuple[str, st
     return snapshot_id, root
 
 
-def _fail(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("fail_run", run_id)
+def _fail(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("fail_run", run_id)
     return json_answer(call.services.engine.fail(run_id, parse(FailRequest, body or b"{}", lenient=True).error))
 
 
-def _add_writer(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("fail_run", run_id)
+def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("fail_run", run_id)
     process = parse(WatchedProcess, body)
     _check_watched(call, process)
     told = Watched(process.pid, process.start_ticks, host=process.host)
@@ -312,14 +312,14 @@ async def change_runs(request: Request) -> Response:
 
 
 @bulk_router.post("/runs/{run_id}/resubmit", status_code=201)
-@takes(Again)
+@takes(ResubmitRequest)
 async def resubmit_run(run_id: str, request: Request) -> Response:
     """Submit a run again: same spec, code, tags and name."""
     return await with_json(request, lambda body: _resubmit(call_of(request), run_id, body))
 
 
-def _change_runs(call: Call, body: bytes) -> Response:
-    call.may("change_runs")
+def _change_runs(call: RequestContext, body: bytes) -> Response:
+    call.require("change_runs")
     wanted = parse(BulkChange, body)
     action = _ACTIONS.get(wanted.action)
     if action is None:
@@ -343,33 +343,33 @@ def _change_runs(call: Call, body: bytes) -> Response:
 class _Change:
     """What one call does to each of its runs, each allowed as the call for that run alone."""
 
-    def __init__(self, call: Call, wanted: BulkChange) -> None:
+    def __init__(self, call: RequestContext, wanted: BulkChange) -> None:
         self._call, self._wanted = call, wanted
         self.done: set[str] = set()  # also those below
         self.undo_until: datetime | None = None
 
     def tag(self, run_id: str) -> None:
-        self._call.may("write_run", run_id)
+        self._call.require("write_run", run_id)
         self._call.services.store.update_run(run_id, tags_set=self._wanted.tags_set)
 
     def untag(self, run_id: str) -> None:
-        self._call.may("write_run", run_id)
+        self._call.require("write_run", run_id)
         self._call.services.store.update_run(run_id, tags_remove=self._wanted.tags_remove)
 
     def cancel(self, run_id: str) -> None:
-        self._call.may("cancel_run", run_id)
+        self._call.require("cancel_run", run_id)
         self._call.services.engine.cancel(run_id)
 
     def archive(self, run_id: str) -> None:
-        self._call.may("write_run", run_id)
+        self._call.require("write_run", run_id)
         self._call.services.engine.archive(run_id, True)
 
     def unarchive(self, run_id: str) -> None:
-        self._call.may("write_run", run_id)
+        self._call.require("write_run", run_id)
         self._call.services.engine.archive(run_id, False)
 
     def delete(self, run_id: str) -> None:
-        self._call.may("delete_run", run_id)
+        self._call.require("delete_run", run_id)
         gone = self._call.services.store.find_hidden(run_id)  # twice is fine
         if gone is None:
             deleted = self._call.services.engine.delete_run(run_id)
@@ -377,7 +377,7 @@ class _Change:
         self.undo_until = gone.undo_until if gone is not None else deleted.undo_until
 
     def restore(self, run_id: str) -> None:
-        self._call.may("delete_run", run_id)
+        self._call.require("delete_run", run_id)
         self.done.update(self._call.services.engine.restore_run(run_id))
 
 
@@ -392,9 +392,9 @@ _ACTIONS: dict[str, Callable[[_Change, str], None]] = {
 }
 
 
-def _resubmit(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("resubmit_run", run_id)
-    wanted = parse(Again, body or b"{}", unchecked=["submitter"])
+def _resubmit(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("resubmit_run", run_id)
+    wanted = parse(ResubmitRequest, body or b"{}", unchecked=["submitter"])
     before = call.services.store.get_run(check_run_id(run_id))
     check_target(call, before.workspace, before.spec.target)
     if wanted.id:
@@ -458,7 +458,7 @@ async def summarize_metrics(request: Request) -> Response:
     return await with_json(request, lambda body: _summarize(call_of(request), body))
 
 
-def _summarize(call: Call, body: bytes) -> Response:
+def _summarize(call: RequestContext, body: bytes) -> Response:
     wanted = parse(SummaryRequest, body)
     ids = _checked(call, wanted.runs, most=MAX_SUMMARIZED)
     names = None if wanted.names is None else [check_metric_name(name) for name in wanted.names]
@@ -477,7 +477,7 @@ def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, Su
     }
 
 
-def _checked(call: Call, ids: Sequence[str], *, most: int) -> list[str]:
+def _checked(call: RequestContext, ids: Sequence[str], *, most: int) -> list[str]:
     """Return the ids once each, when who asks may read all of these runs."""
     wanted = [check_run_id(run_id) for run_id in dict.fromkeys(ids)]
     if not 1 <= len(wanted) <= most:
@@ -485,5 +485,5 @@ def _checked(call: Call, ids: Sequence[str], *, most: int) -> list[str]:
             f"{len(wanted)} runs are asked for at once.", why=f"It is 1 to {most}.", hint="Name each with its `id`."
         )
     for run_id in wanted:
-        call.may("read_run", run_id)
+        call.require("read_run", run_id)
     return wanted

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from runyard.core.errors import InvalidArgument
 from runyard.server.access.credentials import end_session
 from runyard.server.access.permissions import UserPrincipal
-from runyard.server.access.signin import Session
+from runyard.server.access.signin import SigninSession
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import call_of
 
@@ -29,7 +29,7 @@ class SigninPath(BaseModel):
 async def make_signin_path(request: Request, wanted: SigninRequest) -> SigninPath:
     """Make a one-time path that signs a browser in as who asks, and then shows `next`."""
     call = call_of(request)
-    call.may("sign_in")
+    call.require("sign_in")
     token_id = call.principal.token_id if isinstance(call.principal, UserPrincipal) else None
     return SigninPath(path=request.app.state.signin.make_path(wanted.next, token_id))
 
@@ -47,7 +47,7 @@ class Ticket(BaseModel):
 @router.post("/download-tickets")
 def make_ticket(request: Request, wanted: TicketRequest) -> Ticket:
     """Make what the browser's next download of that path says in its query: `ticket=…`, good for a minute."""
-    call_of(request).may("sign_in")
+    call_of(request).require("sign_in")
     path = wanted.path.encode("utf-8", "replace")
     return Ticket(ticket=request.app.state.signin.make_ticket(_session_of(request, "needs a ticket"), path))
 
@@ -56,7 +56,7 @@ def make_ticket(request: Request, wanted: TicketRequest) -> Ticket:
 def sign_out(request: Request) -> Response:
     """End the session of the browser that asks; its cookie is worth nothing from then on."""
     call = call_of(request)
-    call.may("sign_in")
+    call.require("sign_in")
     session = _session_of(request, "can be ended")
     request.app.state.signin.end(session)
     end_session(call.services.store, session)
@@ -65,8 +65,8 @@ def sign_out(request: Request) -> Response:
     return answer
 
 
-def _session_of(request: Request, what: str) -> Session:
-    session: Session | None = request.state.session
+def _session_of(request: Request, what: str) -> SigninSession:
+    session: SigninSession | None = request.state.session
     if session is None:
         raise InvalidArgument(
             f"Only a browser's session {what}.",

@@ -32,7 +32,7 @@ from runyard.engine.runs.reports import StateReport
 from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, takes, with_json
 from runyard.server.routes.runs import RunRequest, check_target
 
@@ -66,8 +66,8 @@ async def report_state(run_id: str, request: Request) -> Response:
     return await with_json(request, lambda body: _report(call_of(request), run_id, body))
 
 
-def _ship(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("ship", run_id)
+def _ship(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("ship", run_id)
     if isinstance(call.principal, RunPrincipal):
         attempt = call.principal.attempt
     else:
@@ -75,14 +75,14 @@ def _ship(call: Call, run_id: str, body: bytes) -> Response:
     return json_answer(call.services.engine.ship(run_id, attempt, parse_frames(body)))
 
 
-def _heartbeat(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("heartbeat", run_id)
+def _heartbeat(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("heartbeat", run_id)
     said = parse(Heartbeat, body, lenient=True)
     return _wish(call.services.engine.heartbeat(run_id, said.attempt, engine_gone=said.engine_gone))
 
 
-def _report(call: Call, run_id: str, body: bytes) -> Response:
-    call.may("state", run_id)
+def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
+    call.require("state", run_id)
     return _wish(call.services.engine.report(run_id, parse(StateReport, body, lenient=True)))
 
 
@@ -117,7 +117,7 @@ async def get_uv(request: Request, system: str, machine: str) -> Response:
 def list_nodes(run_id: str, request: Request) -> Response:
     """List the machines of all attempts of a run."""
     call = call_of(request)
-    return json_answer(list_hosts(call.services.engine.yard, call.readable_run(run_id)))
+    return json_answer(list_hosts(call.services.engine.context, call.readable_run(run_id)))
 
 
 @nodes_router.post("/runs/{run_id}/nodes/{rank}/join")
@@ -127,15 +127,15 @@ async def join(run_id: str, rank: int, request: Request) -> Response:
     return await with_json(request, lambda body: _join(call_of(request), run_id, rank, body))
 
 
-def _bundle(call: Call) -> Response:
-    call.may("read_server")
+def _bundle(call: RequestContext) -> Response:
+    call.require("read_server")
     bundle = call.services.engine.bundle()
     headers = {"X-Runyard-Bundle": bundle.key, "Content-Disposition": "attachment"}
     return Response(bundle.data, media_type="application/zip", headers=headers)
 
 
-def _uv(call: Call, system: str, machine: str) -> Response:
-    call.may("read_server")
+def _uv(call: RequestContext, system: str, machine: str) -> Response:
+    call.require("read_server")
     if (system, machine) != (platform.system(), platform.machine()):
         raise NotFound(f"This server has no `uv` for {system[:40]} on {machine[:40]}.", hint="Install it on the node.")
     try:
@@ -144,13 +144,13 @@ def _uv(call: Call, system: str, machine: str) -> Response:
         raise NotFound("This server has no `uv` to give.", why=error.what, hint="Install it on the node.") from error
 
 
-def _join(call: Call, run_id: str, rank: int, body: bytes) -> Response:
-    call.may("join", run_id)
+def _join(call: RequestContext, run_id: str, rank: int, body: bytes) -> Response:
+    call.require("join", run_id)
     job = call.services.engine.join(run_id, rank, parse(Join, body, lenient=True))
     return json_answer({**to_plain(job), "snapshot": _small_snapshot(call, job.snapshot_root)})
 
 
-def _small_snapshot(call: Call, root: str | None) -> str | None:
+def _small_snapshot(call: RequestContext, root: str | None) -> str | None:
     """Return a small snapshot's content, so that the node need not ask for it; None: it does."""
     if root is None:
         return None
@@ -186,17 +186,17 @@ async def speak(run_id: str, rank: int, request: Request) -> Response:
                 break
             await asyncio.sleep(min(PAUSE_PER_NODE_S * len(answer["nodes"]), LONGEST_PAUSE_S))
             changed.clear()
-            answer = await run_in_threadpool(look, call.services.engine.yard, run_id, said.attempt)
+            answer = await run_in_threadpool(look, call.services.engine.context, run_id, said.attempt)
     return json_answer(answer)
 
 
-def _hear(call: Call, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, dict[str, Any]]:
-    call.may("node", run_id)
+def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, dict[str, Any]]:
+    call.require("node", run_id)
     said = parse(NodeWord, body, lenient=True)
     principal = call.principal
     if isinstance(principal, RunPrincipal) and principal.attempt != said.attempt:
         raise NotAllowed(f"This token is of attempt {principal.attempt}; it cannot speak for {said.attempt}.")
-    return said, hear_node(call.services.engine.yard, run_id, rank, said)
+    return said, hear_node(call.services.engine.context, run_id, rank, said)
 
 
 plans_router = APIRouter(tags=["runs"])
@@ -213,12 +213,12 @@ async def plan_run(request: Request) -> Response:
 def get_plan(run_id: str, request: Request) -> Response:
     """Say what the run's target was given for its present attempt; secrets are hidden."""
     call = call_of(request)
-    call.may("read_run", run_id)
+    call.require("read_run", run_id)
     return json_answer(call.services.engine.plan_of(call.services.store.get_run(check_run_id(run_id))))
 
 
-def _plan(call: Call, body: bytes) -> Response:
-    call.may("plan_run")
+def _plan(call: RequestContext, body: bytes) -> Response:
+    call.require("plan_run")
     wanted = parse(RunRequest, body, unchecked=["submitter"])
     check_target(call, wanted.run.workspace, wanted.run.spec.target)
     return json_answer(call.services.engine.plan(wanted.run, submitter=wanted.submitter))

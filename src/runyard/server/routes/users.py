@@ -20,7 +20,7 @@ from runyard.core.users import DEFAULT_LABEL, USER, User, check_role, check_toke
 from runyard.engine.state.spool import hash_token, mint_user_token
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of, services_of
+from runyard.server.http.calls import RequestContext, call_of, services_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.services import Services
 from runyard.server.storage.health import unhealthy
@@ -67,7 +67,7 @@ class Me:
 def get_me(request: Request) -> Response:
     """Say who asks: a user, the owner of the server (no name), or a run's code."""
     call = call_of(request)
-    call.may("read_server")
+    call.require("read_server")
     return json_answer(_who(call))
 
 
@@ -75,7 +75,7 @@ def get_me(request: Request) -> Response:
 def list_users(request: Request) -> Response:
     """List all users with the labels of their tokens."""
     call = call_of(request)
-    call.may("manage_users")
+    call.require("manage_users")
     return json_answer(call.services.store.list_users())
 
 
@@ -97,7 +97,7 @@ async def change_role(name: str, request: Request) -> Response:
 def remove_user(name: str, request: Request) -> Response:
     """Remove a user with all tokens and sessions; twice is fine."""
     call = call_of(request)
-    call.may("manage_users")
+    call.require("manage_users")
     call.services.store.remove_user(check_user_name(name))
     _note(call, f"removed user {name}")
     return json_answer({"deleted": name})
@@ -114,7 +114,7 @@ async def add_token(name: str, request: Request) -> Response:
 def remove_token(name: str, label: str, request: Request) -> Response:
     """Take one token from a user; twice is fine."""
     call = call_of(request)
-    call.may("manage_users")
+    call.require("manage_users")
     changed = call.services.store.remove_user_token(check_user_name(name), check_token_label(label))
     _note(call, f"removed token {label} of user {name}")
     return json_answer(changed)
@@ -127,7 +127,7 @@ async def rotate(name: str, request: Request) -> Response:
     return await with_json(request, lambda body: _rotate(call_of(request), name, body))
 
 
-def _who(call: Call) -> Me:
+def _who(call: RequestContext) -> Me:
     if isinstance(call.principal, UserPrincipal):
         return Me(name=call.principal.name, role=call.principal.role)
     if isinstance(call.principal, RunPrincipal):
@@ -135,8 +135,8 @@ def _who(call: Call) -> Me:
     return Me(role="owner")
 
 
-def _add(call: Call, body: bytes) -> Response:
-    call.may("manage_users")
+def _add(call: RequestContext, body: bytes) -> Response:
+    call.require("manage_users")
     wanted = parse(NewUser, body)
     name, role, label = check_user_name(wanted.name), check_role(wanted.role), check_token_label(wanted.label)
     token = mint_user_token()
@@ -145,24 +145,24 @@ def _add(call: Call, body: bytes) -> Response:
     return _told(made, token)
 
 
-def _change_role(call: Call, name: str, body: bytes) -> Response:
-    call.may("manage_users")
+def _change_role(call: RequestContext, name: str, body: bytes) -> Response:
+    call.require("manage_users")
     role = check_role(parse(RoleChange, body).role)
     changed = call.services.store.set_user_role(check_user_name(name), role)
     _note(call, f"gave user {name} the role {role}")
     return json_answer(changed)
 
 
-def _add_token(call: Call, name: str, body: bytes) -> Response:
-    call.may("manage_users")
+def _add_token(call: RequestContext, name: str, body: bytes) -> Response:
+    call.require("manage_users")
     label, token = check_token_label(parse(NewToken, body).label), mint_user_token()
     changed = call.services.store.add_user_token(check_user_name(name), label=label, token_hash=hash_token(token))
     _note(call, f"added token {label} of user {name}")
     return _told(changed, token)
 
 
-def _rotate(call: Call, name: str, body: bytes) -> Response:
-    call.may("manage_users")
+def _rotate(call: RequestContext, name: str, body: bytes) -> Response:
+    call.require("manage_users")
     label, token = check_token_label(parse(NewToken, body or b"{}").label), mint_user_token()
     changed = call.services.store.replace_user_tokens(check_user_name(name), label=label, token_hash=hash_token(token))
     _note(call, f"rotated the tokens of user {name}")
@@ -173,7 +173,7 @@ def _told(user: User, token: str) -> Response:
     return json_answer({"user": user, "token": token}, status=201)
 
 
-def _note(call: Call, what: str) -> None:
+def _note(call: RequestContext, what: str) -> None:
     who = f"user {call.principal.name}" if isinstance(call.principal, UserPrincipal) else "the owner"
     logger.info("%s %s.", who.capitalize(), what)
 
@@ -216,7 +216,7 @@ class ServerFacts:
 def get_server(request: Request) -> Response:
     """Say what this server is."""
     call = call_of(request)
-    call.may("read_server")
+    call.require("read_server")
     services = call.services
     return json_answer(
         ServerFacts(
@@ -250,7 +250,7 @@ def _health(services: Services) -> dict[str, str]:
 def collect(request: Request, everything: bool = False) -> Response:
     """Free the bytes that nothing refers to any more; with `everything` what lies aside and unfinished uploads, too."""
     call = call_of(request)
-    call.may("collect")
+    call.require("collect")
     services = call.services
     collect_now = services.collecting.collect_now
     return json_answer(services.engine.reserve.spend(lambda: collect_now(everything=everything)))
@@ -260,6 +260,6 @@ def collect(request: Request, everything: bool = False) -> Response:
 def stop_server(request: Request) -> Response:
     """Leave; live runs go on."""
     call = call_of(request)
-    call.may("stop_server")
+    call.require("stop_server")
     call.services.stop()
     return json_answer({"stopping": True}, status=202)

@@ -26,7 +26,7 @@ from runyard.core.records import Experiment, Workspace
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.access.vault import KIND as SECRET
 from runyard.server.http.answers import json_answer
-from runyard.server.http.calls import Call, call_of
+from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import fields_of, gives, offset_of, parse, run_query, takes, with_json
 from runyard.server.routes import assets
 from runyard.store.base import RunTable, Tally
@@ -48,7 +48,7 @@ def list_workspaces(request: Request) -> Response:
     """List all workspaces; to a run's code, its own."""
     call = call_of(request)
     own = call.principal.workspace if isinstance(call.principal, RunPrincipal) else None
-    call.may("read_workspace", workspace=own)
+    call.require("read_workspace", workspace=own)
     return json_answer([found for found in call.services.store.list_workspaces() if own in (None, found.name)])
 
 
@@ -56,7 +56,7 @@ def list_workspaces(request: Request) -> Response:
 def get_workspace(workspace: str, request: Request) -> Response:
     """Return one workspace."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     return json_answer(call.services.store.get_workspace(check_workspace_name(workspace)))
 
 
@@ -67,7 +67,7 @@ async def put_workspace(workspace: str, request: Request) -> Response:
     return await with_json(request, lambda body: _put_workspace(call_of(request), workspace, body))
 
 
-def _put_workspace(call: Call, name: str, body: bytes) -> Response:
+def _put_workspace(call: RequestContext, name: str, body: bytes) -> Response:
     store = call.services.store
     call.may_make(
         "put_workspace", workspace=name, is_there=lambda: name in [one.name for one in store.list_workspaces()]
@@ -106,7 +106,7 @@ def list_experiments(
 ) -> Response:
     """List experiments; `view` is ActiveOnly, ArchivedOnly, All or DeletedOnly."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     if view not in VIEWS:
         raise InvalidArgument(f"There is no view {view[:40]!r}.", hint=f"Known: {', '.join(VIEWS)}.")
     wanted = None if name is None else check_experiment_name(name)
@@ -117,7 +117,7 @@ def list_experiments(
 def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return one experiment."""
     call = call_of(request)
-    call.may("read_workspace", workspace=workspace)
+    call.require("read_workspace", workspace=workspace)
     return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
 
 
@@ -141,9 +141,9 @@ async def update_experiment(workspace: str, experiment: str, request: Request) -
     return await with_json(request, lambda body: _update(call_of(request), workspace, experiment, body))
 
 
-def _update(call: Call, workspace: str, experiment: str, body: bytes) -> Response:
+def _update(call: RequestContext, workspace: str, experiment: str, body: bytes) -> Response:
     place = _checked(workspace, experiment)
-    call.may_change("update_experiment", lambda: owners_of(call, *place, with_runs=False))
+    call.require_change("update_experiment", lambda: owners_of(call, *place, with_runs=False))
     change = parse(ExperimentChange, body)
     return json_answer(
         call.services.store.update_experiment(
@@ -155,7 +155,7 @@ def _update(call: Call, workspace: str, experiment: str, body: bytes) -> Respons
     )
 
 
-def owners_of(call: Call, workspace: str, experiment: str, *, with_runs: bool) -> set[str | None]:
+def owners_of(call: RequestContext, workspace: str, experiment: str, *, with_runs: bool) -> set[str | None]:
     """Return whose an experiment is, deleted or not, and its runs. Of one that records no owner, its runs tell."""
     store = call.services.store
     found = [
@@ -180,7 +180,7 @@ WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
 def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
     """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
-    call.may("delete_run", run_id)
+    call.require("delete_run", run_id)
     return json_answer(call.services.engine.delete_run(run_id, now=now))
 
 
@@ -188,7 +188,7 @@ def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
 def restore_run(run_id: str, request: Request) -> Response:
     """Bring back a deleted run and what was deleted with it."""
     call = call_of(request)
-    call.may("delete_run", run_id)
+    call.require("delete_run", run_id)
     return json_answer({"restored": call.services.engine.restore_run(run_id)})
 
 
@@ -197,7 +197,7 @@ def delete_experiment(workspace: str, experiment: str, request: Request, now: bo
     """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
     names = check_workspace_name(workspace), check_experiment_name(experiment)
-    call.may_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
+    call.require_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
     return json_answer(call.services.engine.delete_experiment(*names, now=now))
 
 
@@ -206,7 +206,7 @@ def restore_experiment(workspace: str, experiment: str, request: Request) -> Res
     """Bring back a deleted experiment and the runs that were deleted with it."""
     call = call_of(request)
     names = check_workspace_name(workspace), check_experiment_name(experiment)
-    call.may_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
+    call.require_change("delete_experiment", lambda: owners_of(call, *names, with_runs=True))
     return json_answer({"restored": call.services.engine.restore_experiment(*names)})
 
 
@@ -215,11 +215,11 @@ def delete_workspace(workspace: str, request: Request) -> Response:
     """Delete a workspace with all that is in it, for good; 409 when one of its runs has not ended."""
     call = call_of(request)
     check_workspace_name(workspace)
-    call.may_change("delete_workspace", lambda: _owners_of_all(call, workspace))
+    call.require_change("delete_workspace", lambda: _owners_of_all(call, workspace))
     return json_answer({"deleted": call.services.engine.delete_workspace(workspace)})
 
 
-def _owners_of_all(call: Call, workspace: str) -> set[str | None]:
+def _owners_of_all(call: RequestContext, workspace: str) -> set[str | None]:
     """Return whose a workspace is, and all that would go with it."""
     store = call.services.store
     owners = {store.get_workspace(workspace).owner, *store.list_owners(workspace)}
@@ -245,7 +245,7 @@ def read_table(workspace: str, request: Request) -> Response:
     )
     columns = fields_of(params, "column", most=MAX_COLUMNS)
     offset = offset_of(params)
-    call.may("list_runs", query.parent_id)
+    call.require("list_runs", query.parent_id)
     return json_answer(call.services.store.read_table(query, columns=columns, offset=offset))
 
 
@@ -254,7 +254,7 @@ def list_columns(workspace: str, request: Request) -> Response:
     """List metrics, parameters, tags and properties of the newest runs that fit, most used first."""
     call = call_of(request)
     query = run_query(check_workspace_name(workspace), request.query_params)
-    call.may("list_runs", query.parent_id)
+    call.require("list_runs", query.parent_id)
     columns, looked_at = call.services.store.list_columns(query)
     found = [{"field": column.field.name, "key": column.field.key, "runs": column.runs} for column in columns]
     return json_answer({"columns": found, "of_runs": looked_at})
@@ -268,7 +268,7 @@ def group_runs(workspace: str, request: Request) -> Response:
     by = fields_of(params, "by", most=1)
     if not by:
         raise InvalidArgument("The parameter `by` is missing.", hint="Name a field, such as by=status.")
-    call.may("list_runs", query.parent_id)
+    call.require("list_runs", query.parent_id)
     found = call.services.store.group_runs(query, by[0])
     groups = [
         {"value": group.value, "count": group.count, "filter": fitting(by[0], group.value)} for group in found.groups
@@ -282,7 +282,7 @@ def count_by_experiment(workspace: str, request: Request) -> Response:
     """Count the runs that fit by experiment and status; `last` is each experiment's newest."""
     call = call_of(request)
     query = run_query(check_workspace_name(workspace), request.query_params)
-    call.may("list_runs", query.parent_id)
+    call.require("list_runs", query.parent_id)
     return json_answer(call.services.store.count_by_experiment(query))
 
 
@@ -293,5 +293,5 @@ sweeps_router = APIRouter(tags=["sweeps"])
 def show_sweep(run_id: str, request: Request) -> Response:
     """Return a sweep with its children, best first found and stopped ones with the reason."""
     call = call_of(request)
-    call.may("read_run", check_run_id(run_id))
+    call.require("read_run", check_run_id(run_id))
     return json_answer(call.services.engine.show_sweep(run_id))

@@ -37,7 +37,7 @@ def _utc_now() -> datetime:
 
 
 @dataclass(frozen=True)
-class Collection:
+class CollectionRound:
     removed: int  # chunks and trees
     freed_bytes: int
     rest_within_s: float  # when the last of what is deleted now will be gone
@@ -94,7 +94,7 @@ class Collecting:
         except RunyardError as error:
             logger.warning("unfinished uploads were not noted: %s", error)
 
-    def collect_now(self, *, everything: bool = False) -> Collection:
+    def collect_now(self, *, everything: bool = False) -> CollectionRound:
         """Free what nothing refers to while the caller waits.
 
         What an upload may still count on is collected later, as after a delete, and what lies aside stays. With
@@ -106,7 +106,7 @@ class Collecting:
             freed = done.freed_bytes + (self._aside.free() if everything else 0)
             left = self._aside.size()
         # Two rounds, and what was used just now is held for up to two grace times.
-        return Collection(done.removed, freed, rest_within_s=ROUNDS * 2 * self._grace_s, aside_bytes=left)
+        return CollectionRound(done.removed, freed, rest_within_s=ROUNDS * 2 * self._grace_s, aside_bytes=left)
 
     def take_back(self, ids: Sequence[str], uploader: str) -> int:
         """Free what an upload that failed has stored; return the bytes."""
@@ -151,7 +151,7 @@ class Collecting:
             logger.exception("what lies aside could not be freed")
 
 
-def refuse_hidden_runs(home: Path, old: ServerSettings, new: ServerSettings) -> None:
+def refuse_database_change(home: Path, old: ServerSettings, new: ServerSettings) -> None:
     """Raise Conflict when the change would leave a history with runs behind: nothing is copied."""
     if old.database == new.database:
         return

@@ -16,14 +16,14 @@ OWN_RESERVE_BYTES = 64 << 20  # of a private server: whoever fills the disk is i
 RESERVE_SHARE = 20  # no more than a twentieth of a small disk
 
 
-class Disk(NamedTuple):
+class ServerDisk(NamedTuple):
     total: int
     free: int
 
 
-def look_at(folder: Path) -> Disk:
+def look_at(folder: Path) -> ServerDisk:
     found = shutil.disk_usage(folder)
-    return Disk(found.total, found.free)
+    return ServerDisk(found.total, found.free)
 
 
 class Taken:
@@ -45,7 +45,7 @@ class Room:
     """Shared between threads. What one writer was promised, no other is."""
 
     def __init__(
-        self, folder: Path, *, reserve_bytes: int = OWN_RESERVE_BYTES, look: Callable[[Path], Disk] = look_at
+        self, folder: Path, *, reserve_bytes: int = OWN_RESERVE_BYTES, look: Callable[[Path], ServerDisk] = look_at
     ) -> None:
         self._folder = folder
         self._reserve_bytes = reserve_bytes

@@ -34,7 +34,7 @@ from runyard.store.memory.query import count_by_experiment, find_page, group_run
 from runyard.store.memory.users import MemoryHidden, MemoryUsers
 from runyard.store.metrics.charts import Window, chart_of_series
 from runyard.store.rules import (
-    attempted,
+    begin_attempt,
     changed_asset,
     changed_experiment,
     check_ended,
@@ -42,16 +42,16 @@ from runyard.store.rules import (
     check_same_request,
     checked_file,
     chunks_of,
-    fenced,
+    create,
+    fence,
     has_experiments,
     has_runs,
     is_hidden,
-    made,
     made_again,
     made_asset,
-    moved,
     no_asset,
     reported_by,
+    set_status,
     shelved,
     updated,
     wished,
@@ -62,11 +62,11 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-def open_memory(_place: str = "") -> MemoryStore:
-    return MemoryStore()
+def open_memory(_place: str = "") -> MemoryRunStore:
+    return MemoryRunStore()
 
 
-class MemoryStore(RunStore):
+class MemoryRunStore(RunStore):
     """Dictionaries under one lock."""
 
     def __init__(self, *, clock: Callable[[], datetime] = lambda: datetime.now(timezone.utc)) -> None:
@@ -299,7 +299,7 @@ class MemoryStore(RunStore):
             experiment = self.put_experiment(new.workspace, new.experiment, owner=new.owner)
             number = self._last_numbers[experiment.id] = 1 + self._last_numbers.get(experiment.id, 0)
             root = new.id if parent is None else parent.root_id
-            run = made(new, number=number, experiment_id=experiment.id, root_id=root, now=self._clock())
+            run = create(new, number=number, experiment_id=experiment.id, root_id=root, now=self._clock())
             self._runs[run.id] = run
             self._keys[key] = run.id
             self._metrics[run.id] = MemoryMetrics(run.id)
@@ -355,7 +355,7 @@ class MemoryStore(RunStore):
         waits_for: str | None = None,
     ) -> Run:
         def change(run: Run) -> Run:
-            return moved(
+            return set_status(
                 run,
                 status,
                 now=self._clock(),
@@ -369,7 +369,7 @@ class MemoryStore(RunStore):
 
     def start_attempt(self, run_id: str, *, token_hash: str, waits_for: str = "") -> Run:
         with self._lock:
-            run = self._change(run_id, lambda run: attempted(run, now=self._clock(), waits_for=waits_for))
+            run = self._change(run_id, lambda run: begin_attempt(run, now=self._clock(), waits_for=waits_for))
             self.add_token(token_hash, run_id=run_id, attempt=run.attempt)
             return run
 
@@ -377,7 +377,7 @@ class MemoryStore(RunStore):
         self, run_id: str, attempt: int, *, code: str = "", why: str = "", host: str = "", is_over: bool = False
     ) -> Run:
         def change(run: Run) -> Run:
-            return fenced(run, attempt, now=self._clock(), code=code, why=why, host=host, is_over=is_over)
+            return fence(run, attempt, now=self._clock(), code=code, why=why, host=host, is_over=is_over)
 
         return self._change(run_id, change)
 

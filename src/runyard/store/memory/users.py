@@ -25,7 +25,7 @@ from runyard.store.rules import (
 
 
 @dataclass
-class _Token:
+class _StoredToken:
     id: int
     user: str
     token_hash: str
@@ -37,7 +37,7 @@ class MemoryUsers:
     clock: Callable[[], datetime]
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _users: dict[str, User] = field(default_factory=dict)  # without their tokens
-    _tokens: dict[int, _Token] = field(default_factory=dict)
+    _tokens: dict[int, _StoredToken] = field(default_factory=dict)
     _last_id: int = 0
 
     def add(self, name: str, *, role: str, label: str, token_hash: str) -> User:
@@ -107,7 +107,7 @@ class MemoryUsers:
 
     def _put(self, name: str, label: str, token_hash: str) -> User:
         self._last_id += 1
-        self._tokens[self._last_id] = _Token(self._last_id, name, token_hash, UserToken(label, self.clock()))
+        self._tokens[self._last_id] = _StoredToken(self._last_id, name, token_hash, UserToken(label, self.clock()))
         return self.get(name)
 
     def _drop(self, name: str, label: str | None = None) -> None:

@@ -36,7 +36,7 @@ from runyard.store.metrics.chunks import (
     join,
     settle,
 )
-from runyard.store.text import Damaged, clean
+from runyard.store.text import DamagedBytes, clean
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,18 +64,18 @@ class Arrival:
     """Points that came for one series, in journal order."""
 
     wall_offset_ns: int
-    pieces: list[_Piece] = field(default_factory=list)
+    pieces: list[_SeriesPiece] = field(default_factory=list)
 
     def add(self, points: Points) -> None:
         kind, values = points.kind, points.values
         if isinstance(values, list):
             kind, values = settle(values)
-        self.pieces.append(_Piece(kind, values, np.asarray(points.times, dtype=np.int64), points.steps))
+        self.pieces.append(_SeriesPiece(kind, values, np.asarray(points.times, dtype=np.int64), points.steps))
 
     def add_cell(self, value: Any, time: int, row: int) -> None:
         """Add a table's cell; cells that follow one another are one piece, so that a row costs no array."""
         if not self.pieces or self.pieces[-1].cells is None:
-            self.pieces.append(_Piece(JSON, [], None, None, cells=([], [])))
+            self.pieces.append(_SeriesPiece(JSON, [], None, None, cells=([], [])))
         last = self.pieces[-1]
         assert last.cells is not None and isinstance(last.values, list)
         last.values.append(value)
@@ -97,7 +97,7 @@ class Arrival:
 
 
 @dataclass
-class _Piece:
+class _SeriesPiece:
     kind: str
     values: Any
     times: NDArray[np.int64] | None
@@ -207,7 +207,7 @@ TAIL_POINTS = 128
 
 
 @dataclass(frozen=True)
-class Growth:
+class SeriesAppend:
     rows: list[tuple[int, Columns]]  # sequence and points of rows to write; the first may replace the open one
     tail: Columns | None
     chunks: int  # rows there are afterwards
@@ -216,7 +216,7 @@ class Growth:
 
 def grow(
     new: Columns, *, tail: Columns | None, chunks: int, open_count: int, load_open: Callable[[], Columns]
-) -> Growth:
+) -> SeriesAppend:
     """Return what to write so that `new` follows what is there."""
     waiting = new if tail is None else _join_or_none(tail, new)
     if waiting is None:
@@ -224,15 +224,15 @@ def grow(
         assert tail is not None
         sealed = grow_rows(tail, chunks=chunks, open_count=open_count, load_open=load_open, keep_tail=False)
         rest = grow_rows(new, chunks=sealed.chunks, open_count=0, load_open=load_open)
-        return Growth(sealed.rows + rest.rows, rest.tail, rest.chunks, rest.open_count)
+        return SeriesAppend(sealed.rows + rest.rows, rest.tail, rest.chunks, rest.open_count)
     if len(waiting) < TAIL_POINTS:
-        return Growth([], waiting, chunks, open_count)
+        return SeriesAppend([], waiting, chunks, open_count)
     return grow_rows(waiting, chunks=chunks, open_count=open_count, load_open=load_open)
 
 
 def grow_rows(
     points: Columns, *, chunks: int, open_count: int, load_open: Callable[[], Columns], keep_tail: bool = True
-) -> Growth:
+) -> SeriesAppend:
     first = chunks
     if open_count:
         joined = _join_or_none(load_open(), points)
@@ -244,7 +244,7 @@ def grow_rows(
     if keep_tail and len(rows[-1][1]) < TAIL_POINTS:
         tail = rows.pop()[1]
     last = len(rows[-1][1]) if rows else 0
-    return Growth(rows, tail, first + len(rows), last if last < CHUNK_POINTS else 0)
+    return SeriesAppend(rows, tail, first + len(rows), last if last < CHUNK_POINTS else 0)
 
 
 def _join_or_none(first: Columns, second: Columns) -> Columns | None:
@@ -286,7 +286,7 @@ def unpack(tail: bytes) -> Columns:
     code, crc = _HEAD.unpack_from(tail) if len(tail) >= _HEAD.size else (0, 0)
     body = tail[_HEAD.size :]
     if code not in NAMES or zlib.crc32(body, code) != crc:
-        raise Damaged(f"the tail of a metric, {len(tail)} bytes")
+        raise DamagedBytes(f"the tail of a metric, {len(tail)} bytes")
     kind = NAMES[code]
     if kind == JSON:
         return decode(body)

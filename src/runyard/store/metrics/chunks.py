@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import zstandard
 
-from runyard.store.text import Damaged, dump, scalar
+from runyard.store.text import DamagedBytes, dump, scalar
 
 if TYPE_CHECKING:
     import numpy as np
@@ -183,7 +183,7 @@ def decode(data: bytes) -> Columns:
     try:
         return _decode(data)
     except (struct.error, zstandard.ZstdError, ValueError, KeyError, MemoryError) as error:
-        raise Damaged(f"a chunk of a metric: {error}") from error
+        raise DamagedBytes(f"a chunk of a metric: {error}") from error
 
 
 def _decode(data: bytes) -> Columns:

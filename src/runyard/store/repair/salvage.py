@@ -25,7 +25,7 @@ from runyard.store.repair.mending import mend
 from runyard.store.sql.rows import record_of
 from runyard.store.sql.schema import metadata
 from runyard.store.sqlite import SqliteStore
-from runyard.store.text import Damaged
+from runyard.store.text import DamagedBytes
 
 _AT_ONCE = 500
 _MOST_ID = 1 << 62
@@ -191,7 +191,7 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, name: str) -> SavedT
         values = dict(zip(columns, row, strict=True))
         try:
             check(values)
-        except (Damaged, ValueError, TypeError, KeyError):
+        except (DamagedBytes, ValueError, TypeError, KeyError):
             table.refused += 1
             if name != "series":
                 continue
@@ -312,7 +312,7 @@ def _document(cls: type) -> Callable[[Mapping[str, object]], object]:
 def _points(row: Mapping[str, object]) -> None:
     data = row["data"]
     if not isinstance(data, bytes) or len(decode(data)) != row["count"]:
-        raise Damaged("a chunk of a metric")
+        raise DamagedBytes("a chunk of a metric")
 
 
 def _tail(row: Mapping[str, object]) -> None:

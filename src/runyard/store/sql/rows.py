@@ -14,7 +14,7 @@ from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.records import Run
 from runyard.store.sql.database import Database, Insert, Session, Statement, Upsert
 from runyard.store.sql.schema import experiments, run_labels, runs, workspaces
-from runyard.store.text import Damaged, clean, dump, indexed, load, to_microseconds
+from runyard.store.text import DamagedBytes, clean, dump, indexed, load, to_microseconds
 
 T = TypeVar("T")
 LABELS = {"tag": "tags", "property": "properties", "parameter": "parameters"}  # kind → field of Run
@@ -116,7 +116,7 @@ def record_of(cls: type[T], document: str) -> T:
     try:
         return from_plain(cls, load(document))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"a {cls.__name__} document ({error})") from error
+        raise DamagedBytes(f"a {cls.__name__} document ({error})") from error
 
 
 def document_of(record: Any) -> str:

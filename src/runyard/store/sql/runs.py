@@ -17,14 +17,14 @@ from runyard.core.records import Experiment, NewRun, Run, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess, run_access
 from runyard.store.rules import (
-    attempted,
+    begin_attempt,
     changed_experiment,
     check_same_request,
-    fenced,
+    create,
+    fence,
     is_hidden,
-    made,
     made_again,
-    moved,
+    set_status,
     shelved,
     updated,
     wished,
@@ -264,7 +264,9 @@ class SqlRuns(SqlWorkspaces):
         now = self._clock()
 
         def change(run: Run) -> Run:
-            return moved(run, status, now=now, attempt=attempt, expected=expected, error=error, waits_for=waits_for)
+            return set_status(
+                run, status, now=now, attempt=attempt, expected=expected, error=error, waits_for=waits_for
+            )
 
         return self._database.write(lambda session: change_run(session, run_id, change))
 
@@ -272,7 +274,7 @@ class SqlRuns(SqlWorkspaces):
         now = self._clock()
 
         def start(session: Session) -> Run:
-            run = change_run(session, run_id, lambda run: attempted(run, now=now, waits_for=waits_for))
+            run = change_run(session, run_id, lambda run: begin_attempt(run, now=now, waits_for=waits_for))
             _put_token(session, token_hash, run_id, run.attempt)
             return run
 
@@ -284,7 +286,7 @@ class SqlRuns(SqlWorkspaces):
         now = self._clock()
 
         def change(run: Run) -> Run:
-            return fenced(run, attempt, now=now, code=code, why=why, host=host, is_over=is_over)
+            return fence(run, attempt, now=now, code=code, why=why, host=host, is_over=is_over)
 
         return self._database.write(lambda session: change_run(session, run_id, change))
 
@@ -367,7 +369,7 @@ class SqlRuns(SqlWorkspaces):
             return run, False
         experiment_id, number, document = self._put_experiment(session, new.workspace, new.experiment, owner=new.owner)
         parent = None if new.parent_id is None else get_run_row(session, new.parent_id)
-        run = made(
+        run = create(
             new,
             number=number + 1,
             experiment_id=record_of(Experiment, document).id,

@@ -154,7 +154,7 @@ def _by_code(column: Any, product: str) -> Any:
 Serials = Sequence[int]
 
 
-class Flags:
+class SerialSet:
     """Which of the serials 0 to `size` - 1 are in the set."""
 
     __slots__ = ("_bytes", "size")
@@ -164,7 +164,7 @@ class Flags:
         self._bytes = bytes(size) if flags is None else flags
 
     @classmethod
-    def of(cls, size: int, *several: Serials) -> Flags:
+    def of(cls, size: int, *several: Serials) -> SerialSet:
         """Return the set of those serials that are below `size`."""
         flags = bytearray(size)
         for serials in several:
@@ -173,13 +173,13 @@ class Flags:
                 flags[serial] = 1
         return cls(size, flags)
 
-    def __and__(self, other: Flags) -> Flags:
+    def __and__(self, other: SerialSet) -> SerialSet:
         return self._joined(int(self) & int(other))
 
-    def __or__(self, other: Flags) -> Flags:
+    def __or__(self, other: SerialSet) -> SerialSet:
         return self._joined(int(self) | int(other))
 
-    def __invert__(self) -> Flags:
+    def __invert__(self) -> SerialSet:
         return self._joined(int(self) ^ int.from_bytes(b"\1" * self.size, "little"))
 
     def __int__(self) -> int:
@@ -206,8 +206,8 @@ class Flags:
         """Return all that are in the set, ascending."""
         return array("q", compress(range(self.size), self._bytes))
 
-    def _joined(self, number: int) -> Flags:
-        return Flags(self.size, number.to_bytes(self.size, "little"))
+    def _joined(self, number: int) -> SerialSet:
+        return SerialSet(self.size, number.to_bytes(self.size, "little"))
 
 
 @dataclass(frozen=True)
@@ -220,13 +220,13 @@ class Order:
     def __len__(self) -> int:
         return len(self.numbers) + len(self.texts)
 
-    def arrange(self, wanted: Flags, *, descending: bool) -> array[int]:
+    def arrange(self, wanted: SerialSet, *, descending: bool) -> array[int]:
         """Return the wanted runs: numbers before texts, those without the field last, whatever the direction."""
         numbers, texts = wanted.among(self.numbers), wanted.among(self.texts)
         rest: Serials = array("q")
         members = wanted.serials()
         if len(members) > len(numbers) + len(texts):
-            rest = (wanted & ~Flags.of(wanted.size, numbers, texts)).serials()
+            rest = (wanted & ~SerialSet.of(wanted.size, numbers, texts)).serials()
         found = array("q")
         for part in (numbers, texts, rest):
             found.extend(part[::-1] if descending else part)

@@ -21,7 +21,7 @@ from runyard.store.metrics.merge import Piece, fill, merge
 from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import get_serial
 from runyard.store.sql.schema import CHUNKS_PER_SERIES, metric_chunks, run_metrics, series
-from runyard.store.text import Damaged, clean
+from runyard.store.text import DamagedBytes, clean
 
 _METRIC = Statement(
     select(run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind)
@@ -122,7 +122,7 @@ def _iter_values(session: Session, row: _Series, kind: str) -> Iterator[Any]:
         left -= len(values)
         yield values
     if left:
-        raise Damaged(f"of {row.count} points of a metric {row.count - left} are there")
+        raise DamagedBytes(f"of {row.count} points of a metric {row.count - left} are there")
 
 
 def _in_order(rows: Sequence[_Series]) -> list[_Series]:
@@ -220,7 +220,7 @@ def _read_columns(session: Session, row: _Series) -> Columns:
         steps[at:end], times[at:end] = chunk.steps, chunk.times
         at = end
     if at != row.count:
-        raise Damaged(f"of {row.count} points of a metric {at} are there")
+        raise DamagedBytes(f"of {row.count} points of a metric {at} are there")
     return Columns(kind, values, steps, times)
 
 

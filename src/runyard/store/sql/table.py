@@ -25,7 +25,16 @@ from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
 from runyard.store.sql.schema import experiments, run_labels, run_metrics, runs
-from runyard.store.sql.serials import LABELS, Flags, Order, fitting, numbers_in_order, table_of, texts_in_order, values
+from runyard.store.sql.serials import (
+    LABELS,
+    Order,
+    SerialSet,
+    fitting,
+    numbers_in_order,
+    table_of,
+    texts_in_order,
+    values,
+)
 from runyard.store.table_rows import (
     LOOKED_AT,
     MAX_COLUMNS,
@@ -167,29 +176,29 @@ class TableReader:
             return Order(numbers, self._serials(None if numbers else by_text))
         texts = self._serials(by_text)
         size = max(map(max, (numbers, texts))) + 1
-        return Order(numbers, (~Flags.of(size, numbers)).among(texts))
+        return Order(numbers, (~SerialSet.of(size, numbers)).among(texts))
 
-    def _wanted(self, query: RunQuery) -> Flags:
+    def _wanted(self, query: RunQuery) -> SerialSet:
         """Return the runs that the query asks for."""
         workspace_id = get_workspace_id(self.session, query.workspace)
         found = self._scope(query, workspace_id)
         where = whole_filter(query)
         return found if where is None else found & self._fitting(where, workspace_id, found.size)
 
-    def _scope(self, query: RunQuery, workspace_id: int) -> Flags:
+    def _scope(self, query: RunQuery, workspace_id: int) -> SerialSet:
         c = runs.c
         scope = select(c.serial).order_by(c.serial).where(*view_conditions(query.view))
         if query.experiment is not None:
             experiment_id = find_experiment_id(self.session, workspace_id, query.experiment)
             if experiment_id is None:
-                return Flags(1)
+                return SerialSet(1)
             scope = scope.where(c.experiment_id == experiment_id)
         else:
             scope = scope.where(c.workspace_id == workspace_id)
         if query.parent_id is not None:
             parent = find_run_row(self.session, query.parent_id)
             if parent is None:
-                return Flags(1)
+                return SerialSet(1)
             scope = scope.where(c.parent_serial == parent.serial)
         elif not query.include_children:
             scope = scope.where(c.child == 0)
@@ -197,9 +206,9 @@ class TableReader:
         version = (self.versions[runs.name], self.versions[experiments.name])
         return self.kept.get(("scope", place), version, lambda: self._flags(self._serials(scope)))
 
-    def _fitting(self, wanted: Filter, workspace_id: int, size: int) -> Flags:
+    def _fitting(self, wanted: Filter, workspace_id: int, size: int) -> SerialSet:
         if isinstance(wanted, Comparison):
-            return Flags.of(size, self._compared(wanted, workspace_id))
+            return SerialSet.of(size, self._compared(wanted, workspace_id))
         if isinstance(wanted, Negation):
             return ~self._fitting(wanted.part, workspace_id, size)
         found = self._fitting(wanted.parts[0], workspace_id, size)
@@ -258,8 +267,8 @@ class TableReader:
     def _count(self, statement: Select[Any]) -> int:
         return int(self._all(statement.order_by(None).with_only_columns(func.count()))[0][0])
 
-    def _flags(self, serials: Sequence[int]) -> Flags:
-        return Flags.of(serials[-1] + 1 if serials else 1, serials)
+    def _flags(self, serials: Sequence[int]) -> SerialSet:
+        return SerialSet.of(serials[-1] + 1 if serials else 1, serials)
 
     def _all(self, statement: Select[Any]) -> Sequence[Any]:
         """Return the driver's own tuples: SQLAlchemy's rows would cost as much again as the reading."""

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from runyard.core.error_lines import ABORT, GPU_MEMORY
 from runyard.core.lazy_dataclass import dataclass
-from runyard.supervisor.diagnosis.log_tail import Line, Tail, find_crash, find_traceback
+from runyard.supervisor.diagnosis.log_tail import Line, LogTail, find_crash, find_traceback
 
 # Import names whose package has another name.
 PACKAGES = {
@@ -128,7 +128,7 @@ _MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_all
 
 
 @dataclass(frozen=True)
-class Cause:
+class FailureCause:
     kind: str
     sentence: str
     advice: str = ""
@@ -141,9 +141,9 @@ def find_cause(
     record: Mapping[str, Any],
     *,
     exception: Optional[Mapping[str, Any]],
-    tail: Tail,
+    tail: LogTail,
     had_finished: bool,
-) -> Cause:
+) -> FailureCause:
     """Return why the process of an exit record ended.
 
     Args:
@@ -169,7 +169,7 @@ def signal_name(number: Optional[int]) -> Optional[str]:
 class _Facts:
     record: Mapping[str, Any]
     exception: Mapping[str, Any]
-    tail: Tail
+    tail: LogTail
     had_finished: bool
 
     @property
@@ -201,67 +201,69 @@ class _Facts:
         return self.tail.show(traceback or found or self.tail.lines[-3:])
 
 
-def _unknown(facts: _Facts) -> Optional[Cause]:
+def _unknown(facts: _Facts) -> Optional[FailureCause]:
     if not facts.record.get("unknown"):
         return None
     text = "The exit code is unknown: the process that watched the program was killed before the program ended."
-    return Cause(UNKNOWN, text, evidence=facts.evidence([]))
+    return FailureCause(UNKNOWN, text, evidence=facts.evidence([]))
 
 
-def _no_start(facts: _Facts) -> Optional[Cause]:
+def _no_start(facts: _Facts) -> Optional[FailureCause]:
     if not facts.record.get("error"):
         return None
-    return Cause(NO_START, f"User program could not be started: {facts.record['error']}")
+    return FailureCause(NO_START, f"User program could not be started: {facts.record['error']}")
 
 
-def _memory(facts: _Facts) -> Optional[Cause]:
+def _memory(facts: _Facts) -> Optional[FailureCause]:
     advice = "Make batches or what is kept smaller, use fewer processes on a node, or a machine with more memory."
     if facts.record.get("oom"):
         text = f"User program was killed because memory ran out{_peak(facts.record)}."
-        return Cause(MEMORY, text, advice, facts.evidence([]))
+        return FailureCause(MEMORY, text, advice, facts.evidence([]))
     found = facts.tail.matching(GPU_MEMORY)
     if facts.exception and (GPU_MEMORY.search(facts.failure) or "OutOfMemoryError" in facts.failure):
         advice = "The GPU's memory ran out: make the batch smaller, or use more GPUs."
-        return Cause(MEMORY, facts.sentence(), advice, facts.evidence(found))
+        return FailureCause(MEMORY, facts.sentence(), advice, facts.evidence(found))
     if facts.exception.get("type") == "MemoryError" or (facts.record.get("code") and _MEMORY.search(facts.failure)):
-        return Cause(
+        return FailureCause(
             MEMORY, facts.sentence(), f"Memory ran out. {advice}", facts.evidence(facts.tail.matching(_MEMORY))
         )
     return None
 
 
-def _after_the_end(facts: _Facts) -> Optional[Cause]:
+def _after_the_end(facts: _Facts) -> Optional[FailureCause]:
     if facts.record.get("signal") not in _CRASHES or not facts.had_finished or facts.exception:
         return None
     advice = (
         "The program itself had come to its end without an error; a library's background threads aborted while Python "
         "was shutting down. With torch: `del model, optimizer; gc.collect()` before `destroy_process_group()`."
     )
-    return Cause(AT_EXIT, facts.sentence(), advice, facts.evidence(facts.tail.matching(ABORT)[-3:]))
+    return FailureCause(AT_EXIT, facts.sentence(), advice, facts.evidence(facts.tail.matching(ABORT)[-3:]))
 
 
-def _crash(facts: _Facts) -> Optional[Cause]:
+def _crash(facts: _Facts) -> Optional[FailureCause]:
     if facts.record.get("signal") not in _CRASHES or facts.died_of_exception:
         return None
     lines = find_crash(facts.tail) or facts.tail.matching(ABORT)[-3:]
-    return Cause(CRASH, facts.sentence(), "", facts.tail.show(lines or facts.tail.lines[-3:]), *_about_peers(facts))
+    return FailureCause(
+        CRASH, facts.sentence(), "", facts.tail.show(lines or facts.tail.lines[-3:]), *_about_peers(facts)
+    )
 
 
-def _killed(facts: _Facts) -> Optional[Cause]:
+def _killed(facts: _Facts) -> Optional[FailureCause]:
     if not facts.record.get("signal") or facts.died_of_exception:
         return None
-    return Cause(SIGNAL, facts.sentence(), "", facts.evidence([]))
+    return FailureCause(SIGNAL, facts.sentence(), "", facts.evidence([]))
 
 
-def _missing_module(facts: _Facts) -> Optional[Cause]:
+def _missing_module(facts: _Facts) -> Optional[FailureCause]:
     if not facts.exception or not _is_import_error(facts.exception):
         return None
     module = facts.exception.get("missing_module")
     advice = explain_missing(str(module)) if module else "A module of the run's environment could not be imported."
-    return Cause(IMPORT, facts.sentence(), advice, facts.evidence([]))
+    return FailureCause(IMPORT, facts.sentence(), advice, facts.evidence([]))
 
 
-def _port_in_use(facts: _Facts) -> Optional[Cause]:
+def _port_in_use(facts: _Facts) -> Optional[FailureCause]:
     lines = facts.tail.matching(_PORT)
     if not (_PORT.search(facts.message) if facts.exception else lines):
         return None
@@ -269,17 +271,17 @@ def _port_in_use(facts: _Facts) -> Optional[Cause]:
     number = _PORT_NUMBER.search(text)
     advice = f"{f'Port {number.group(1)}' if number else 'A port'} is used by another program on that node. End it "
     advice += "(`ss -ltnp` names it), or let the script take the port that the run gives it (MASTER_PORT, TF_CONFIG)."
-    return Cause(PORT, facts.sentence(), advice, facts.evidence(lines[-3:]))
+    return FailureCause(PORT, facts.sentence(), advice, facts.evidence(lines[-3:]))
 
 
-def _raised(facts: _Facts) -> Optional[Cause]:
+def _raised(facts: _Facts) -> Optional[FailureCause]:
     if not facts.exception:
         return None
     is_about = is_peer_error(str(facts.exception["type"]), facts.message)
-    return Cause(EXCEPTION, facts.sentence(), "", facts.evidence([]), is_about, is_timeout(facts.message))
+    return FailureCause(EXCEPTION, facts.sentence(), "", facts.evidence([]), is_about, is_timeout(facts.message))
 
 
-_LOOKS: Tuple[Callable[[_Facts], Optional[Cause]], ...] = (
+_LOOKS: Tuple[Callable[[_Facts], Optional[FailureCause]], ...] = (
     _unknown,
     _no_start,
     _missing_module,
@@ -292,12 +294,12 @@ _LOOKS: Tuple[Callable[[_Facts], Optional[Cause]], ...] = (
 )
 
 
-def _plain_exit(record: Mapping[str, Any], tail: Tail) -> Cause:
+def _plain_exit(record: Mapping[str, Any], tail: LogTail) -> FailureCause:
     facts = _Facts(record, {}, tail, False)
     code = int(record.get("code") or 0)
     name = signal_name(code - _AFTER_SHELL) if _AFTER_SHELL < code < _AFTER_SHELL + 65 else None
     advice = f"That is how a shell tells of signal {code - _AFTER_SHELL} ({name})." if name else ""
-    return Cause(EXIT_CODE, facts.sentence(), advice, facts.evidence([]), *_about_peers(facts))
+    return FailureCause(EXIT_CODE, facts.sentence(), advice, facts.evidence([]), *_about_peers(facts))
 
 
 def _about_peers(facts: _Facts) -> Tuple[bool, bool]:

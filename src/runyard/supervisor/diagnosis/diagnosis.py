@@ -10,8 +10,8 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
-from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, Cause, find_cause, signal_name
-from runyard.supervisor.diagnosis.log_tail import Tail, read_tail
+from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, FailureCause, find_cause, signal_name
+from runyard.supervisor.diagnosis.log_tail import LogTail, read_tail
 from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, HELPER, STOPPED, has_failed
 from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
@@ -30,8 +30,8 @@ class RankEnd:
     process: Dict[str, Any]
     record: Dict[str, Any]
     exception: Optional[Dict[str, Any]]
-    cause: Cause
-    tail: Tail
+    cause: FailureCause
+    tail: LogTail
     weight: int
     at_boot_ns: int
 
@@ -109,7 +109,12 @@ def _rank_end(
 
 
 def _weight(
-    record: Mapping[str, Any], cause: Cause, failed_boot_ns: int, stopped_boot_ns: Optional[int], *, has_raised: bool
+    record: Mapping[str, Any],
+    cause: FailureCause,
+    failed_boot_ns: int,
+    stopped_boot_ns: Optional[int],
+    *,
+    has_raised: bool,
 ) -> int:
     if stopped_boot_ns is not None and failed_boot_ns > stopped_boot_ns:
         return STOPPED
@@ -125,7 +130,10 @@ def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
         return failures
     missing = [end for end in failures if end.weight == STOPPED]
     helpers = [end for end in failures if end.weight == HELPER]
-    found = [replace(end, cause=Cause(HANG, NO_ANSWER, evidence=end.tail.show(end.tail.lines[-3:]))) for end in missing]
+    found = [
+        replace(end, cause=FailureCause(HANG, NO_ANSWER, evidence=end.tail.show(end.tail.lines[-3:])))
+        for end in missing
+    ]
     return [*found, *waited, *helpers]
 
 

@@ -19,7 +19,7 @@ class Line(NamedTuple):
     text: str
 
 
-class Tail:
+class LogTail:
     """The end of one log file; empty when there is none."""
 
     def __init__(self, name: str, lines: Sequence[Line]) -> None:
@@ -40,28 +40,28 @@ class Tail:
         return [{"file": self.name, "line": line.number, "text": line.text} for line in lines[:MOST_LINES]]
 
 
-def read_tail(path: str, name: str) -> Tail:
+def read_tail(path: str, name: str) -> LogTail:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
-        return Tail(name, [])
+        return LogTail(name, [])
     try:
         size = os.fstat(fd).st_size
         start = max(0, size - LAST_BYTES)
         data = os.pread(fd, LAST_BYTES, start)
         before = _count_lines(fd, start)
     except OSError:
-        return Tail(name, [])
+        return LogTail(name, [])
     finally:
         os.close(fd)
     texts = data.decode("utf-8", "replace").split("\n")
     if texts and not texts[-1]:
         texts.pop()
     numbers = [None if before is None else before + 1 + index for index in range(len(texts))]
-    return Tail(name, [Line(number, text.rstrip("\r")[:LONGEST_LINE]) for number, text in zip(numbers, texts)])
+    return LogTail(name, [Line(number, text.rstrip("\r")[:LONGEST_LINE]) for number, text in zip(numbers, texts)])
 
 
-def find_traceback(tail: Tail, message: str) -> List[Line]:
+def find_traceback(tail: LogTail, message: str) -> List[Line]:
     """Return the place and the last line of the traceback that ends with `message`; of several, the last."""
     first = message.splitlines()[0] if message else ""
     starts = [index for index, line in enumerate(tail.lines) if TRACEBACK in line.text]
@@ -73,7 +73,7 @@ def find_traceback(tail: Tail, message: str) -> List[Line]:
     return []
 
 
-def find_crash(tail: Tail) -> List[Line]:
+def find_crash(tail: LogTail) -> List[Line]:
     """Return what faulthandler said of a crash: its first line and the innermost frames of the thread that crashed."""
     for index, line in enumerate(tail.lines):
         if FATAL.search(line.text):

@@ -29,7 +29,7 @@ from runyard.supervisor.lifecycle.stopping import CUT_OFF, RANK_FAILED, SUPERSED
 from runyard.supervisor.processes.exits import STOPPED
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import REFUSALS, REFUSED_FOR_S, Connection
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 
 MOST_BYTES = 100_000  # of what a node says about its end
 _CUTS = ((8000, 300), (1000, 100), (200, 30))  # longest text, most items of a list: the first that is small enough
@@ -176,8 +176,8 @@ class Gang(Peers):
         self._peers: Dict[int, Peer] = {}
         self._epoch = self._since = ""
         self._refused_since: Optional[float] = None
-        self._listening = Loop("listen", self._listen, every_s=SAY_AGAIN_S)
-        self._speaking = Loop("speak", self._speak, every_s=SAY_AGAIN_S)
+        self._listening = ShippingLoop("listen", self._listen, every_s=SAY_AGAIN_S)
+        self._speaking = ShippingLoop("speak", self._speak, every_s=SAY_AGAIN_S)
         self.leads = job.node_rank == 0
         known = folder.read_object(FILE)
         if known.get("ready"):

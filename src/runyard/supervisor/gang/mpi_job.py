@@ -12,7 +12,7 @@ from runyard.supervisor.gang.peers import Peers
 from runyard.supervisor.mpi.agent_server import AgentServer, exit_code
 from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.processes.exits import has_failed
-from runyard.supervisor.processes.keeper import Keeper, ReaperGone
+from runyard.supervisor.processes.keeper import ProcessOwner, ReaperGone
 from runyard.supervisor.run_folder import RunFolder
 
 LAST_WORDS_S = 5.0  # mpirun gets this long to end by itself after its ranks
@@ -21,7 +21,7 @@ LAST_WORDS_S = 5.0  # mpirun gets this long to end by itself after its ranks
 class MpiJob:
     """mpirun runs on node 0. Where another supervisor runs a node, it is asked for the daemon there, and starts it."""
 
-    def __init__(self, folder: RunFolder, job: JobSpec, keeper: Keeper, peers: Peers) -> None:
+    def __init__(self, folder: RunFolder, job: JobSpec, keeper: ProcessOwner, peers: Peers) -> None:
         self._keeper = keeper
         self._peers = peers
         self._agents = AgentServer(folder, self._start)

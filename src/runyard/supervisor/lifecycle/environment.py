@@ -105,6 +105,6 @@ class RunEnvironment:
 def _submitted_elsewhere(job: JobSpec) -> EnvironmentSpec:
     """Who submits from another machine names a Python of that one, unless they chose one themselves."""
     # Most runs on this machine are submitted here.
-    from runyard.supervisor.node.job import environment_here
+    from runyard.supervisor.lifecycle.environment_here import environment_here
 
     return environment_here(job.spec.environment)

@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 DIAGNOSIS_FILE = "diagnosis.json"
 
 
-class Observer:
+class RunMonitors:
     """One for the life of a supervisor. A full disk or a removed folder never stops what it watches."""
 
     def __init__(

@@ -16,7 +16,7 @@ from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.facts import boot_id
 from runyard.supervisor.proc import boot_ns
-from runyard.supervisor.processes.keeper import Keeper
+from runyard.supervisor.processes.keeper import ProcessOwner
 from runyard.supervisor.run_folder import RunFolder
 
 CANCEL, FAIL, TIME_LIMIT, RANK_FAILED, SUPERSEDED = "cancel", "fail", "time limit", "rank failed", "superseded"
@@ -36,7 +36,7 @@ class Stop:
 class Stopping:
     """Walks a stop through its steps; every step may be repeated."""
 
-    def __init__(self, folder: RunFolder, keeper: Keeper) -> None:
+    def __init__(self, folder: RunFolder, keeper: ProcessOwner) -> None:
         self._folder = folder
         self._keeper = keeper
         known = folder.read_object("stop.json")

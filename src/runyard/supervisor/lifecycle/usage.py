@@ -14,9 +14,9 @@ from runyard.core.machine.gpus import read_gpu_usage
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import descendants, list_processes
-from runyard.supervisor.processes.killing import Group
+from runyard.supervisor.processes.killing import ControlGroup
 from runyard.supervisor.run_folder import RunFolder
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 from runyard.supervisor.shipping.own_journal import OwnJournal
 
 MOST_PROCESSES = 256  # a reading of more would take too long; those that use most are rarely the last
@@ -116,7 +116,9 @@ class Sampling:
         self._journal = OwnJournal(folder, job)
         self._before: Optional[Reading] = None
         self._is_over = threading.Event()
-        self._loop = Loop("sample", self._step, every_s=every_s, first_s=FIRST_S - FIRST_RATE_S) if every_s else None
+        self._loop = (
+            ShippingLoop("sample", self._step, every_s=every_s, first_s=FIRST_S - FIRST_RATE_S) if every_s else None
+        )
 
     def start(self) -> None:
         if self._loop is not None:
@@ -145,7 +147,7 @@ class Sampling:
 def list_run_processes(folder: RunFolder, ranks: Sequence[int]) -> List[int]:
     """Return the run's processes: the members of its cgroup, else all below its ranks."""
     path = folder.read_object("cgroup.json").get("path")
-    members = Group(str(path)).members() if path else []
+    members = ControlGroup(str(path)).members() if path else []
     if members:
         return sorted(members)
     entries = list_processes()

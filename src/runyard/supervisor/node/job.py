@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,11 +21,12 @@ from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, is_later
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.machine.facts import node_variables
-from runyard.core.machine.files import written_beside
+from runyard.core.machine.files import atomic_write
 from runyard.core.machine.gpus import NO_DEVICE, VISIBLE
 from runyard.core.names import check_run_id
-from runyard.core.specs import EnvironmentSpec, JobSpec, NodeSpec
-from runyard.core.tickets import Ticket
+from runyard.core.specs import JobSpec, NodeSpec
+from runyard.core.tickets import NodeTicket
+from runyard.supervisor.lifecycle.environment_here import environment_here
 from runyard.supervisor.run_folder import SNAPSHOT, RunFolder
 from runyard.supervisor.shipping.loops import Backoff
 
@@ -68,7 +68,7 @@ def _fetch(job: JobSpec, folder: Path) -> None:
     import platform
 
     nodes = NodeCalls(Transport(from_plain(Address, {**job.server, "token": job.token})))
-    with written_beside(str(folder / "uv")) as beside:
+    with atomic_write(str(folder / "uv")) as beside:
         with open(beside, "xb") as file:
             for part in nodes.iter_uv(platform.system(), platform.machine()):
                 file.write(part)
@@ -83,17 +83,6 @@ def take_part(here: Here, answer: bytes, settings: Settings, environ: Mapping[st
     return _write(settings, replace(placed, submitter=with_uv(placed)), snapshot)
 
 
-def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
-    """Return the environment with an interpreter that this node has.
-
-    Who names none means the one that submits; where that is not on this node, the node's own takes its place. One that
-    a user named must be there.
-    """
-    named = ((spec.definition.get("python") or {}).get("interpreterPath") or "python") != "python"
-    is_here = spec.interpreter is not None and os.access(spec.interpreter, os.X_OK)
-    return spec if named or is_here or spec.kind == "container" else replace(spec, interpreter=sys.executable)
-
-
 def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str:
     """Return the run folder of one node; several nodes of a job may be on one machine."""
     name = str(attempt) if rank == 0 else f"{attempt}-{rank}"
@@ -101,7 +90,7 @@ def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str
 
 
 def _on_this_node(
-    job: JobSpec, ticket: Ticket, node: NodeSpec, settings: Settings, environ: Mapping[str, str]
+    job: JobSpec, ticket: NodeTicket, node: NodeSpec, settings: Settings, environ: Mapping[str, str]
 ) -> JobSpec:
     shared = os.path.join(ticket.shared_folder, job.run_id, str(job.attempt)) if ticket.shared_folder else ""
     return replace(

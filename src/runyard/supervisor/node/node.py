@@ -15,13 +15,13 @@ from typing import Mapping, NamedTuple
 
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import InvalidArgument, RunyardError, UserError
-from runyard.core.tickets import VARIABLE, Ticket, read_ticket
+from runyard.core.tickets import VARIABLE, NodeTicket, read_ticket
 from runyard.supervisor.own_processes import (
+    detach_from_starter,
+    detach_session,
     hear,
     is_taken,
-    leave_the_session,
-    leave_the_starter,
-    start_early,
+    prefork_supervisor,
     tell_path,
 )
 
@@ -31,7 +31,7 @@ _RANKS = ("SLURM_PROCID",)  # where an engine says which of the job's nodes this
 class Here(NamedTuple):
     """This node, and the ticket that it was given."""
 
-    ticket: Ticket
+    ticket: NodeTicket
     rank: int
     host: str
     address: str
@@ -40,13 +40,13 @@ class Here(NamedTuple):
 def main() -> int:
     """Be a node as the ticket in the environment says, until its part has ended."""
     umask = os.umask(0o077)
-    leave_the_session()
+    detach_session()
     try:
         here = find_place(read_ticket(os.environ.get(VARIABLE, "")), os.environ)
     except UserError as error:
         return _refused(error)
     settings = read_settings()
-    early = start_early(lambda link: _supervise(here, settings, link, umask))
+    early = prefork_supervisor(lambda link: _supervise(here, settings, link, umask))
     from runyard.supervisor.node.join import join
 
     try:
@@ -64,11 +64,11 @@ def main() -> int:
     if not path:
         return early.wait()
     os.environ.pop(VARIABLE, None)
-    leave_the_starter()
+    detach_from_starter()
     return run(RunFolder(path), settings, umask, early=early)
 
 
-def find_place(ticket: Ticket, environ: Mapping[str, str]) -> Here:
+def find_place(ticket: NodeTicket, environ: Mapping[str, str]) -> Here:
     said = next((environ[name] for name in _RANKS if name in environ), "0")
     if ticket.node_rank is None and not said.isdigit():
         raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
@@ -76,7 +76,7 @@ def find_place(ticket: Ticket, environ: Mapping[str, str]) -> Here:
     return Here(ticket, rank, socket.gethostname(), ticket.address or own_address(ticket))
 
 
-def own_address(ticket: Ticket) -> str:
+def own_address(ticket: NodeTicket) -> str:
     """Return the address from which this machine reaches the server: its peers reach it there."""
     if ticket.server["kind"] == "unix":
         return _address_of(socket.gethostname())
@@ -102,7 +102,7 @@ def _supervise(here: Here, settings: Settings, link: socket.socket, umask: int) 
     _collect_again()
     if not is_taken(link):
         return 0
-    leave_the_starter()
+    detach_from_starter()
     cookie = str(folder.read_object("job.json").get("cookie", ""))
     return supervise(folder, settings, link, umask, cookie)
 

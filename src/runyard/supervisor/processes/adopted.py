@@ -18,24 +18,24 @@ from runyard.supervisor.proc import (
     open_pidfd,
     send_signal,
 )
-from runyard.supervisor.processes.exits import Exit, end_of, find_exit, read_start
-from runyard.supervisor.processes.keeper import Keeper
-from runyard.supervisor.processes.killing import Group, Sweep, find_marked, subtree
+from runyard.supervisor.processes.exits import Exit, container_exit, find_exit, read_start
+from runyard.supervisor.processes.keeper import ProcessOwner
+from runyard.supervisor.processes.killing import ControlGroup, ProcessSweep, find_marked, subtree
 from runyard.supervisor.processes.reaper import remove_run_folder
 from runyard.supervisor.run_folder import RunFolder
 
 
-class Adopted(Keeper):
+class Adopted(ProcessOwner):
     """Finds the run's processes by start ticks and cookie, watches them by pidfd."""
 
     def __init__(self, folder: RunFolder, cookie: str) -> None:
         self._folder = folder
         self._cookie = cookie
         path = folder.read_object("cgroup.json").get("path")
-        self._group: Optional[Group] = Group(path) if path else None
+        self._group: Optional[ControlGroup] = ControlGroup(path) if path else None
         self._poll = select.epoll()
         self._pidfds: Dict[int, int] = {}
-        self._sweep: Optional[Sweep] = None
+        self._sweep: Optional[ProcessSweep] = None
         self.launched = True
         self.ranks = list(folder.read("ranks.json") or ())
         self.exits: List[Dict[str, Any]] = []
@@ -96,7 +96,7 @@ class Adopted(Keeper):
 
     def kill(self, *, grace_s: float) -> None:
         self.is_empty = False
-        self._sweep = Sweep(self._find_left, children=list, group=self._group, grace_s=grace_s)
+        self._sweep = ProcessSweep(self._find_left, children=list, group=self._group, grace_s=grace_s)
 
     def leave(self, *, remove: bool) -> None:
         if self._group is not None:
@@ -130,7 +130,7 @@ class Adopted(Keeper):
         if found is not None and found.signal == signal.SIGKILL and self._wiped:
             return {**end, "signal": int(signal.SIGKILL), "lost": True}  # as if init had collected it
         if found is not None:
-            code, number = end_of(self._plans.get(entry["rank"], {}), found.code)
+            code, number = container_exit(self._plans.get(entry["rank"], {}), found.code)
             return {**end, "code": code, "signal": number or found.signal}
         code = self._own_word(int(entry["pid"]))
         return {**end, "unknown": True, "lost": self._wiped} if code is None else {**end, "code": code}

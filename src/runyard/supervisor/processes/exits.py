@@ -48,7 +48,7 @@ def _read(folder: RunFolder, name: str, rank: int) -> Optional[Dict[str, Any]]:
 _SIGNAL_BASE = 128  # engines, like shells, tell of a signal by this much and its number
 
 
-def end_of(process: Mapping[str, Any], code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
+def container_exit(process: Mapping[str, Any], code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
     """Return (code, signal) of a process that ended with `code`: an engine ends as its container did."""
     if process.get("contained") and code is not None and code - _SIGNAL_BASE in set(signal.Signals):
         return None, code - _SIGNAL_BASE

@@ -92,7 +92,7 @@ class ReaperGone(Exception):
     """The reaper died; the run goes on with an adopter."""
 
 
-class Keeper(ABC):
+class ProcessOwner(ABC):
     """`update` reads news without waiting; `fileno` is readable when there may be some."""
 
     launched: bool
@@ -135,7 +135,7 @@ class Keeper(ABC):
         yield
 
 
-class ReaperLink(Keeper):
+class ReaperClient(ProcessOwner):
     """The usual one: orders and news over the socketpair."""
 
     def __init__(self, link: socket.socket) -> None:

@@ -16,7 +16,7 @@ from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cook
 NO_LIMIT = 1 << 60  # version 1 writes a huge number for none
 
 
-class Group:
+class ControlGroup:
     """One cgroup of a run. Every method is harmless when the group is gone."""
 
     def __init__(self, path: str) -> None:
@@ -53,7 +53,7 @@ class Group:
             pass
 
 
-def make_group(name: str) -> Optional[Group]:
+def make_group(name: str) -> Optional[ControlGroup]:
     """Make (or find) the group `name` below our own one; None where that is not allowed."""
     own = own_group_folder()
     if own is None:
@@ -65,7 +65,7 @@ def make_group(name: str) -> Optional[Group]:
         pass
     except OSError:
         return None
-    return Group(path) if os.access(os.path.join(path, "cgroup.procs"), os.W_OK) else None
+    return ControlGroup(path) if os.access(os.path.join(path, "cgroup.procs"), os.W_OK) else None
 
 
 def own_group_folder() -> Optional[str]:
@@ -136,7 +136,7 @@ GIVE_UP_S = 60.0  # on a process that cannot be killed
 ROUNDS = 20  # of quick kills per step, for a process that forks faster than /proc can be read
 
 
-class Sweep:
+class ProcessSweep:
     """One order to end what is left. Call `step` until it returns True; it never blocks.
 
     With a grace, leftovers get TERM first; then KILL, again and again, because a killed process may just have forked.
@@ -144,7 +144,7 @@ class Sweep:
     vanish from the list, and a process that renews itself by forking is always among them or below one of them.
     """
 
-    def __init__(self, find: Find, *, children: Children, group: Optional[Group], grace_s: float) -> None:
+    def __init__(self, find: Find, *, children: Children, group: Optional[ControlGroup], grace_s: float) -> None:
         self._find = find
         self._children = children
         self._group = group
@@ -191,7 +191,7 @@ def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
         found.update((entry.pid, entry) for entry in entries if known.get(entry.pid) == entry.start_ticks)
         return list(found.values())
 
-    sweep = Sweep(find, children=list, group=None, grace_s=0.0)
+    sweep = ProcessSweep(find, children=list, group=None, grace_s=0.0)
     give_up_at = time.monotonic() + GIVE_UP_S
     while not sweep.step() and time.monotonic() < give_up_at:
         time.sleep(0.02)
@@ -203,7 +203,7 @@ def stop_gently(entry: ProcessEntry) -> None:
     send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
 
-def find_below(root: int, *, keeper: int, cookie: str, group: Optional[Group]) -> List[ProcessEntry]:
+def find_below(root: int, *, keeper: int, cookie: str, group: Optional[ControlGroup]) -> List[ProcessEntry]:
     """Return the living processes of a run: below the reaper `root`, less its supervisor, or marked as the run's."""
     entries = list_processes()
     ours = {root} | subtree(entries, keeper) if keeper else {root}
@@ -213,7 +213,7 @@ def find_below(root: int, *, keeper: int, cookie: str, group: Optional[Group]) -
 
 
 def find_marked(
-    entries: List[ProcessEntry], *, cookie: str, group: Optional[Group], known: Set[int]
+    entries: List[ProcessEntry], *, cookie: str, group: Optional[ControlGroup], known: Set[int]
 ) -> Dict[int, ProcessEntry]:
     """Return processes that are in the run's group or carry its cookie, `known` ones left out."""
     members = set(group.members()) if group is not None else set()

@@ -10,8 +10,8 @@ from typing import Any, Callable, Dict, List, Optional
 from runyard.core.machine.facts import boot_id
 from runyard.launchers.base import BY_AGENT, BY_MPIRUN, BY_REAPER, MPIRUN
 from runyard.supervisor.proc import ProcessEntry, boot_ns, is_alive, oom_kills, read_process, send_signal
-from runyard.supervisor.processes.exits import end_of, read_end, read_start
-from runyard.supervisor.processes.killing import Group, make_group
+from runyard.supervisor.processes.exits import container_exit, read_end, read_start
+from runyard.supervisor.processes.killing import ControlGroup, make_group
 from runyard.supervisor.processes.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 from runyard.supervisor.run_folder import RunFolder
 
@@ -30,7 +30,7 @@ class Ranks:
         self._umask = 0o022
         self._oom_kills = self._oom_told = 0
         self._group_name = ""
-        self.group: Optional[Group] = None
+        self.group: Optional[ControlGroup] = None
         self.launched = False
         self.is_killing = False  # from now on KILL is ours
 
@@ -105,7 +105,7 @@ class Ranks:
         if rank is None or rank in self._exits:
             return False
         if how == os.CLD_EXITED:
-            self._ended(rank, *end_of(self._planned.get(rank, {}), status))
+            self._ended(rank, *container_exit(self._planned.get(rank, {}), status))
         else:
             self._ended(rank, None, status)
         _, _, usage = os.wait4(pid, 0)

@@ -9,10 +9,10 @@ import socket
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from runyard.supervisor.own_processes import IGNORED, Early
+from runyard.supervisor.own_processes import IGNORED, PreforkedSupervisor
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
 from runyard.supervisor.processes.keeper import Channel, ChannelClosed
-from runyard.supervisor.processes.killing import Sweep, direct_children, find_below
+from runyard.supervisor.processes.killing import ProcessSweep, direct_children, find_below
 from runyard.supervisor.processes.ranks import Ranks
 from runyard.supervisor.run_folder import RunFolder, remove_tree
 
@@ -33,7 +33,13 @@ class Reaper:
     """
 
     def __init__(
-        self, folder: RunFolder, *, cookie: str, supervise: Supervise, lock_fd: int, early: Optional[Early] = None
+        self,
+        folder: RunFolder,
+        *,
+        cookie: str,
+        supervise: Supervise,
+        lock_fd: int,
+        early: Optional[PreforkedSupervisor] = None,
     ) -> None:
         self._folder = folder
         self._cookie = cookie
@@ -41,7 +47,7 @@ class Reaper:
         self._early = early
         self._lock_fd = lock_fd
         self._ranks = Ranks(folder)
-        self._sweep: Optional[Sweep] = None
+        self._sweep: Optional[ProcessSweep] = None
         self._leave: Optional[Dict[str, Any]] = None
         self._child = 0
         self._channel: Optional[Channel] = None
@@ -138,7 +144,7 @@ class Reaper:
     def _give_up(self) -> None:
         """End everything: without the run folder no supervisor can work."""
         self._leave = {}
-        self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=0.0)
+        self._sweep = ProcessSweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=0.0)
 
     def _restart_supervisor(self) -> None:
         if self._restart_at is None or self._leave is not None or boot_ns() < self._restart_at:
@@ -177,7 +183,9 @@ class Reaper:
         elif what == "kill":
             self._ranks.is_killing = True
             grace_s = float(order.get("grace_s", 0))
-            self._sweep = Sweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=grace_s)
+            self._sweep = ProcessSweep(
+                self._find_left, children=self._find_children, group=self._ranks.group, grace_s=grace_s
+            )
         elif what == "aside":
             set_subreaper(not order["aside"])
             self._tell({"is": "aside", "aside": order["aside"]})

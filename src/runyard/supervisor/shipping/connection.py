@@ -27,7 +27,7 @@ from runyard.core.formats.plain import from_plain
 from runyard.core.machine.facts import boot_id, supervisor_command
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import boot_ns
-from runyard.supervisor.run_folder import Place, RunFolder
+from runyard.supervisor.run_folder import FolderIdentity, RunFolder
 from runyard.supervisor.shipping.loops import Backoff
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Connection:
     ) -> None:
         address = from_plain(Address, {**job.server, "token": job.token})
         self.client = Client(Transport(address, revive=self._revive if address.home else None))
-        self._home = Place(address.home or job.home)
+        self._home = FolderIdentity(address.home or job.home)
         self._settings = settings
         self._needs_server = needs_server
         self._aside = aside

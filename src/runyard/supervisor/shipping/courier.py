@@ -8,7 +8,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
-from runyard.core.attempts import is_writer
+from runyard.core.attempts import is_external_writer
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, MissingContent, RunyardError
 from runyard.core.specs import JobSpec
@@ -19,7 +19,7 @@ from runyard.supervisor.shipping.loops import Backoff
 from runyard.supervisor.shipping.reporter import Reporter
 
 if TYPE_CHECKING:
-    from runyard.supervisor.shipping.shipper import Cargo
+    from runyard.supervisor.shipping.shipper import ShippingLoops
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Courier:
     ) -> None:
         self._folder = folder
         self._job = job
-        self.is_guest = is_writer(job.attempt)
+        self.is_guest = is_external_writer(job.attempt)
         self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
         self.lease = Lease(folder, job)
         leads = job.node_rank == 0
@@ -53,16 +53,18 @@ class Courier:
         self.reporter = Reporter(self.connection, job, notify=notify, beats=beats, leads=leads, lease=self.lease)
         self._lock, self._loading = threading.Lock(), threading.RLock()
         self._is_started = False
-        self._loaded: Optional[Cargo] = None
+        self._loaded: Optional[ShippingLoops] = None
 
     @property
-    def cargo(self) -> Cargo:
+    def cargo(self) -> ShippingLoops:
         """Made when it is first needed: a start does not wait for what only ships."""
         with self._loading:
             if self._loaded is None:
-                from runyard.supervisor.shipping.shipper import Cargo
+                from runyard.supervisor.shipping.shipper import ShippingLoops
 
-                self._loaded = Cargo(self._folder, self._job, self.connection, self.reporter, is_guest=self.is_guest)
+                self._loaded = ShippingLoops(
+                    self._folder, self._job, self.connection, self.reporter, is_guest=self.is_guest
+                )
             return self._loaded
 
     def start_soon(self) -> None:

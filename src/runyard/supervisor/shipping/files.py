@@ -17,7 +17,7 @@ from runyard.supervisor.shipping.uploads import (
     ExplicitUploads,
     Signature,
     Uploader,
-    Wanted,
+    UploadRequest,
     is_passing,
     iter_batches,
     signature,
@@ -43,7 +43,7 @@ SPECIAL = {
 }
 
 
-class Found(NamedTuple):
+class WorkFile(NamedTuple):
     name: str
     path: str
     root: str
@@ -121,28 +121,28 @@ class OutputFiles:
         for watched in self._files.values():
             watched.refused = None
 
-    def _iter_changed(self) -> Iterator[Found]:
+    def _iter_changed(self) -> Iterator[WorkFile]:
         for found in self._iter_files():
             watched = self._files.setdefault(found.name, WatchedFile())
             if found.signature not in (watched.stored, watched.refused) and not self._is_older(found):
                 yield found
 
-    def _is_due(self, found: Found) -> bool:
+    def _is_due(self, found: WorkFile) -> bool:
         watched = self._files[found.name]
         is_settled = watched.seen == found.signature and time.time() - found.signature.mtime_ns / 1e9 > SETTLED_S
         watched.seen = found.signature
         is_live = found.name.startswith(f"{self._prefix}{LIVE_FOLDER}/")
         return (is_live or is_settled) and time.monotonic() >= watched.rest_until
 
-    def _is_older(self, found: Found) -> bool:
+    def _is_older(self, found: WorkFile) -> bool:
         """Whether `upload_file` gave this name a content later than this file's."""
         return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
 
-    def _store(self, changed: Sequence[Found]) -> bool:
+    def _store(self, changed: Sequence[WorkFile]) -> bool:
         """Upload these; return whether one was changed meanwhile."""
         is_changed = False
         held: Optional[Exception] = None
-        wanted = [Wanted(found.name, found.path, found.root, found.signature.size) for found in changed]
+        wanted = [UploadRequest(found.name, found.path, found.root, found.signature.size) for found in changed]
         for batch in iter_batches(wanted):
             began = time.monotonic()
             for index in batch:
@@ -170,7 +170,7 @@ class OutputFiles:
             )
         return is_changed
 
-    def _refuse(self, found: Found, why: str) -> None:
+    def _refuse(self, found: WorkFile, why: str) -> None:
         self._files[found.name].refused = found.signature
         logger.warning("%s: %s", found.name, why)
         self._refusals.add("files", _called(found.name), why)
@@ -200,7 +200,7 @@ class OutputFiles:
                 verb = "is" if len(names) == 1 else "are"
                 self._warn("files", f"{count} of the work folder {verb} not stored ({kind}): {shown}{more}.")
 
-    def _iter_files(self) -> Iterator[Found]:
+    def _iter_files(self) -> Iterator[WorkFile]:
         taken: Set[str] = set()
         for rank, folders in enumerate(self._folders):
             for found in self._iter_node(folders):
@@ -208,7 +208,7 @@ class OutputFiles:
                 taken.add(found.name)
                 yield found._replace(name=self._prefix + name)
 
-    def _iter_node(self, folders: Dict[str, str]) -> Iterator[Found]:
+    def _iter_node(self, folders: Dict[str, str]) -> Iterator[WorkFile]:
         for folder, top in folders.items():
             root = top[: -len(folder) - 1]
             if os.path.islink(top) and not _is_inside(top, root):
@@ -216,7 +216,7 @@ class OutputFiles:
                 continue
             yield from self._iter_below(folder, top, root)
 
-    def _iter_below(self, folder: str, top: str, root: str) -> Iterator[Found]:
+    def _iter_below(self, folder: str, top: str, root: str) -> Iterator[WorkFile]:
         waiting: List[Tuple[str, str]] = [(folder, top)]
         while waiting:
             prefix, path = waiting.pop()
@@ -235,7 +235,7 @@ class OutputFiles:
                 if found is not None:
                     yield found
 
-    def _find(self, name: str, entry: os.DirEntry[str], root: str) -> Optional[Found]:
+    def _find(self, name: str, entry: os.DirEntry[str], root: str) -> Optional[WorkFile]:
         try:
             if entry.is_symlink() and not _is_inside(entry.path, root):
                 self._warn("files", f"{name!r} is a link out of the work folder and was not stored.")
@@ -250,7 +250,7 @@ class OutputFiles:
                 if not is_twin:  # a link to a folder whose files are stored where they are loses nothing
                     self._leave_out(SPECIAL.get(stat.S_IFMT(status.st_mode), "special file"), name)
                 return None
-            return Found(stored_file_name(name), entry.path, root, signature(status))
+            return WorkFile(stored_file_name(name), entry.path, root, signature(status))
         except OSError as error:
             self._leave_out(FILE, name, error)
             return None

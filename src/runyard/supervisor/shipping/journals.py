@@ -13,8 +13,8 @@ from runyard.core.records import Mark
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.refusals import release
 from runyard.supervisor.shipping.segments import (
+    ChildRunLedger,
     Key,
-    SeenRuns,
     Segment,
     find_orphans,
     is_unreadable,
@@ -51,7 +51,7 @@ class Journals:
         run_id: str,
         *,
         uploads: ExplicitUploads,
-        seen: SeenRuns,
+        seen: ChildRunLedger,
         warn: Callable[[str, str], None],
     ) -> None:
         self._folder = folder

@@ -34,7 +34,7 @@ def spread(wait_s: float, jitter: float) -> float:
     return wait_s * (1 + jitter * (int.from_bytes(os.urandom(2), "little") / 32767.5 - 1))
 
 
-class Loop:
+class ShippingLoop:
     """Calls `step` every `every_s` (give or take the part `jitter` of it) and when woken; again while it is True.
 
     `first_s`: how long it waits before the first call.

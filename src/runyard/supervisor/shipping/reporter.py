@@ -11,10 +11,10 @@ from runyard.core.errors import RunyardError, is_later
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.shipping.connection import REFUSALS, Connection, Lease
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 
 if TYPE_CHECKING:
-    from runyard.client.decoding import RunWish
+    from runyard.client.decoding import DesiredState
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Reporter:
         self._doing = self._told_doing = ""
         self._doing_since = 0.0
         self._heard_at = time.monotonic()
-        self._loop = Loop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
+        self._loop = ShippingLoop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
         self.desired: Optional[str] = None
         self.desired_error: Optional[Dict[str, Any]] = None
         self.is_superseded = False
@@ -142,7 +142,7 @@ class Reporter:
 
     def post(self, run_id: str, body: Dict[str, Any]) -> None:
         """Post a state now. Raises what the server answers."""
-        wish: RunWish = self._connection.client.runs.state(run_id, self._job.attempt, **body)
+        wish: DesiredState = self._connection.client.runs.state(run_id, self._job.attempt, **body)
         if run_id == self._job.run_id:
             self.hear(wish.desired, wish.desired_error, wish.attempt)
 

@@ -23,7 +23,7 @@ from runyard.core.machine.files import write_whole
 from runyard.supervisor.run_folder import RunFolder
 
 
-class SeenRuns:
+class ChildRunLedger:
     """Kept in `seen.json`, because a restarted supervisor does not read again what was shipped."""
 
     def __init__(self, folder: RunFolder) -> None:

@@ -19,10 +19,10 @@ from runyard.supervisor.shipping.connection import REFUSALS, Connection
 from runyard.supervisor.shipping.files import OutputFiles
 from runyard.supervisor.shipping.journals import LEAST_BYTES, PART_BYTES, Journals
 from runyard.supervisor.shipping.logs import FOLDERS, Frame, Log, Logs
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 from runyard.supervisor.shipping.refusals import Refusals, explain, is_again, is_failure_of_ours, keep_record
 from runyard.supervisor.shipping.reporter import Reporter
-from runyard.supervisor.shipping.segments import SeenRuns, Segment
+from runyard.supervisor.shipping.segments import ChildRunLedger, Segment
 from runyard.supervisor.shipping.uploads import ExplicitUploads, Uploader
 
 logger = logging.getLogger(__name__)
@@ -239,7 +239,7 @@ SCAN_EVERY_S = 1.0
 SYNC_EVERY_S = 1.0
 
 
-class Cargo:
+class ShippingLoops:
     """`is_guest`: records and nothing else."""
 
     def __init__(
@@ -248,7 +248,7 @@ class Cargo:
         warn = reporter.warn
         self.refusals = Refusals(folder, warn=warn)
         self.disk = Disk(folder, warn=warn, note=reporter.note)
-        self.seen = SeenRuns(folder)
+        self.seen = ChildRunLedger(folder)
         uploader = Uploader(connection, job.run_id, attempt=job.attempt)
         self.uploads = ExplicitUploads(
             folder, job.run_id, uploader=uploader, refusals=self.refusals, warn=warn, done=self.ship_now
@@ -273,9 +273,9 @@ class Cargo:
             refusals=self.refusals,
             warn=warn,
         )
-        self._ship_loop = Loop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
-        file_loop = Loop("files", self.files.step, every_s=SCAN_EVERY_S)
-        self._disk_loop = Loop("disk", self._look_after_disk, every_s=SYNC_EVERY_S)
+        self._ship_loop = ShippingLoop("ship", self.shipper.step, every_s=SHIP_EVERY_S)
+        file_loop = ShippingLoop("files", self.files.step, every_s=SCAN_EVERY_S)
+        self._disk_loop = ShippingLoop("disk", self._look_after_disk, every_s=SYNC_EVERY_S)
         self._loops = (self._ship_loop, self.uploads.loop, file_loop, self._disk_loop)
 
     def start(self) -> None:

@@ -11,7 +11,7 @@ from runyard.core.formats.tfevents import Scalar, read_scalars
 from runyard.core.names import MAX_METRIC_NAME
 from runyard.core.specs import JobSpec
 from runyard.supervisor.run_folder import RunFolder, tracked_folders
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 from runyard.supervisor.shipping.own_journal import OwnJournal, Point
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class EventFiles:
             str(path): int(position) for path, position in folder.read_object(POSITIONS).items()
         }
         self._names: Dict[Tuple[str, str], str] = {}
-        self._loop = Loop("events", self._step, every_s=EVERY_S, first_s=EVERY_S)
+        self._loop = ShippingLoop("events", self._step, every_s=EVERY_S, first_s=EVERY_S)
 
     def start(self) -> None:
         self._loop.start()

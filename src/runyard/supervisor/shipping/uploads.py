@@ -17,7 +17,7 @@ from runyard.core.names import clean_file_name
 from runyard.core.records import RunFile
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import REFUSALS, Connection
-from runyard.supervisor.shipping.loops import Loop
+from runyard.supervisor.shipping.loops import ShippingLoop
 from runyard.supervisor.shipping.refusals import Refusals, explain, is_failure_of_ours
 from runyard.supervisor.shipping.segments import Segment
 
@@ -38,7 +38,7 @@ class Signature(NamedTuple):
     inode: int
 
 
-class Wanted(NamedTuple):
+class UploadRequest(NamedTuple):
     """A regular file `path`, which must lie in `root`, and the name that the run shall know it by."""
 
     name: str
@@ -83,7 +83,7 @@ class Uploader:
         finally:
             os.close(fd)
 
-    def upload_many(self, run_id: str, files: Sequence[Wanted]) -> List[Outcome]:
+    def upload_many(self, run_id: str, files: Sequence[UploadRequest]) -> List[Outcome]:
         """Store a batch (see `iter_batches`): small files with a few requests for all of them.
 
         Returns for each file, in its place, the signature that it had before it was read, or the error of this file
@@ -113,7 +113,7 @@ class Uploader:
                     outcomes[index] = refused
         return outcomes
 
-    def _alone(self, run_id: str, file: Wanted) -> Outcome:
+    def _alone(self, run_id: str, file: UploadRequest) -> Outcome:
         try:
             return self.upload(run_id, file.name, file.path, root=file.root)
         except RunyardError as error:
@@ -162,7 +162,7 @@ class Uploader:
         return None
 
 
-def iter_batches(files: Sequence[Wanted]) -> Iterator[List[int]]:
+def iter_batches(files: Sequence[UploadRequest]) -> Iterator[List[int]]:
     """Yield the places of files that travel together: small ones by the hundred, large ones alone, at the end."""
     batch: List[int] = []
     size = 0
@@ -184,7 +184,7 @@ def iter_batches(files: Sequence[Wanted]) -> Iterator[List[int]]:
 Key = Tuple[str, int, int]  # writer, segment, offset of a FILE record
 
 
-class Task(NamedTuple):
+class UploadTask(NamedTuple):
     """The file that a FILE record names; `path` is relative to the run folder."""
 
     key: Key
@@ -194,10 +194,10 @@ class Task(NamedTuple):
     size: int
 
 
-def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> Task:
+def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> UploadTask:
     size = payload.get("size")
     known = size if isinstance(size, int) and size >= 0 else BATCH_BYTES
-    return Task(key, run_id, str(payload.get("name", "")), str(payload.get("path", "")), known)
+    return UploadTask(key, run_id, str(payload.get("name", "")), str(payload.get("path", "")), known)
 
 
 class ExplicitUploads:
@@ -221,10 +221,10 @@ class ExplicitUploads:
         self._done = done
         self._lock = threading.Lock()
         self._stepping = threading.Lock()
-        self._waiting: List[Task] = []
+        self._waiting: List[UploadTask] = []
         self._known: Set[Key] = set()
         self._finished: Set[Key] = set()
-        self.loop = Loop("uploads", self.step, every_s=60.0)
+        self.loop = ShippingLoop("uploads", self.step, every_s=60.0)
         self.uploaded_at: Dict[str, float] = {}
 
     def is_done(self, segment: Segment, record: journal.LongRecord) -> bool:
@@ -258,9 +258,9 @@ class ExplicitUploads:
             if error is not None:
                 raise error
 
-    def _upload(self, tasks: Sequence[Task]) -> None:
+    def _upload(self, tasks: Sequence[UploadTask]) -> None:
         left: List[Exception] = []
-        wanted: List[Tuple[Task, Wanted]] = []
+        wanted: List[Tuple[UploadTask, UploadRequest]] = []
         for task in tasks:
             file = self._find_file(task)
             if file is None:
@@ -275,12 +275,12 @@ class ExplicitUploads:
         if left:
             raise left[0]
 
-    def _next_tasks(self) -> List[Task]:
+    def _next_tasks(self) -> List[UploadTask]:
         with self._lock:
             first = self._waiting[:1]
             if not first or first[0].size > SMALL_BYTES:
                 return first
-            tasks: List[Task] = []
+            tasks: List[UploadTask] = []
             size = 0
             for task in self._waiting[:BATCH_FILES]:
                 size += task.size
@@ -289,7 +289,7 @@ class ExplicitUploads:
                 tasks.append(task)
             return tasks
 
-    def _find_file(self, task: Task) -> Optional[Wanted]:
+    def _find_file(self, task: UploadTask) -> Optional[UploadRequest]:
         """Return what is to be uploaded; None when there is nothing left to do for this record."""
         try:
             name = clean_file_name(task.name)
@@ -302,9 +302,9 @@ class ExplicitUploads:
             return None
         if not os.path.lexists(path) and os.path.lexists(path + ".done"):
             return None
-        return Wanted(name, path, self._folder.path, task.size)
+        return UploadRequest(name, path, self._folder.path, task.size)
 
-    def _take(self, task: Task, file: Wanted, outcome: Outcome) -> Optional[Exception]:
+    def _take(self, task: UploadTask, file: UploadRequest, outcome: Outcome) -> Optional[Exception]:
         """Note what became of an upload; return the error after which it is tried again."""
         error = self._note(task, file, outcome)
         if error is None:
@@ -313,7 +313,7 @@ class ExplicitUploads:
             self._put_off(task)
         return error
 
-    def _note(self, task: Task, file: Wanted, outcome: Outcome) -> Optional[Exception]:
+    def _note(self, task: UploadTask, file: UploadRequest, outcome: Outcome) -> Optional[Exception]:
         """Note that a file is stored, refused or gone; return the error that is neither."""
         if isinstance(outcome, Signature):
             self.uploaded_at[file.name] = time.time()
@@ -328,18 +328,18 @@ class ExplicitUploads:
             self._refuse(task, explain(outcome))
         return None
 
-    def _refuse(self, task: Task, why: str) -> None:
+    def _refuse(self, task: UploadTask, why: str) -> None:
         said = {"name": task.name, "path": task.path, "size": task.size}
         self._refusals.add("files", _called(task), why, run=task.run_id, upload=said)
 
-    def _put_off(self, task: Task) -> None:
+    def _put_off(self, task: UploadTask) -> None:
         """Let others go before a file that the server fails on, but none of the same name: the last one counts."""
         with self._lock:
             if not any(other is not task and other.name == task.name for other in self._waiting):
                 self._waiting.remove(task)
                 self._waiting.append(task)
 
-    def _finish(self, task: Task) -> None:
+    def _finish(self, task: UploadTask) -> None:
         with self._lock:
             self._finished.add(task.key)
             self._waiting.remove(task)
@@ -355,7 +355,7 @@ class ExplicitUploads:
             logger.warning("%s stays: %s", path, error)
 
 
-def _called(task: Task) -> str:
+def _called(task: UploadTask) -> str:
     return f"the file {task.name[:200]!r}"
 
 
@@ -393,7 +393,7 @@ def _open_real(path: str) -> int:
     return os.open(os.path.realpath(path), flags)
 
 
-def _read_small(file: Wanted, real_root: str, chunks: Dict[str, bytes]) -> Tuple[RunFile, Signature]:
+def _read_small(file: UploadRequest, real_root: str, chunks: Dict[str, bytes]) -> Tuple[RunFile, Signature]:
     """Read a small file into `chunks`; return how the run names it, and its signature before it was read."""
     fd = open_inside(file.path, file.root, real_root=real_root)
     try:
