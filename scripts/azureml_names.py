@@ -148,7 +148,7 @@ def unused_names(owner: str) -> frozenset[str]:
 
 
 def is_missing(member: Any) -> bool:
-    """Whether it is a placeholder, or a function that does nothing but `refuse(...)` or return an empty dict."""
+    """Whether it is a placeholder, or a function that does nothing but `unsupported(...)` or return an empty dict."""
     if type(member) is PLACEHOLDER:
         return True
     if isinstance(member, property):
@@ -170,7 +170,7 @@ def is_hollow(function: Any) -> bool:
         return not call.keys
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
         return False
-    return call.func.id == "refuse" or (call.func.id == "CallableDict" and not call.args)
+    return call.func.id == "unsupported" or (call.func.id == "CallableDict" and not call.args)
 
 
 def check_lists(rows: dict[str, dict[str, list[str]]]) -> None:
