@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple, Optional, Tuple
 
 from runyard.client.address import Address, parse_fingerprint, parse_url
-from runyard.client.calls.server import Me
+from runyard.client.calls.server import WhoAmI
 from runyard.client.client import Client
 from runyard.client.decoding import ServerInfo
 from runyard.client.transport import Transport, open_wire
@@ -78,7 +78,7 @@ def check_pin(address: Address, wanted: str, found: Certificate) -> str:
     return pin
 
 
-def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo, Me]:
+def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo, WhoAmI]:
     """Return the login, after the server took the token, what the server is, and who it takes us for.
 
     Raises:

@@ -52,7 +52,7 @@ class ServerCalls:
         return read_answer(answer, lambda plain: str(plain["path"]))
 
 
-class Me(NamedTuple):
+class WhoAmI(NamedTuple):
     """Who the server takes us for: a user by name, the owner (role "owner"), or the code of a run."""
 
     name: Optional[str]
@@ -64,8 +64,8 @@ class UserCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def me(self) -> Me:
-        return read_answer(self._transport.request("GET", "/users/me"), lambda found: Me(*map(found.get, Me._fields)))
+    def me(self) -> WhoAmI:
+        return read_answer(self._transport.request("GET", "/users/me"), lambda found: WhoAmI(*map(found.get, WhoAmI._fields)))
 
     def list(self) -> List[User]:
         return read_records(User, self._transport.request("GET", "/users"))
