@@ -65,7 +65,9 @@ class UserCalls:
         self._transport = transport
 
     def me(self) -> WhoAmI:
-        return read_answer(self._transport.request("GET", "/users/me"), lambda found: WhoAmI(*map(found.get, WhoAmI._fields)))
+        return read_answer(
+            self._transport.request("GET", "/users/me"), lambda found: WhoAmI(*map(found.get, WhoAmI._fields))
+        )
 
     def list(self) -> List[User]:
         return read_records(User, self._transport.request("GET", "/users"))
