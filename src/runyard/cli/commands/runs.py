@@ -16,10 +16,10 @@ import click
 
 from runyard.cli.app import LazyGroup
 from runyard.cli.commands.run_report import find_main_log, follow, print_log, print_run, wait
-from runyard.cli.commands.submit import print_handed
 from runyard.cli.exit_codes import exit_code_of
 from runyard.cli.lookup import RUN, experiment_names, get_run, newest, run_ids
 from runyard.cli.output import Progress, duration, moment, number, print_json, print_table
+from runyard.cli.plan_report import print_handed
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats.filters import KEYED_FIELDS, parse_field, parse_filter
