@@ -1,14 +1,8 @@
-"""What the kernel says about a process: the fields of `/proc/<pid>/stat`, and what tells it from a later one.
-
-Under which address other machines most likely reach this one.
-
-How a supervisor is started on a machine, and what the processes of a run may know of it, whoever submitted them.
-"""
+"""Facts of this machine and of processes on it: `/proc/<pid>/stat`, the boot, the address, how a supervisor is started."""
 
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from typing import Dict, List, Mapping, Union
 
@@ -44,6 +38,8 @@ def find_own_address() -> str:
 
     Nothing is sent: a datagram socket only looks its route up.
     """
+    import socket  # ranks load this module, and most of them never ask
+
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             sock.connect(("192.0.2.1", 9))  # a documentation address, nobody's
@@ -65,5 +61,5 @@ def node_variables(environ: Mapping[str, str]) -> Dict[str, str]:
 
 def supervisor_command() -> List[str]:
     """Return the start of every supervisor's argv. `-I`: no PYTHON… variable, user site or current folder gets in."""
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     return [sys.executable, "-I", os.path.join(package, "supervisor", "__main__.py")]
