@@ -1,4 +1,4 @@
-"""Facts of this machine and of processes on it: `/proc/<pid>/stat`, the boot, the address, how a supervisor is started."""
+"""Facts of this machine and its processes: `/proc/<pid>/stat`, the boot, the address, how a supervisor starts."""
 
 from __future__ import annotations
 
