@@ -51,7 +51,7 @@ def test_a31_a_record_that_names_a_file_outside_is_not_uploaded(project: Path, c
         project,
         """
         import os, sys
-        from runyard.core import journal
+        from runyard.core.formats import journal
         from runyard.runtime.context import find_context
         from azureml.core import Run
         run = Run.get_context()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from runyard.cli.commands.compute import _engine, _nodes, _print_target
-from runyard.cli.commands.submit import print_handed
+from runyard.cli.plan_report import print_handed
 from runyard.core.compute import ComputeNode, ComputeRun, ComputeSpec, ComputeTarget
 from runyard.sdk.compute.self_test import NodeReport, find_faults, node_count_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Counts 0, 1, 2… into a journal until the file `stop` is there, and says the last one in `count`.
 COUNTER = """
 import os, struct, time
-from runyard.core import journal
+from runyard.core.formats import journal
 folder, pid = os.environ["RUNYARD_RUN_FOLDER"], os.getpid()
 writer = "r0-%d-%s" % (pid, os.urandom(4).hex())
 

@@ -15,13 +15,13 @@ from tests.supervisor.supervised import Site
 HARNESS = """
 import sys
 from runyard.supervisor.run_folder import RunFolder, claim
-from runyard.supervisor.processes.keeper import ReaperLink
+from runyard.supervisor.processes.keeper import ReaperClient
 from runyard.supervisor.proc import set_subreaper
 from runyard.supervisor.processes.reaper import Reaper
 import select
 
 def supervise(link):
-    keeper = ReaperLink(link)
+    keeper = ReaperClient(link)
     keeper.wait_for_state()
     keeper.launch()
     while len(keeper.exits) < int(sys.argv[2]):

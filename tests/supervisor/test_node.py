@@ -115,8 +115,8 @@ import sys
 from runyard.supervisor.node.bootstrap import Later
 sys.modules["inspect"] = Later("inspect")
 import dataclasses
-from runyard.core.tickets import Ticket
-dataclasses.fields(Ticket)
+from runyard.core.tickets import NodeTicket
+dataclasses.fields(NodeTicket)
 assert type(sys.modules["inspect"]) is Later or sys.version_info >= (3, 13), "making a dataclass uses it"
 import runyard.supervisor.node.node, runyard.supervisor.supervisor
 import inspect
