@@ -146,7 +146,6 @@ UPWARDS = {
     ("runyard.sdk.run_config.script_run_config", "data"),  # datasets among the arguments
     ("runyard.sdk.run_config.run_configuration", "submit"),  # arguments are checked as at a submit
     ("runyard.sdk.models.model", "runs"),  # `Model.run` is the run that made it
-    ("runyard.sdk.runs.lifecycle", "submit"),  # `submit_child`
     ("runyard.store.sql.writes", "migrations"),  # an old database is brought up to date when it is opened
 }
 # The same noun on purpose: the record in `core` and the class of that name which users know.

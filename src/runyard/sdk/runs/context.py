@@ -123,10 +123,10 @@ def get_context(*, allow_offline: bool = True) -> Union[Run, _OfflineRun]:
         if allow_offline:
             return _OfflineRun()
         raise RunEnvironmentException()
-    found = _RUNS.get(context.run_folder)
-    if found is None:
-        found = _RUNS[context.run_folder] = SubmittedRun(context)
-    return found
+    run = _RUNS.get(context.run_folder)
+    if run is None:
+        run = _RUNS[context.run_folder] = SubmittedRun(context)
+    return run
 
 
 class SubmittedRun(ScriptRun):

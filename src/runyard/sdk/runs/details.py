@@ -1,14 +1,7 @@
-"""What every part of `Run` stands on: the id, the server, the facts last seen, and the journal to write to.
+"""Details of a run in Azure's words and shapes, the addresses of its pages, and waiting for its end.
 
-Status and details of a run, in Azure's words and shapes.
-
-Addresses of pages for people.
-
-`wait_for_completion`: wait for a run's end and show its log while it goes on.
-
-How long to wait between two looks at a run: short at first, longer the longer it takes.
-
-Ride over a server that is away for a moment: it is being restarted, replaced or its disk is full.
+`PollInterval` says how long to wait between two looks at a run: short at first, longer the longer it takes.
+`RetryRead` bridges a short absence of the server: a restart, an upgrade, a full disk.
 """
 
 from __future__ import annotations
@@ -19,8 +12,6 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, TextIO, TypeVar
 
 from runyard.core.errors import RunyardError, SystemFailure, is_later
-from runyard.sdk.config.texts import warn
-from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import ActivityFailedException, ExperimentExecutionException
 
 if TYPE_CHECKING:
@@ -28,64 +19,7 @@ if TYPE_CHECKING:
 
     from runyard.client.client import Client
     from runyard.core import records
-    from runyard.runtime.writer import JournalWriter
-    from runyard.sdk.environments.environment import Environment
-    from runyard.sdk.workspaces.experiment import Experiment
-
-
-FLUSH_S = 30.0  # how long reading waits for what was just written
-
-
-class RunHandle:
-    """A run of `_experiment`. `_own` is true in the process that the run is: there, writes go to its own journal."""
-
-    _experiment: Experiment
-    _run_id: str
-    _client: Client
-    _record: Optional[records.Run]
-    _writer: Optional[JournalWriter]
-    _own: bool  # a rank of a submitted run
-    _interactive: bool  # made by start_logging in this process
-
-    def _set_up(self, experiment: Experiment, run_id: str, record: Optional[records.Run] = None) -> None:
-        self._experiment = experiment
-        self._run_id = run_id
-        self._client = experiment._client
-        self._record = record
-        self._writer = None
-        self._own = False
-        self._interactive = False
-
-    @property
-    def _facts(self) -> records.Run:
-        """The run as last seen; fetched when it was never seen."""
-        return self._record if self._record is not None else self._refresh()
-
-    def _refresh(self) -> records.Run:
-        """Fetch the run. A finished one keeps its status, but tags and files of it may still change."""
-        self._record = self._client.runs.get(self._run_id)
-        return self._record
-
-    def _writes_here(self) -> bool:
-        """Whether this process has a journal of its own for the run."""
-        return self._own or self._interactive
-
-    def _flush_own(self) -> None:
-        """What this process wrote must be in what it reads."""
-        if self._writer is not None and not self._writer.flush(FLUSH_S):
-            warn(f"The server has not taken all records of run {self._run_id} yet; what it tells may be older.")
-
-    def _flush_family(self) -> None:
-        """As above, for the children that it made as well."""
-        self._flush_own()
-
-    def _journal(self) -> JournalWriter:
-        """Return the journal that this process writes about the run; a handle of another run's gets one when needed."""
-        if self._writer is None:
-            from runyard.sdk.runs.attach import attach_writer  # rare: most handles only read
-
-            self._writer = attach_writer(self._client, self._run_id)
-        return self._writer
+    from runyard.sdk.runs.run import Run
 
 
 _PRIVATE = ("http://127.0.0.1:", "http://localhost:")
@@ -140,71 +74,39 @@ _LOG_ENDINGS = (".txt", ".log")
 MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
 
 
-@raises_azure_errors
-class RunFacts(RunHandle):
-    @property
-    def status(self) -> str:
-        """The status as last seen; `get_status()` asks again."""
-        return str(self._facts.status)
+def get_details(run: Run) -> Dict[str, Any]:
+    """Return Azure's details of the run as it is now, with the addresses of its logs."""
+    record = run._refresh()
+    return details_of(record, {file.name: file_url(run, file.name) for file in list_logs(run)})
 
-    def get_status(self) -> str:
-        """Return the status now: NotStarted, Queued, Preparing, Starting, Running, Finalizing, Completed, Failed …"""
-        if self._record is None or not self._record.status.is_terminal:
-            self._refresh()
-        return self.status
 
-    def get_detailed_status(self) -> Dict[str, Any]:
-        """Return {'status', 'details'}; the details say what a queued run waits for."""
-        run = self._refresh()
-        return {"status": str(run.status), "details": run.waits_for or None}
+def get_details_with_logs(run: Run) -> Dict[str, Any]:
+    """Return the details with the text of each log instead of its address."""
+    details = run.get_details()
+    details["logFiles"] = {name: log_text(run, name) for name in details["logFiles"]}
+    return details
 
-    def get_details(self) -> Dict[str, Any]:
-        """Return what is known of the run: status, times, error, properties, definition, and where its logs are."""
-        run = self._refresh()
-        logs = {file.name: self._file_url(file.name) for file in self._logs()}
-        return details_of(run, logs)
 
-    def get_details_with_logs(self) -> Dict[str, Any]:
-        """Return `get_details()` with the text of each log instead of its address; of a huge one, its end."""
-        details = self.get_details()
-        details["logFiles"] = {name: self._log_text(name) for name in details["logFiles"]}
-        return details
+def list_logs(run: Run) -> List[records.RunFile]:
+    return [file for file in run._client.runs.files(run.id) if is_log(file.name)]
 
-    def get_environment(self) -> Environment:
-        """Return the environment that the run used: its Python, and the packages that were found in it.
 
-        Raises:
-            UserErrorException: an interactive run, which is in the environment of whoever made it.
-        """
-        from runyard.sdk.environments.files import environment_of  # loads what most handles need not
+def log_text(run: Run, name: str) -> str:
+    """Return the text of a log; of one above `MAX_LOG_BYTES`, its end."""
+    part = run._client.runs.read_file(run.id, name, limit=MAX_LOG_BYTES)
+    if part.size <= MAX_LOG_BYTES:
+        return part.data.decode("utf-8", "replace")
+    left_out = part.size - MAX_LOG_BYTES
+    part = run._client.runs.read_file(run.id, name, offset=left_out, limit=MAX_LOG_BYTES)
+    note = f"[{left_out} bytes before this are left out; run.get_all_logs() or download_file({name!r}) gets all]\n"
+    return note + part.data.decode("utf-8", "replace")
 
-        return environment_of(self._refresh())
 
-    def get_portal_url(self) -> str:
-        """Return the address of the run's page; at a terminal or in a notebook, a private server's signs in."""
-        return portal_url(self._client, self._page)
+def file_url(run: Run, name: str) -> str:
+    """Return the address of a file of the run in the HTTP API."""
+    from urllib.parse import quote  # most runs are never asked for it
 
-    @property
-    def _page(self) -> str:
-        return f"/runs/{self._run_id}"
-
-    def _logs(self) -> List[records.RunFile]:
-        return [file for file in self._client.runs.files(self._run_id) if is_log(file.name)]
-
-    def _log_text(self, name: str) -> str:
-        part = self._client.runs.read_file(self._run_id, name, limit=MAX_LOG_BYTES)
-        if part.size <= MAX_LOG_BYTES:
-            return part.data.decode("utf-8", "replace")
-        left_out = part.size - MAX_LOG_BYTES
-        part = self._client.runs.read_file(self._run_id, name, offset=left_out, limit=MAX_LOG_BYTES)
-        note = f"[{left_out} bytes before this are left out; run.get_all_logs() or download_file({name!r}) gets all]\n"
-        return note + part.data.decode("utf-8", "replace")
-
-    def _file_url(self, name: str) -> str:
-        from urllib.parse import quote  # most runs are never asked for it
-
-        base = (self._client.address.web_url or "").rstrip("/")
-        return f"{base}/api/v1/runs/{quote(self._run_id)}/files/{quote(name)}"
+    return page_url(run._client, f"/api/v1/runs/{quote(run.id)}/files/{quote(name)}")
 
 
 def is_log(name: str) -> bool:
@@ -257,14 +159,14 @@ def attempts_of(run: records.Run) -> List[Dict[str, Any]]:
         return []
     given_up = [
         {
-            "attempt": one.number,
-            "status": one.code,
-            "why": one.why,
-            "host": one.host,
-            "givenUpTimeUtc": utc_text(one.given_up_at),
-            "endTimeUtc": utc_text(one.ended_at),
+            "attempt": attempt.number,
+            "status": attempt.code,
+            "why": attempt.why,
+            "host": attempt.host,
+            "givenUpTimeUtc": utc_text(attempt.given_up_at),
+            "endTimeUtc": utc_text(attempt.ended_at),
         }
-        for one in run.attempts
+        for attempt in run.attempts
     ]
     return given_up if run.is_fenced else [*given_up, {"attempt": run.attempt, "status": str(run.status)}]
 
@@ -365,57 +267,44 @@ class RetryRead:
 _NO_ERROR = "The run ended as Failed, and no error was recorded. Look at its logs: run.get_details_with_logs()."
 
 
-@raises_azure_errors
-class RunWaiting(RunFacts):
-    def wait_for_completion(
-        self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
-    ) -> Dict[str, Any]:
-        """Wait until the run has ended and all of its metrics and files are there; return `get_details()`.
+def wait_for_completion(run: Run, *, show_output: bool, raise_on_error: bool) -> Dict[str, Any]:
+    """Wait for the run's end and return its details; with `show_output`, print its log meanwhile."""
+    try:
+        run._record = _show(run, sys.stdout) if show_output else _wait(run)
+    except KeyboardInterrupt:
+        if not show_output:
+            raise
+        raise ExperimentExecutionException(
+            f"Showing the output of run {run.id} was interrupted. The run itself goes on.\n"
+            f"To stop it: run.cancel(), or `runyard runs cancel {run.id}`."
+        ) from None
+    details = RetryRead().ask(run.get_details)
+    if raise_on_error and details["status"] == "Failed":
+        raise ActivityFailedException(error_details=_error_text(details.get("error")))
+    return details
 
-        Args:
-            show_output: print the log of the first process while it grows.
-            wait_post_processing: accepted; the end is always waited for.
-            raise_on_error: raise when the run failed. A canceled run never raises.
 
-        Raises:
-            ActivityFailedException: the run ended as Failed.
-            ExperimentExecutionException: Ctrl-C while the log was shown; the run goes on.
-        """
-        try:
-            final = self._show(sys.stdout) if show_output else self._wait()
-        except KeyboardInterrupt:
-            if not show_output:
-                raise
-            raise ExperimentExecutionException(
-                f"Showing the output of run {self._run_id} was interrupted. The run itself goes on.\n"
-                f"To stop it: run.cancel(), or `runyard runs cancel {self._run_id}`."
-            ) from None
-        self._record = final
-        details = RetryRead().ask(self.get_details)
-        if raise_on_error and details["status"] == "Failed":
-            raise ActivityFailedException(error_details=_error_text(details.get("error")))
-        return details
+def _wait(run: Run) -> records.Run:
+    interval, retry = PollInterval(), RetryRead()
+    while True:
+        record = retry.ask(lambda: run._client.runs.get(run.id))
+        if record.status.is_terminal:
+            return record
+        time.sleep(interval.next())
 
-    def _wait(self) -> records.Run:
-        pace, patience = PollInterval(), RetryRead()
-        while True:
-            run = patience.ask(lambda: self._client.runs.get(self._run_id))
-            if run.status.is_terminal:
-                return run
-            time.sleep(pace.next())
 
-    def _show(self, out: TextIO) -> records.Run:
-        from runyard.sdk.runs.log_stream import LogStream  # needs codecs and patterns that a silent wait does not
+def _show(run: Run, out: TextIO) -> records.Run:
+    from runyard.sdk.runs.log_stream import LogStream  # needs codecs and patterns that a silent wait does not
 
-        portal = portal_url(self._client, self._page, out=out)
-        stream = LogStream(self._client, self._run_id, out)
-        stream.say(f"RunId: {self._run_id}\nWeb View: {portal}\n")
-        run = stream.follow()
-        stream.say(f"\nExecution Summary\n=================\nRunId: {self._run_id}\nWeb View: {portal}\n")
-        if run.warnings:
-            stream.say("\nWarnings:\n" + "".join(f"{warning.get('message', '')}\n" for warning in run.warnings))
-        stream.say("\n")
-        return run
+    portal = portal_url(run._client, run._page, out=out)
+    stream = LogStream(run._client, run.id, out)
+    stream.say(f"RunId: {run.id}\nWeb View: {portal}\n")
+    record = stream.follow()
+    stream.say(f"\nExecution Summary\n=================\nRunId: {run.id}\nWeb View: {portal}\n")
+    if record.warnings:
+        stream.say("\nWarnings:\n" + "".join(f"{warning.get('message', '')}\n" for warning in record.warnings))
+    stream.say("\n")
+    return record
 
 
 def _error_text(error: Optional[Dict[str, Any]]) -> str:

@@ -1,8 +1,6 @@
-"""Files of a run: upload, list, download.
+"""Files and snapshots of a run: upload, list, download; store a source folder, write it as a zip.
 
-Files that a client gives to a run over HTTP: content first, then the name.
-
-Snapshots of a run from outside: store a folder with it, get the stored one back.
+A process that has the run's journal uploads through it; any other sends the content over HTTP, then the name.
 """
 
 from __future__ import annotations
@@ -10,24 +8,116 @@ from __future__ import annotations
 import io
 import os
 from itertools import takewhile
-from typing import IO, TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import IO, TYPE_CHECKING, Dict, List, Optional, Sequence, Tuple, Union
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.names import clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import SNAPSHOT_PROPERTY
-from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import SnapshotException, UserErrorException
-from runyard.sdk.runs.details import RunWaiting
+from runyard.sdk.runs.details import list_logs
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core.records import RunFile
-    from runyard.sdk.data.inputs import DataPath
-    from runyard.sdk.runs.source import StoredSource
+    from runyard.sdk.runs.run import Run
 
-
+Source = Union[str, "os.PathLike[str]", IO[bytes]]
 SMALL_BYTES = 1 << 20  # files up to this size travel in batches
 BATCH_FILES = 500
+
+
+def upload(run: Run, name: str, source: Source) -> None:
+    """Store a file or binary stream as the run's file `name`."""
+    if isinstance(source, io.TextIOBase):
+        raise UserErrorException("path_or_stream is a text stream; open it in binary mode, open(path, 'rb').")
+    if run._writes_here():
+        run._journal().upload(name, source)
+        return
+    if hasattr(source, "read"):
+        put_bytes(run._client, run.id, name, source.read(), replace=False)
+        return
+    path = os.fspath(source)
+    if not os.path.isfile(path):
+        raise _no_file(path)
+    put_path(run._client, run.id, name, path)
+
+
+def upload_many(run: Run, files: Sequence[Tuple[str, str]]) -> None:
+    """Store files by (name, path), in their order up to one that fails."""
+    if run._writes_here():
+        for name, path in files:
+            upload(run, name, path)
+        return
+    good = list(takewhile(lambda file: os.path.isfile(file[1]), files))
+    put_paths(run._client, run.id, good)
+    if len(good) < len(files):
+        raise _no_file(os.fspath(files[len(good)][1]))
+
+
+def upload_folder(run: Run, name: str, path: str) -> None:
+    """Store all files below the folder `path` under `name/`, the tree kept."""
+    if not os.path.isdir(path):
+        raise UserErrorException(f"The folder {path!r} does not exist (looked in {os.getcwd()}).")
+    prefix = clean_file_name(name.rstrip("/"))
+    uploads = []
+    for folder, folders, files in os.walk(path):
+        folders.sort()
+        for file in sorted(files):
+            source = os.path.join(folder, file)
+            uploads.append((stored_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
+    upload_many(run, uploads)
+
+
+def store_bytes(run: Run, name: str, content: bytes) -> None:
+    """Store `content` as the run's file `name`, in place of one that is there."""
+    if run._writes_here():
+        run._journal().upload(name, content)
+    else:
+        put_bytes(run._client, run.id, name, content)
+
+
+def list_files(run: Run) -> List[RunFile]:
+    """Return the files of the run, those that this process has just stored among them."""
+    run._flush_own()
+    return run._client.runs.files(run.id)
+
+
+def download_file(run: Run, name: str, target: Optional[str]) -> None:
+    """Write the run's file `name` to `target`: a file, a folder, or here when not given."""
+    clean_name = clean_file_name(name)
+    files = {file.name: file for file in list_files(run)}
+    file = files.get(clean_name) or files.get(stored_file_name(name))
+    if file is None:
+        raise NotFound(
+            f"Run `{run.id}` has no file `{name}`.",
+            why=f"Its files: {_shortened(list(files))}.",
+            hint="run.get_file_names() lists them all.",
+        )
+    path = _download_path(true_file_name(file.name), target)
+    run._client.runs.download(run.id, file.name, path, expected=file)
+
+
+def download_files(
+    run: Run, prefix: str, output_directory: str, output_paths: Optional[Sequence[str]], *, append_prefix: bool
+) -> None:
+    """Write all files whose names start with `prefix` below `output_directory`, or to `output_paths` one by one."""
+    names = [(file, true_file_name(file.name)) for file in list_files(run)]
+    chosen = [(file, name) for file, name in names if name.startswith(prefix)]
+    if output_paths is None:
+        below = [name if append_prefix else _without_prefix(name, prefix) for _, name in chosen]
+        output_paths = [os.path.join(output_directory, path) for path in below]
+    if len(output_paths) != len(chosen):
+        raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
+    run._client.runs.download_many(run.id, [(file, path) for (file, _), path in zip(chosen, output_paths)])
+
+
+def download_logs(run: Run, folder: str) -> List[str]:
+    """Write each log of the run below `folder` and return the paths."""
+    paths = []
+    for file in list_logs(run):
+        paths.append(os.path.join(folder, true_file_name(file.name)))
+        run._client.runs.download(run.id, file.name, paths[-1], expected=file)
+    return paths
 
 
 def put_path(client: Client, run_id: str, name: str, path: str, *, replace: bool = False) -> None:
@@ -63,12 +153,12 @@ def put_paths(client: Client, run_id: str, files: Sequence[Tuple[str, str]]) -> 
         chunks.clear()
 
     for name, path in files:
-        found = _read_small(name, path, chunks)
-        if found is None:
+        small_file = _read_small(name, path, chunks)
+        if small_file is None:
             send()
             put_path(client, run_id, name, path)
             continue
-        batch.append(found)
+        batch.append(small_file)
         if len(batch) >= BATCH_FILES or sum(map(len, chunks.values())) >= BATCH_BYTES - SMALL_BYTES:
             send()
     send()
@@ -83,10 +173,10 @@ def _read_small(name: str, path: str, chunks: Dict[str, bytes]) -> Optional[RunF
         with open(path, "rb", buffering=0) as file:
             if os.fstat(file.fileno()).st_size > SMALL_BYTES:
                 return None
-            found = read_chunks(file.fileno(), chunks.__setitem__, whole=True)
+            content = read_chunks(file.fileno(), chunks.__setitem__, whole=True)
     except OSError:
         return None
-    return RunFile(name=name, size=found.size, sha256=found.sha256, chunks=found.chunks)
+    return RunFile(name=name, size=content.size, sha256=content.sha256, chunks=content.chunks)
 
 
 def put_bytes(client: Client, run_id: str, name: str, content: bytes, *, replace: bool = True) -> None:
@@ -115,152 +205,6 @@ def _conflict(run_id: str, name: str) -> Conflict:
     )
 
 
-Source = Union[str, "os.PathLike[str]", IO[bytes]]
-
-
-@raises_azure_errors
-class RunFiles(RunWaiting):
-    def upload_file(self, name: str, path_or_stream: Source, datastore_name: Optional[str] = None) -> None:
-        """Store a file or binary stream as the run's file `name`.
-
-        Raises:
-            UserErrorException: the file cannot be read, or the run has another file of that name.
-        """
-        self._upload(clean_file_name(name), path_or_stream)
-
-    def upload_files(
-        self,
-        names: Sequence[str],
-        paths: Sequence[str],
-        return_artifacts: bool = False,
-        timeout_seconds: Optional[float] = None,
-        datastore_name: Optional[str] = None,
-    ) -> Optional[Dict[str, str]]:
-        """Store several files; `names` and `paths` go together one by one.
-
-        Raises:
-            TypeError: the two differ in length.
-        """
-        if len(names) != len(paths):
-            raise TypeError(f"names and paths must have the same length, found {len(names)} and {len(paths)}.")
-        self._upload_many([(clean_file_name(name), path) for name, path in zip(names, paths)])
-        return {name: self._file_url(clean_file_name(name)) for name in names} if return_artifacts else None
-
-    def upload_folder(self, name: str, path: str, datastore_name: Optional[str] = None) -> None:
-        """Store all files below the folder `path` under `name/`, the tree kept."""
-        if not os.path.isdir(path):
-            raise UserErrorException(f"The folder {path!r} does not exist (looked in {os.getcwd()}).")
-        prefix = clean_file_name(name.rstrip("/"))
-        found = []
-        for folder, folders, files in os.walk(path):
-            folders.sort()
-            for file in sorted(files):
-                source = os.path.join(folder, file)
-                found.append((stored_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
-        self._upload_many(found)
-
-    def get_file_names(self) -> List[str]:
-        """Return the names of all files of the run, as they were on the disk that they came from."""
-        self._flush_own()
-        return [true_file_name(file.name) for file in self._client.runs.files(self._run_id)]
-
-    def _get_outputs_datapath(self) -> DataPath:
-        """Return a DataPath to a copy of what is in `outputs/` now, for `resume_from` of another run."""
-        from runyard.sdk.runs.assets import outputs_datapath  # loads what is about datastores
-
-        return outputs_datapath(self)  # type: ignore[arg-type]  # this class is one of the bases of Run
-
-    def download_file(
-        self, name: str, output_file_path: Optional[str] = None, _validate_checksum: bool = False
-    ) -> None:
-        """Write the run's file `name` to `output_file_path`: a file, a folder, or here when not given.
-
-        Raises:
-            UserErrorException: the run has no such file.
-        """
-        wanted = clean_file_name(name)
-        self._flush_own()
-        files = {file.name: file for file in self._client.runs.files(self._run_id)}
-        wanted = wanted if wanted in files else stored_file_name(name)
-        if wanted not in files:
-            raise NotFound(
-                f"Run `{self._run_id}` has no file `{name}`.",
-                why=f"Its files: {_shortened(list(files))}.",
-                hint="run.get_file_names() lists them all.",
-            )
-        self._fetch(files[wanted], _download_path(true_file_name(wanted), output_file_path))
-
-    def download_files(
-        self,
-        prefix: Optional[str] = None,
-        output_directory: Optional[str] = None,
-        output_paths: Optional[Sequence[str]] = None,
-        batch_size: int = 100,
-        append_prefix: bool = True,
-        timeout_seconds: Optional[float] = None,
-    ) -> None:
-        """Write all files whose names start with `prefix` below `output_directory`.
-
-        Args:
-            output_paths: instead, one path for each file, in the order of `get_file_names()`.
-            append_prefix: false leaves the prefix out of the paths.
-        """
-        self._flush_own()
-        listed = [(file, true_file_name(file.name)) for file in self._client.runs.files(self._run_id)]
-        chosen = [(file, name) for file, name in listed if name.startswith(prefix or "")]
-        if output_paths is not None and len(output_paths) != len(chosen):
-            raise UserErrorException(f"output_paths has {len(output_paths)} paths for {len(chosen)} files.")
-        places = []
-        for index, (file, name) in enumerate(chosen):
-            below = name if append_prefix else _without_prefix(name, prefix or "")
-            target = output_paths[index] if output_paths is not None else os.path.join(output_directory or ".", below)
-            places.append((file, target))
-        self._client.runs.download_many(self._run_id, places)
-
-    def get_all_logs(self, destination: Optional[str] = None) -> List[str]:
-        """Write each log below `destination` (default `assets/<run id>`) and return the paths."""
-        root = destination or os.path.join("assets", self._run_id)
-        paths = []
-        for file in self._logs():
-            paths.append(os.path.join(root, true_file_name(file.name)))
-            self._fetch(file, paths[-1])
-        return paths
-
-    def _upload(self, name: str, source: Source) -> None:
-        if isinstance(source, io.TextIOBase):
-            raise UserErrorException("path_or_stream is a text stream; open it in binary mode, open(path, 'rb').")
-        if self._writes_here():
-            self._journal().upload(name, source)
-            return
-        if hasattr(source, "read"):
-            self._put_bytes(name, source.read())
-            return
-        path = os.fspath(source)
-        if not os.path.isfile(path):
-            raise _no_file(path)
-        put_path(self._client, self._run_id, name, path)
-
-    def _upload_many(self, files: Sequence[Tuple[str, str]]) -> None:
-        """Store files by (name, path), in their order up to one that fails."""
-        if self._writes_here():
-            for name, path in files:
-                self._upload(name, path)
-            return
-        good = list(takewhile(lambda file: os.path.isfile(file[1]), files))
-        put_paths(self._client, self._run_id, good)
-        if len(good) < len(files):
-            raise _no_file(os.fspath(files[len(good)][1]))
-
-    def _put_bytes(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        if self._writes_here():
-            self._journal().upload(name, content)
-        else:
-            put_bytes(self._client, self._run_id, name, content, replace=replace)
-
-    def _fetch(self, file: RunFile, path: str) -> None:
-        self._client.runs.download(self._run_id, file.name, path, expected=file)
-
-
 def _download_path(name: str, target: Optional[str]) -> str:
     if not target:
         return os.path.join(".", os.path.basename(name))
@@ -282,77 +226,53 @@ def _shortened(names: List[str], most: int = 20) -> str:
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-@raises_azure_errors
-class RunSnapshots(RunFiles):
-    def get_snapshot_id(self) -> str:
-        """Return the id of the stored source folder.
+def get_snapshot_id(run: Run) -> str:
+    """Return the id of the stored source folder."""
+    snapshot_id = _find_snapshot_id(run)
+    if not snapshot_id:
+        raise UserErrorException(f"Run {run.id} has no snapshot. run.take_snapshot(path) stores a folder with it.")
+    return snapshot_id
 
-        Raises:
-            UserErrorException: the run has none.
-        """
-        found = self._snapshot_id()
-        if not found:
-            raise UserErrorException(
-                f"Run {self._run_id} has no snapshot. run.take_snapshot(path) stores a folder with it."
-            )
-        return found
 
-    def take_snapshot(self, file_or_folder_path: str, **_kwargs: Any) -> str:
-        """Store a folder, or one file, as the run's snapshot and return its id.
+def take_snapshot(run: Run, path: Union[str, os.PathLike[str]]) -> str:
+    """Store a folder, or one file, as the run's snapshot and return its id."""
+    from runyard.sdk.runs.source import store_file, store_git_patch, store_source  # loads what walks folders
 
-        Raises:
-            SnapshotException: the run has one already, or the folder cannot be stored.
-        """
-        self._refresh()
-        if self._snapshot_id():
-            raise self._has_one()
-        source = self._store(os.fspath(file_or_folder_path))
-        known = self._facts.properties
-        new = {name: value for name, value in source.properties.items() if name not in known}
-        try:
-            self._record = self._client.runs.update(self._run_id, properties_add=new, snapshot_id=source.snapshot_id)
-        except Conflict as error:
-            raise self._has_one() from error
-        self._keep_patch(source)
-        return source.snapshot_id
+    run._refresh()
+    if _find_snapshot_id(run):
+        raise _has_snapshot(run)
+    path = os.fspath(path)
+    source = store_file(run._client, path) if os.path.isfile(path) else store_source(run._client, path)
+    properties = {name: value for name, value in source.properties.items() if name not in run._facts.properties}
+    try:
+        run._update(properties_add=properties, snapshot_id=source.snapshot_id)
+    except Conflict as error:
+        raise _has_snapshot(run) from error
+    store_git_patch(run._client, run.id, source)
+    return source.snapshot_id
 
-    def restore_snapshot(self, snapshot_id: Optional[str] = None, path: Optional[str] = None) -> str:
-        """Write a snapshot as `<path>/<snapshot id>.zip` and return that path.
 
-        Args:
-            snapshot_id: the run's own when not given.
-            path: a folder, made when missing; a new temporary one when not given.
+def restore_snapshot(run: Run, snapshot_id: Optional[str], folder: Optional[str]) -> str:
+    """Write a snapshot (default: the run's own) as `<folder>/<snapshot id>.zip` and return that path."""
+    from runyard.core.names import check_snapshot_id  # most processes restore nothing
+    from runyard.sdk.runs.snapshot_archive import write_zip
 
-        Raises:
-            UserErrorException: the run has no snapshot, or there is none of that id.
-        """
-        from runyard.core.names import check_snapshot_id  # most processes restore nothing
-        from runyard.sdk.runs.snapshot_archive import write_zip
+    snapshot_id = check_snapshot_id(snapshot_id) if snapshot_id else run.get_snapshot_id()
+    root = run._client.content.find_root(snapshot_id)
+    target = os.path.join(folder or _temporary_folder(), f"{snapshot_id}.zip")
+    write_zip(root, run._client.content, target)
+    return target
 
-        wanted = check_snapshot_id(snapshot_id) if snapshot_id else self.get_snapshot_id()
-        root = self._client.content.find_root(wanted)
-        target = os.path.join(path or _temporary_folder(), f"{wanted}.zip")
-        write_zip(root, self._client.content, target)
-        return target
 
-    def _snapshot_id(self) -> Optional[str]:
-        return self._facts.snapshot_id or self._facts.properties.get(SNAPSHOT_PROPERTY)
+def _find_snapshot_id(run: Run) -> Optional[str]:
+    return run._facts.snapshot_id or run._facts.properties.get(SNAPSHOT_PROPERTY)
 
-    def _store(self, path: str) -> StoredSource:
-        from runyard.sdk.runs.source import store_file, store_source  # loads what walks folders
 
-        return store_file(self._client, path) if os.path.isfile(path) else store_source(self._client, path)
-
-    def _keep_patch(self, source: StoredSource) -> None:
-        from runyard.sdk.runs.source import store_git_patch
-
-        store_git_patch(self._client, self._run_id, source)
-
-    def _has_one(self) -> SnapshotException:
-        return SnapshotException(
-            f"Run {self._run_id} has a snapshot already ({self._refresh().snapshot_id}); a run keeps its first. "
-            "Start another run for another state of the folder."
-        )
+def _has_snapshot(run: Run) -> SnapshotException:
+    return SnapshotException(
+        f"Run {run.id} has a snapshot already ({run._refresh().snapshot_id}); a run keeps its first. "
+        "Start another run for another state of the folder."
+    )
 
 
 def _temporary_folder() -> str:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.core import records
     from runyard.runtime.writer import JournalWriter
-    from runyard.sdk.runs.lifecycle import RunChildren
     from runyard.sdk.workspaces.experiment import Experiment
 
 
@@ -223,7 +222,7 @@ class ChildRun(InteractiveRun):
 
     _is_made = False
 
-    def __init__(self, parent: RunChildren, run_id: str, writer: JournalWriter, *, outputs: Any = None) -> None:
+    def __init__(self, parent: Run, run_id: str, writer: JournalWriter, *, outputs: Any = None) -> None:
         self._parent_handle = parent
         self._run_id = run_id
         self._record = None
@@ -233,7 +232,6 @@ class ChildRun(InteractiveRun):
 
     @property
     def parent(self) -> Run:
-        assert isinstance(self._parent_handle, Run)
         return self._parent_handle
 
     def __getattr__(self, name: str) -> Any:

@@ -1,112 +1,90 @@
-"""Child runs: made one by one or many at once, submitted, and listed.
-
-Ending a run: cancel, fail, complete, flush, and the `with` block.
-"""
+"""How a run ends (cancel, fail, complete, flush), and the child runs that a process makes of it."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 from runyard.core.formats import journal
-from runyard.core.names import check_run_id, make_uuid
-from runyard.sdk.config.texts import narrowed, tag_texts, warn
-from runyard.sdk.errors import raises_azure_errors
+from runyard.core.names import make_uuid
+from runyard.sdk.config.texts import tag_texts, warn
 from runyard.sdk.exceptions import UserErrorException
-from runyard.sdk.runs.tags import RunTags
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from runyard.sdk.runs.interactive import ChildRun
     from runyard.sdk.runs.run import Run
 
+MOST_CHILDREN = 100
+BATCH_TAG = "azureml.batch_child_number"
 
-R = TypeVar("R", bound="RunControl")
+
+def cancel(run: Run) -> None:
+    """Ask the run to stop; the submitted run that this process is only flushes."""
+    if run._interactive:
+        run._end("Canceled")
+    elif run._own:
+        run.flush()
+    else:
+        run._record = run._client.runs.cancel(run.id)
 
 
-@raises_azure_errors
-class RunControl(RunTags):
-    def cancel(self) -> None:
-        """Ask the run and all below it to stop. Twice is fine; a finished run stays as it is.
+def complete(run: Run) -> None:
+    """End an interactive run as Completed; the submitted run that this process is only flushes."""
+    if run._interactive:
+        run._end("Completed")
+    elif run._own:
+        run.flush()
+    elif _is_unsupervised(run):
+        _end_by_journal(run, "Completed")
+    elif not run._refresh().status.is_terminal:
+        warn(f"Run {run.id} is completed by the end of its script; complete() from elsewhere has no effect.")
 
-        Inside a submitted run itself it only flushes; a run that this process is ends as Canceled.
-        """
-        if self._interactive:
-            self._end("Canceled")
-        elif self._own:
-            self.flush()
-        else:
-            self._record = self._client.runs.cancel(self._run_id)
 
-    def start(self) -> None:
-        """Do nothing: a run starts with its submit."""
+def fail(run: Run, error_details: Any, error_code: Optional[str]) -> None:
+    """End the run as Failed; the submitted run that this process is only records the error."""
+    message = "" if error_details is None else str(error_details)
+    error = {"code": error_code or "UserError", "message": message, "details": {}}
+    if run._interactive:
+        run._end("Failed", error)
+    elif run._own:
+        run._journal().fail(message or None, error_code)
+        run.flush()
+    elif _is_unsupervised(run):
+        _end_by_journal(run, "Failed", error)
+    else:
+        run._record = run._client.runs.fail(run.id, code=error_code or "UserError", message=message)
 
-    def clean(self) -> List[str]:
-        """Do nothing: a run's folder on its node is removed at its end. Return the files removed here: none."""
-        return []
 
-    def complete(self, _set_status: bool = True) -> None:
-        """End an interactive run as Completed. Inside a submitted run, wait until all that was logged has arrived."""
-        if self._interactive:
-            self._end("Completed")
-        elif self._own:
-            self.flush()
-        elif self._is_unsupervised():
-            self._end_by_journal("Completed")
-        elif not self._refresh().status.is_terminal:
-            warn(f"Run {self._run_id} is completed by the end of its script; complete() from elsewhere has no effect.")
+def flush(run: Run, timeout_seconds: Any) -> None:
+    """Wait until the server has all that this process logged; warn when it has not within `timeout_seconds`."""
+    wait_s = _checked_seconds(timeout_seconds)
+    if run._writer is not None and not run._writer.flush(wait_s):
+        warn(f"The server has not taken all records of run {run.id} within {wait_s:g} s; they follow later.")
 
-    def fail(self, error_details: Any = None, error_code: Optional[str] = None, _set_status: bool = True) -> None:
-        """End the run as Failed and stop its processes. Inside a submitted run only the error is recorded."""
-        message = "" if error_details is None else str(error_details)
-        error = {"code": error_code or "UserError", "message": message, "details": {}}
-        if self._interactive:
-            self._end("Failed", error)
-        elif self._own:
-            self._journal().fail(message or None, error_code)
-            self.flush()
-        elif self._is_unsupervised():
-            self._end_by_journal("Failed", error)
-        else:
-            self._record = self._client.runs.fail(self._run_id, code=error_code or "UserError", message=message)
 
-    def flush(self, timeout_seconds: float = 300) -> None:
-        """Wait until the server has all that this process logged; warn when it has not within `timeout_seconds`."""
-        wait_s = _checked_seconds(timeout_seconds)
-        if self._writer is not None and not self._writer.flush(wait_s):
-            warn(f"The server has not taken all records of run {self._run_id} within {wait_s:g} s; they follow later.")
+def leave_block(run: Run, error: Optional[BaseException]) -> bool:
+    """End the run as its `with` block ended; true: the block was left by `sys.exit(0)`, which ends the block only."""
+    is_clean_exit = isinstance(error, SystemExit) and error.code in (None, 0)
+    if error is None or is_clean_exit:
+        run.complete()
+    else:
+        run.fail(error_details=f"{type(error).__name__}: {error}")
+    return is_clean_exit
 
-    def __enter__(self: R) -> R:
-        return self
 
-    def __exit__(
-        self, cls: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
-    ) -> bool:
-        if error is None:
-            self.complete()
-            return False
-        if isinstance(error, SystemExit) and error.code in (None, 0):
-            self.complete()
-            return True
-        self.fail(error_details=f"{type(error).__name__}: {error}")
-        return False
+def _is_unsupervised(run: Run) -> bool:
+    """Whether this is a live child run that a script made: no supervisor watches for its end."""
+    record = run._refresh()
+    return record.type is None and record.attempt == 0 and not record.status.is_terminal
 
-    def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
-        raise NotImplementedError  # interactive runs only
 
-    def _is_unsupervised(self) -> bool:
-        """Whether this is a live child run that a script made: it ends when somebody says so."""
-        facts = self._refresh()
-        return facts.type is None and facts.attempt == 0 and not facts.status.is_terminal
-
-    def _end_by_journal(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
-        writer = self._journal()
-        writer.end(status, error)
-        self.flush()
-        writer.close()
-        self._writer = None
-        self._refresh()
+def _end_by_journal(run: Run, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+    writer = run._journal()
+    writer.end(status, error)
+    run.flush()
+    writer.close()
+    run._writer = None
+    run._refresh()
 
 
 def _checked_seconds(seconds: Any) -> float:
@@ -115,103 +93,46 @@ def _checked_seconds(seconds: Any) -> float:
     raise UserErrorException(f"timeout_seconds must be a number, zero or more, found {seconds!r}.")
 
 
-MOST_CHILDREN = 100
-BATCH_TAG = "azureml.batch_child_number"
-Filter = Union[str, Mapping[str, Any], None]
+def make_child(
+    run: Run,
+    run_id: str,
+    *,
+    name: Optional[str] = None,
+    outputs: Any = None,
+    tags: Optional[Mapping[str, Optional[str]]] = None,
+) -> ChildRun:
+    """Make a child run, Running at once, by a record in the parent's journal."""
+    from runyard.sdk.runs.interactive import ChildRun  # most scripts make no child
+
+    writer = run._journal()
+    payload = {"run_id": run_id, "name": name or "", "tags": dict(tags or {}), "t": time.monotonic_ns()}
+    writer.append(journal.CHILD, payload)
+    child = ChildRun(run, run_id, writer.for_run(run_id), outputs=outputs)
+    run._made.append(child)
+    return child
 
 
-@raises_azure_errors
-class RunChildren(RunControl):
-    @property
-    def parent(self) -> Optional[Run]:
-        """The run that this one belongs to, or None. A script may read it, add to it and cancel it."""
-        from runyard.sdk.runs.run import Run  # run.py stands on this module
+def create_children(
+    run: Run, count: Optional[int], tag_key: Optional[str], tag_values: Optional[Sequence[Any]]
+) -> List[Run]:
+    """Make `count` child runs, or one for each of `tag_values` with that tag."""
+    children: List[Run] = [make_child(run, make_uuid(), tags=tags) for tags in _batch(count, tag_key, tag_values)]
+    run._journal().wake()
+    return children
 
-        parent_id = self._facts.parent_id
-        return None if parent_id is None else Run.get(self._experiment.workspace, parent_id)
 
-    def child_run(self, name: Optional[str] = None, run_id: Optional[str] = None, outputs: Any = None) -> Run:
-        """Make a child run, Running at once; `complete()`, `fail()` or a `with` block ends it.
+def iter_children(run: Run, *, recursive: bool, query: Mapping[str, Any]) -> Iterator[Run]:
+    """Yield the child runs that fit `query`, newest first; with `recursive` those further below too."""
+    from runyard.sdk.runs.run import iter_runs  # run.py loads this module first
 
-        Args:
-            name: shown after the parent's own name, `parent>child`.
-            run_id: the child's id; a random UUID when not given.
-            outputs: a folder to upload as the child's files when it ends.
-        """
-        return self._make_child(check_run_id(run_id) if run_id else make_uuid(), name=name, outputs=outputs)
-
-    def create_children(
-        self,
-        count: Optional[int] = None,
-        tag_key: Optional[str] = None,
-        tag_values: Optional[Sequence[Any]] = None,
-    ) -> List[Run]:
-        """Make many child runs, all Running: `count` of them, or one for each of `tag_values` with that tag.
-
-        Raises:
-            UserErrorException: both ways at once, neither, or more than 100 children.
-        """
-        made: List[Run] = [self._make_child(make_uuid(), tags=tags) for tags in _batch(count, tag_key, tag_values)]
-        self._journal().wake()
-        return made
-
-    def submit_child(self, config: Any, tags: Optional[Mapping[str, Any]] = None, **kwargs: Any) -> Run:
-        """Submit `config` as a child of this run and return it at once."""
-        from runyard.sdk.submit.submission import submit  # loads the client and the snapshot code
-
-        self._flush_own()
-        return submit(self._experiment, config, tags=tags, options=kwargs, parent_id=self._run_id)
-
-    def get_children(
-        self,
-        recursive: bool = False,
-        tags: Filter = None,
-        properties: Filter = None,
-        type: Optional[str] = None,
-        status: Union[str, Sequence[str], None] = None,
-        _rehydrate_runs: bool = True,
-    ) -> Iterator[Run]:
-        """Yield the child runs, newest first; with `recursive` all below them too. The rest narrows what is yielded."""
-        from runyard.sdk.runs.run import _typed  # run.py stands on this module
-
-        self._flush_family()
-        workspace = self._experiment.workspace
-        query = narrowed(type, tags, properties, status)
-        parents = [self._run_id]
-        while parents:
-            parent = parents.pop(0)
-            for record in self._client.runs.iter(workspace.name, parent=parent, view="all", **query):
-                yield _typed(workspace, record)
-            if recursive:
-                parents += [found.id for found in self._client.runs.iter(workspace.name, parent=parent, view="all")]
-
-    def _make_child(
-        self,
-        run_id: str,
-        *,
-        name: Optional[str] = None,
-        outputs: Any = None,
-        tags: Optional[Mapping[str, Optional[str]]] = None,
-    ) -> ChildRun:
-        from runyard.sdk.runs.interactive import ChildRun  # most scripts make no child
-
-        writer = self._journal()
-        payload = {"run_id": run_id, "name": name or "", "tags": dict(tags or {}), "t": time.monotonic_ns()}
-        writer.append(journal.CHILD, payload)
-        child = ChildRun(self, run_id, writer.for_run(run_id), outputs=outputs)
-        self._made.append(child)
-        return child
-
-    @property
-    def _made(self) -> List[ChildRun]:
-        """The children that this process made of the run and that have not ended."""
-        made: List[ChildRun] = self.__dict__.setdefault("_made_children", [])
-        return made
-
-    def _flush_family(self) -> None:
-        self._flush_own()
-        for child in list(self._made):
-            child._flush_family()
+    run._flush_family()
+    workspace = run.experiment.workspace
+    parents = [run.id]
+    while parents:
+        parent = parents.pop(0)
+        yield from iter_runs(workspace, parent=parent, **query)
+        if recursive:
+            parents += [child.id for child in run._client.runs.iter(workspace.name, parent=parent, view="all")]
 
 
 def _batch(count: Any, tag_key: Any, tag_values: Any) -> List[Dict[str, Optional[str]]]:

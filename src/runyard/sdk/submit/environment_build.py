@@ -122,8 +122,10 @@ def image_details(environment: Environment, workspace: Workspace) -> ImageDetail
 
 def build_log(run: Run) -> str:
     """Return the run's build log; a run that had nothing to build has none."""
+    from runyard.sdk.runs.details import log_text  # a look at what an environment would be needs no log
+
     try:
-        return run._log_text(BUILD_LOG)
+        return log_text(run, BUILD_LOG)
     except NotFound:
         return ""
 
