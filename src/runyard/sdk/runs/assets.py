@@ -65,15 +65,15 @@ def register_run_model(run: Run, model_name: str, model_path: Optional[str], **a
     path = clean_file_name(model_path or model_name)
     run._flush_own()
     try:
-        found = _register(run, model_name, path, about)
+        version = _register(run, model_name, path, about)
     except NotFound as error:
         if not _store(run, path):
             raise ModelPathNotFoundException(
                 f"Could not locate the provided model_path {model_path or model_name} in the set of files uploaded to "
                 f"the run: {run.get_file_names()}. Store it first: run.upload_file(name, path)."
             ) from error
-        found = _register(run, model_name, path, about)
-    return Model._of(run.experiment.workspace, found)
+        version = _register(run, model_name, path, about)
+    return Model._of(run.experiment.workspace, version)
 
 
 def _register(run: Run, model_name: str, path: str, about: Any) -> ModelVersion:

@@ -84,12 +84,12 @@ def json_bytes(name: str, value: Union[str, Mapping[str, Any]]) -> bytes:
         UserErrorException: the text is no JSON, or the dict holds what JSON cannot.
     """
     try:
-        found = json.loads(value) if isinstance(value, str) else value
-        if not isinstance(found, Mapping):
+        document = json.loads(value) if isinstance(value, str) else value
+        if not isinstance(document, Mapping):
             raise UserErrorException(
-                f"The metric `{name}` needs a dict or its JSON text, found {type(found).__name__}."
+                f"The metric `{name}` needs a dict or its JSON text, found {type(document).__name__}."
             )
-        return json.dumps(dict(found), default=_plain_number).encode()
+        return json.dumps(dict(document), default=_plain_number).encode()
     except (TypeError, ValueError) as error:
         raise UserErrorException(f"The value of the metric `{name}` is not JSON: {error}.") from error
 

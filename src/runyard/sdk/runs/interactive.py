@@ -140,8 +140,8 @@ def start_logging(
 def _create(client: Client, new: NewRun, folders: Dict[str, str]) -> Tuple[str, records.Run]:
     """Return the run folder, which has a watcher, and the run."""
     host = find_host(client)
-    told = {**this_process(), "host": host} if host else {**this_process(), "folders": folders}
-    created = client.runs.create(new, launch=False, interactive=told)
+    process = {**this_process(), "host": host} if host else {**this_process(), "folders": folders}
+    created = client.runs.create(new, launch=False, interactive=process)
     if created.folder is None:
         raise NotYetSupported(
             "The server gave the run no journal folder.", hint="Upgrade the server: runyard server stop."

@@ -26,9 +26,9 @@ BUILD_WAIT_S = 0.25  # the program's own log comes next and must not wait
 
 def pick_log(names: Iterable[str]) -> Optional[str]:
     """Return the log to show: the last in sort order of those that belong to the first process."""
-    found = sorted(name for name in names if _FIRST.fullmatch(name))
-    preferred = [name for name in found if _PREFERRED.search(name)]
-    chosen = preferred or found
+    logs = sorted(name for name in names if _FIRST.fullmatch(name))
+    preferred = [name for name in logs if _PREFERRED.search(name)]
+    chosen = preferred or logs
     return chosen[-1] if chosen else None
 
 
@@ -36,9 +36,9 @@ def next_log(names: Iterable[str], shown: Optional[str]) -> Optional[str]:
     """Return the log to show after `shown` (None: the first): a build's, then the program's. None: not there yet."""
     if shown is not None and not is_build_log(shown):
         return None
-    found = sorted(names)
-    builds = [name for name in found if is_build_log(name) and name > (shown or "")]
-    return builds[0] if builds else pick_log(name for name in found if not is_build_log(name))
+    names = sorted(names)
+    builds = [name for name in names if is_build_log(name) and name > (shown or "")]
+    return builds[0] if builds else pick_log(name for name in names if not is_build_log(name))
 
 
 def is_build_log(name: str) -> bool:

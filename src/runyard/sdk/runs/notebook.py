@@ -63,7 +63,7 @@ def first_card(run: Run) -> Card:
 def make_card(run: Run, *, link: str) -> Card:
     """Ask the server how the run stands now; `link` is the address of its page."""
     record = run._client.runs.get(run.id)
-    metrics = [one for one in run._client.runs.metrics(run.id) if one.kind == "scalar"][:MOST_METRICS]
+    metrics = [metric for metric in run._client.runs.metrics(run.id) if metric.kind == "scalar"][:MOST_METRICS]
     return Card(
         run_id=run.id,
         experiment=record.experiment,
@@ -72,7 +72,7 @@ def make_card(run: Run, *, link: str) -> Card:
         note=_note(record),
         link=link,
         children=_children(run, record.workspace),
-        lines=[CardLine(one.name, _shown(one.last), _curve(run, one)) for one in metrics],
+        lines=[CardLine(metric.name, _shown(metric.last), _curve(run, metric)) for metric in metrics],
     )
 
 

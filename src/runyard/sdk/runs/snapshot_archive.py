@@ -143,11 +143,11 @@ def read_snapshot_file(client: Client, file: ArchivedFile) -> bytes:
 
 
 def _walk(root: PlannedFolder) -> List[ArchivedFile]:
-    found: List[ArchivedFile] = []
+    files: List[ArchivedFile] = []
     waiting = [("", root)]
     while waiting:
         prefix, folder = waiting.pop()
-        found += [ArchivedFile(prefix + one.name, one.size, one.mode, tuple(one.chunks)) for one in folder.files]
-        found += [ArchivedFile(prefix + one.name, 0, 0o777, (), one.target) for one in folder.links]
-        waiting += [(f"{prefix}{one.name}/", below) for one, below in folder.folders]
-    return found
+        files += [ArchivedFile(prefix + file.name, file.size, file.mode, tuple(file.chunks)) for file in folder.files]
+        files += [ArchivedFile(prefix + link.name, 0, 0o777, (), link.target) for link in folder.links]
+        waiting += [(f"{prefix}{entry.name}/", below) for entry, below in folder.folders]
+    return files

@@ -38,15 +38,15 @@ def store_source(client: Client, folder: str) -> StoredSource:
     Raises:
         SnapshotRejected: the folder cannot be stored as it is.
     """
-    found: List[GitFacts] = []
+    answers: List[GitFacts] = []
     # git works in processes of its own, so both go on at once.
-    asking = threading.Thread(target=lambda: found.append(git_facts(folder)), name="runyard-git", daemon=True)
+    asking = threading.Thread(target=lambda: answers.append(git_facts(folder)), name="runyard-git", daemon=True)
     asking.start()
     try:
         snapshot = take_snapshot(folder, client.content, home=read_settings().home, say=_say)
     finally:
         asking.join()
-    facts = found[0] if found else GitFacts()
+    facts = answers[0] if answers else GitFacts()
     for note in facts.notes:
         _say(note)
     properties = {**facts.properties, SNAPSHOT_PROPERTY: snapshot.id}

@@ -42,17 +42,17 @@ def rebuild_config(spec: Dict[str, Any]) -> HyperDriveConfig:
     Raises:
         HyperDriveRehydrateException: the record names a sampling or policy that this version does not know.
     """
-    made = HyperDriveConfig.__new__(HyperDriveConfig)
-    made.hyperparameter_sampling = _sampling(spec)
-    made.primary_metric_name = spec["primary_metric"]
-    made.primary_metric_goal = PrimaryMetricGoal(spec["goal"])
-    made.max_total_runs = spec["max_total_runs"]
-    made.max_concurrent_runs = spec["max_concurrent_runs"]
-    made.max_duration_minutes = spec["max_duration_s"] / 60.0
-    made.policy = _policy(spec)
-    made.estimator = made.run_config = made.custom_run_id = None
-    made.resume_from, made.resume_child_runs = [], []
-    return made
+    config = HyperDriveConfig.__new__(HyperDriveConfig)
+    config.hyperparameter_sampling = _sampling(spec)
+    config.primary_metric_name = spec["primary_metric"]
+    config.primary_metric_goal = PrimaryMetricGoal(spec["goal"])
+    config.max_total_runs = spec["max_total_runs"]
+    config.max_concurrent_runs = spec["max_concurrent_runs"]
+    config.max_duration_minutes = spec["max_duration_s"] / 60.0
+    config.policy = _policy(spec)
+    config.estimator = config.run_config = config.custom_run_id = None
+    config.resume_from, config.resume_child_runs = [], []
+    return config
 
 
 def _sampling(spec: Dict[str, Any]) -> HyperParameterSampling:
@@ -108,8 +108,8 @@ class HyperDriveRun(Run):
         sweep = self._sweep()
         children = [child for child in sweep["children"] if child["status"] not in left_out]
         trials = [*children, *(sweep["inherited"] if include_resume_from_runs else [])]
-        found = [trial for trial in best_first(trials, sweep["spec"]["goal"]) if _value(trial) is not None]
-        return Run.get(self.experiment.workspace, found[0]["run_id"]) if found else None
+        ranked = [trial for trial in best_first(trials, sweep["spec"]["goal"]) if _value(trial) is not None]
+        return Run.get(self.experiment.workspace, ranked[0]["run_id"]) if ranked else None
 
     def get_children_sorted_by_primary_metric(
         self, top: int = 0, reverse: bool = False, discard_no_metric: bool = False
@@ -117,9 +117,9 @@ class HyperDriveRun(Run):
         """Return {'run_id', 'hyperparameters', 'best_primary_metric', 'status'} of the children, best first."""
         sweep = self._sweep()
         children = best_first(sweep["children"], sweep["spec"]["goal"])
-        known = [child for child in children if _value(child) is not None]
-        unknown = [] if discard_no_metric else [child for child in children if _value(child) is None]
-        ordered = [*(reversed(known) if reverse else known), *unknown]
+        measured = [child for child in children if _value(child) is not None]
+        unmeasured = [] if discard_no_metric else [child for child in children if _value(child) is None]
+        ordered = [*(reversed(measured) if reverse else measured), *unmeasured]
         shown = ordered[:top] if top > 0 else ordered
         return [
             {
