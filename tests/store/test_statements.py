@@ -16,7 +16,7 @@ from runyard.store.sql.query import filter_condition, narrow_by_filter, span_of_
 from runyard.store.sql.schema import metadata, runs, server_values
 from runyard.store.sql.serials import fitting, numbers_in_order, texts_in_order, values
 
-MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
+MODULES = ["assets", "deletes", "files", "ingest", "metrics", "rows", "runs", "series", "store", "workspaces"]
 
 
 def statements(module: ModuleType) -> dict[str, Statement]:
@@ -25,7 +25,7 @@ def statements(module: ModuleType) -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_statement_can_be_written_for_postgresql(name: str) -> None:
-    found = statements(importlib.import_module(f"runyard.store.sql_{name}"))
+    found = statements(importlib.import_module(f"runyard.store.sql.{name}"))
 
     assert found
     for statement in found.values():

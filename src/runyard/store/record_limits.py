@@ -44,7 +44,7 @@ def add_warnings(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
     return [*kept, _left_out(left_out)] if left_out else kept
 
 
-def not_yet_said(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def without_known(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the new warnings that the record does not hold yet, each once."""
     said = {_key(warning) for warning in warnings}
     fresh: dict[str, dict[str, Any]] = {}
@@ -91,7 +91,7 @@ def short_text(text: str) -> str:
     return f"{text[:MOST_TEXT]}… and {len(text) - MOST_TEXT:,} more characters"
 
 
-def fitting_environment(
+def fit_environment(
     environment: Mapping[str, Any] | None,
 ) -> tuple[Mapping[str, Any] | None, list[dict[str, Any]]]:
     """Return the facts of an environment, or none and a warning where they are too large to keep."""
@@ -137,7 +137,7 @@ class LabelRoom:
         self._size = MOST_LABEL_BYTES - sum(map(labels_size, labels))
         self.left_out = 0
 
-    def fitting(self, old: Labels, new: Labels) -> dict[str, str | None]:
+    def fit(self, old: Labels, new: Labels) -> dict[str, str | None]:
         """Return those of the new labels that fit; a new value of an old one counts by its size alone."""
         found: dict[str, str | None] = {}
         for key, value in new.items():

@@ -8,17 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
-from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile, Wait
+from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
     LabelRoom,
     add_warnings,
     check_labels,
     check_texts,
-    fitting_environment,
-    not_yet_said,
+    fit_environment,
     short_error,
     short_text,
+    without_known,
 )
 
 if TYPE_CHECKING:
@@ -145,58 +145,51 @@ def _check_attempt(run: Run, attempt: int) -> None:
         )
 
 
-def wished(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
+def set_desired(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
+    """Return the run with what should become of it. See RunStore.set_desired."""
     if run.status.is_terminal or run.desired is not None:
         return run
     return replace(run, desired=desired, desired_error=None if error is None else short_error(error))
 
 
-def updated(
-    run: Run,
-    *,
-    tags_set: Mapping[str, str | None] | None = None,
-    tags_remove: Sequence[str] = (),
-    properties_add: Mapping[str, str] | None = None,
-    display_name: str | None = None,
-    description: str | None = None,
-    warnings_add: Sequence[Mapping[str, Any]] = (),
-    environment: Mapping[str, Any] | None = None,
-    snapshot: tuple[str, str] | None = None,
-) -> Run:
-    """Return the run with what may change changed. See RunStore.update_run."""
-    for key, value in (properties_add or {}).items():
+def apply_change(run: Run, change: RunChange, *, now: datetime) -> Run:
+    """Return the run as a request changes it. See RunStore.update_run."""
+    new = _apply(run, change)
+    if change.archived is None or change.archived == (run.archived_at is not None):
+        return new
+    return replace(new, archived_at=now if change.archived else None)
+
+
+def _apply(run: Run, change: RunChange) -> Run:
+    properties_add = change.properties_add or {}
+    for key, value in properties_add.items():
         if run.properties.get(key, value) != value:
             raise Conflict(
                 f"Run `{run.id}` already has the property `{key}`.",
                 why=f"Its value is {run.properties[key]!r}; properties never change, so {value!r} was refused.",
                 hint="Use a tag for what changes, or another property name.",
             )
-    check_texts(run.id, display_name=display_name, description=description)
-    tags, properties = tagged(run.tags, tags_set, tags_remove), {**run.properties, **(properties_add or {})}
-    if tags_set or properties_add:
+    check_texts(run.id, display_name=change.display_name, description=change.description)
+    tags = change_tags(run.tags, change.tags_set, change.tags_remove)
+    properties = {**run.properties, **properties_add}
+    if change.tags_set or properties_add:
         check_labels(f"Run `{run.id}`", tags, properties, run.parameters)
-    fitting, notes = fitting_environment(environment)
+    environment, notes = fit_environment(change.environment)
+    snapshot_id, snapshot_root = change.snapshot or (run.snapshot_id, run.snapshot_root)
     return replace(
         run,
         tags=tags,
         properties=properties,
-        display_name=run.display_name if display_name is None else display_name,
-        description=run.description if description is None else description,
-        warnings=add_warnings(run.warnings, [*warnings_add, *notes]),
-        environment=run.environment if fitting is None else dict(fitting),
-        snapshot_id=run.snapshot_id if snapshot is None else snapshot[0],
-        snapshot_root=run.snapshot_root if snapshot is None else snapshot[1],
+        display_name=run.display_name if change.display_name is None else change.display_name,
+        description=run.description if change.description is None else change.description,
+        warnings=add_warnings(run.warnings, [*change.warnings_add, *notes]),
+        environment=run.environment if environment is None else dict(environment),
+        snapshot_id=snapshot_id,
+        snapshot_root=snapshot_root,
     )
 
 
-def shelved(run: Run, archived: bool | None, now: datetime) -> Run:
-    """Return the run archived, or brought back; the first time that it was archived stays."""
-    if archived is None or archived == (run.archived_at is not None):
-        return run
-    return replace(run, archived_at=now if archived else None)
-
-
-def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
+def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
     """Return the run with what parts of its journals say, in their order, as one change."""
     tags: dict[str, tuple[bool, str | None]] = {}
     properties: dict[str, str] = {}
@@ -207,7 +200,7 @@ def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mappi
         for key, value in part.properties_add.items():
             if properties.setdefault(key, value) != value:
                 notes.append(_property_note(key, run.properties.get(key, properties[key]), value))
-    return reported(
+    return apply_report(
         run,
         tags_set={key: value for key, (is_set, value) in tags.items() if is_set},
         tags_remove=[key for key, (is_set, _value) in tags.items() if not is_set],
@@ -216,7 +209,7 @@ def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mappi
     )
 
 
-def reported(
+def apply_report(
     run: Run,
     *,
     tags_set: Mapping[str, str | None],
@@ -227,20 +220,21 @@ def reported(
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
     new = {key: value for key, value in properties_add.items() if key not in run.properties}
     refused = [key for key, value in properties_add.items() if run.properties.get(key, value) != value]
-    left = tagged(run.tags, None, tags_remove)
+    left = change_tags(run.tags, None, tags_remove)
     room = LabelRoom(left, run.properties, run.parameters)
-    tags = room.fitting(left, tags_set)
-    properties = {key: value for key, value in room.fitting({}, new).items() if value is not None}
+    tags = room.fit(left, tags_set)
+    properties = {key: value for key, value in room.fit({}, new).items() if value is not None}
     notes = [
         *warnings,
         *(_property_note(key, run.properties[key], properties_add[key]) for key in refused),
         *room.notes(),
     ]
-    fresh = not_yet_said(run.warnings, notes)
-    return updated(run, tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
+    fresh = without_known(run.warnings, notes)
+    change = RunChange(tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
+    return _apply(run, change)
 
 
-def tagged(
+def change_tags(
     tags: Mapping[str, str | None], tags_set: Mapping[str, str | None] | None, tags_remove: Sequence[str]
 ) -> dict[str, str | None]:
     removed = frozenset(tags_remove)
@@ -248,7 +242,7 @@ def tagged(
     return {**left, **(tags_set or {})}
 
 
-def changed_experiment(
+def change_experiment(
     experiment: Experiment,
     *,
     now: datetime,
@@ -259,18 +253,18 @@ def changed_experiment(
     at = experiment.archived_at
     if archived is not None:
         at = (at or now) if archived else None
-    tags = tagged(experiment.tags, tags_set, tags_remove)
+    tags = change_tags(experiment.tags, tags_set, tags_remove)
     if tags_set:
         check_labels(f"The experiment `{experiment.name}`", tags)
     return replace(experiment, archived_at=at, tags=tags)
 
 
-def made_again(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
+def recreate_experiment(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
     """Return a deleted experiment as the new one of its name. Its id stays: deleted runs may come back into it."""
     return replace(experiment, created_at=now, archived_at=None, tags={}, owner=owner)
 
 
-def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
+def check_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
     """Return the file to store, or raise Conflict when it would replace other content and must not."""
     if old is not None and not replace_it and not _same_content(old, new):
         raise Conflict(
@@ -390,7 +384,7 @@ def has_experiments(workspace: str) -> Conflict:
     )
 
 
-def made_asset(
+def new_asset(
     workspace: str,
     kind: str,
     name: str,
@@ -405,7 +399,7 @@ def made_asset(
     return Asset(workspace, kind, name, version, now, now, key=key, document=dict(document), owner=owner)
 
 
-def changed_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
+def change_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
     return replace(asset, document=dict(document), updated_at=now)
 
 

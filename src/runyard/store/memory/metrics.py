@@ -17,7 +17,9 @@ from runyard.store.text import clean
 
 
 @dataclass
-class MemoryMetrics:
+class StoredMetrics:
+    """The metrics of one run; the caller holds the store's lock."""
+
     run_id: str
     kinds: dict[str, str] = field(default_factory=dict)
     summaries: dict[tuple[str, str], Summary | None] = field(default_factory=dict)
@@ -46,10 +48,12 @@ class MemoryMetrics:
         return found, accepted, arrivals.warnings
 
     def list_metrics(self, name: str | None) -> list[MetricInfo]:
+        """Describe the metrics in the order of first logging, or the one of that name."""
         wanted = None if name is None else clean(name)
         return [self._info(metric, kind) for metric, kind in self.kinds.items() if wanted in (None, metric)]
 
     def summarize(self, names: Sequence[str] | None) -> dict[str, MetricSummary]:
+        """Return scalar metrics in four values each; without names all but the machine's own."""
         wanted = None if names is None else {clean(name) for name in names}
         return {
             name: MetricSummary(found.last_value, found.minimum, found.maximum, found.count)
@@ -59,6 +63,7 @@ class MemoryMetrics:
         }
 
     def read_series(self, metric: str, column: str, rank: int | None, *, fill_gaps: bool = True) -> Series:
+        """Return a series; `fill_gaps` puts None where a row of a table has no such cell."""
         name, kind = clean(metric), self.kinds.get(clean(metric))
         if kind is None:
             raise NotFound(f"Run `{self.run_id}` has no metric `{metric}`.")

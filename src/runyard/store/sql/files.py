@@ -12,8 +12,8 @@ from sqlalchemy import bindparam, delete, select, update
 
 from runyard.core.errors import Conflict
 from runyard.core.records import Asset, RunFile
-from runyard.store.base import References
-from runyard.store.rules import checked_file, chunks_of, without_chunks
+from runyard.store.base import Files, References
+from runyard.store.rules import check_file, chunks_of, without_chunks
 from runyard.store.sql.database import MAX_PARAMETERS, Session, Statement, Upsert
 from runyard.store.sql.rows import SqlPart, document_of, get_serial, record_of, run_of
 from runyard.store.sql.schema import asset_versions, assets, content_chunks, files, packs, runs, snapshots
@@ -49,14 +49,33 @@ PLACES = select(
     content_chunks.c.codec,
 ).join_from(content_chunks, packs, packs.c.id == content_chunks.c.pack_id)
 _CHUNKS = PLACES.where(content_chunks.c.id.in_(bindparam("ids", expanding=True)))
+_SNAPSHOTS = Statement(select(snapshots.c.id, snapshots.c.root))
+_DELETE_SNAPSHOT = Statement(delete(snapshots).where(snapshots.c.id == bindparam("snapshot")))
+_RUNS = Statement(select(runs.c.document))
+_ALL_FILES = Statement(select(files.c.document))
+_MODELS = Statement(
+    select(asset_versions.c.document)
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .where(assets.c.kind == "model")
+)
+_PLACES = Statement(PLACES)
+_REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
+_DELETE_PACK = Statement(delete(packs).where(packs.c.name == bindparam("pack")))
+_MOVE = Statement(
+    update(content_chunks)
+    .where(content_chunks.c.id == bindparam("chunk"))
+    .values(pack_id=bindparam("new_pack"), start=bindparam("new_start"))
+)
 
 
-class SqlFiles(SqlPart):
+class SqlFiles(SqlPart, Files):
+    """Files of runs, snapshots, packs and chunks: a row each."""
+
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
         def put(session: Session) -> RunFile:
             serial = get_serial(session, run_id)
             old = _find_file(session, serial, file.name)
-            new = checked_file(run_id, old, file, replace_it=replace, now=self._clock())
+            new = check_file(run_id, old, file, replace_it=replace, now=self._clock())
             session.run(_PUT_FILE, run_serial=serial, name=clean(file.name), document=document_of(new))
             return new
 
@@ -65,7 +84,7 @@ class SqlFiles(SqlPart):
     def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
         now = self._clock()
         # Made out here, since all writers wait for each other inside.
-        stamped = [checked_file(run_id, None, file, replace_it=True, now=now) for file in files]
+        stamped = [check_file(run_id, None, file, replace_it=True, now=now) for file in files]
         rows = [{"name": clean(file.name), "document": document_of(file)} for file in stamped]
 
         def put(session: Session) -> list[RunFile | Conflict]:
@@ -141,60 +160,6 @@ class SqlFiles(SqlPart):
             names = [str(row[0]) for row in session.all(_PACKS)]
         return iter(names)
 
-
-def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
-    row = session.one(_FILE, row=serial, file_name=clean(name))
-    return None if row is None else record_of(RunFile, row[0])
-
-
-def _find_files(session: Session, serial: int, names: Sequence[str]) -> dict[str, RunFile]:
-    by_key = {clean(name): name for name in names}
-    keys = list(by_key)
-    found: dict[str, RunFile] = {}
-    for at in range(0, len(keys), MAX_PARAMETERS):
-        batch = {"row": serial, "names": keys[at : at + MAX_PARAMETERS]}
-        for key, document in session.connection.execute(_SOME_FILES, batch):
-            found[by_key[key]] = record_of(RunFile, document)
-    return found
-
-
-def _without_taken(
-    session: Session, serial: int, run_id: str, files: Sequence[RunFile], now: datetime
-) -> list[RunFile | Conflict]:
-    """Return the files, and a Conflict in the place of each that would replace other content."""
-    taken = _find_files(session, serial, [file.name for file in files])
-    results: list[RunFile | Conflict] = []
-    for file in files:
-        try:
-            new = checked_file(run_id, taken.get(file.name), file, replace_it=False, now=now)
-        except Conflict as error:
-            results.append(error)
-        else:
-            taken[file.name] = new
-            results.append(new)
-    return results
-
-
-_SNAPSHOTS = Statement(select(snapshots.c.id, snapshots.c.root))
-_DELETE_SNAPSHOT = Statement(delete(snapshots).where(snapshots.c.id == bindparam("snapshot")))
-_RUNS = Statement(select(runs.c.document))
-_ALL_FILES = Statement(select(files.c.document))
-_MODELS = Statement(
-    select(asset_versions.c.document)
-    .join(assets, assets.c.id == asset_versions.c.asset_id)
-    .where(assets.c.kind == "model")
-)
-_PLACES = Statement(PLACES)
-_REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
-_DELETE_PACK = Statement(delete(packs).where(packs.c.name == bindparam("pack")))
-_MOVE = Statement(
-    update(content_chunks)
-    .where(content_chunks.c.id == bindparam("chunk"))
-    .values(pack_id=bindparam("new_pack"), start=bindparam("new_start"))
-)
-
-
-class SqlContent(SqlPart):
     def list_snapshots(self) -> dict[str, str]:
         with self._database.reading() as session:
             return {row[0]: row[1] for row in session.all(_SNAPSHOTS)}
@@ -232,3 +197,36 @@ class SqlContent(SqlPart):
             session.run(_DELETE_PACK, pack=old)
 
         self._database.write(change)
+
+
+def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
+    row = session.one(_FILE, row=serial, file_name=clean(name))
+    return None if row is None else record_of(RunFile, row[0])
+
+
+def _find_files(session: Session, serial: int, names: Sequence[str]) -> dict[str, RunFile]:
+    by_key = {clean(name): name for name in names}
+    keys = list(by_key)
+    found: dict[str, RunFile] = {}
+    for at in range(0, len(keys), MAX_PARAMETERS):
+        batch = {"row": serial, "names": keys[at : at + MAX_PARAMETERS]}
+        for key, document in session.connection.execute(_SOME_FILES, batch):
+            found[by_key[key]] = record_of(RunFile, document)
+    return found
+
+
+def _without_taken(
+    session: Session, serial: int, run_id: str, files: Sequence[RunFile], now: datetime
+) -> list[RunFile | Conflict]:
+    """Return the files, and a Conflict in the place of each that would replace other content."""
+    taken = _find_files(session, serial, [file.name for file in files])
+    results: list[RunFile | Conflict] = []
+    for file in files:
+        try:
+            new = check_file(run_id, taken.get(file.name), file, replace_it=False, now=now)
+        except Conflict as error:
+            results.append(error)
+        else:
+            taken[file.name] = new
+            results.append(new)
+    return results

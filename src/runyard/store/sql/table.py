@@ -20,7 +20,7 @@ from sqlalchemy import Select, func, select
 
 from runyard.core.formats.filters import Comparison, Field, Filter, Negation, parse_field
 from runyard.core.names import is_system_metric
-from runyard.store.base import Column, Groups, RunPage, RunQuery, RunTable, TableRow, Tally
+from runyard.store.base import Column, Groups, Queries, RunPage, RunQuery, RunTable, TableRow, Tally
 from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
@@ -291,8 +291,8 @@ def _batches(serials: Sequence[int], size: int = MAX_PARAMETERS - 100) -> Iterat
         yield list(serials[at : at + size])
 
 
-class SqlTables(SqlPart):
-    """SqlStore's part that answers questions about the table."""
+class SqlQueries(SqlPart, Queries):
+    """Pages and tables of runs. Lists of serials are kept between calls until their tables change."""
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime]) -> None:
         super().__init__(database, clock=clock)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
-from runyard.core.records import Run, RunFile
+from runyard.core.records import Run, RunChange, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.store.base import References, RunQuery, RunStore
@@ -167,8 +167,8 @@ class HiddenSuite:
     def test_archived_runs_are_in_a_view_of_their_own(self, store: RunStore) -> None:
         for run_id in ("a", "b", "c"):
             a_run(store, run_id)
-        at = store.update_run("b", archived=True).archived_at
-        again = store.update_run("b", archived=True, tags_set={"x": "y"})
+        at = store.update_run("b", RunChange(archived=True)).archived_at
+        again = store.update_run("b", RunChange(archived=True, tags_set={"x": "y"}))
 
         assert at is not None and again.archived_at == at and store.get_run("b") == again
         assert (shown(store), shown(store, "archived"), shown(store, "all")) == (["a", "c"], ["b"], ["a", "b", "c"])
@@ -176,7 +176,7 @@ class HiddenSuite:
         log(store, "b")
         assert shown(store, "archived", order="metrics.loss") == ["b"]
         assert shown(store, order="metrics.loss") == ["a", "c"]
-        assert store.update_run("b", archived=False).archived_at is None
+        assert store.update_run("b", RunChange(archived=False)).archived_at is None
         assert shown(store) == ["a", "b", "c"] and shown(store, "archived") == []
         with pytest.raises(InvalidArgument, match="'odd'"):
             shown(store, "odd")

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from runyard.core.errors import Conflict, InvalidTransition, NotFound
-from runyard.core.records import RunFile
+from runyard.core.records import RunChange, RunFile
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
@@ -142,7 +142,7 @@ class RunSuite:
         for call in (
             lambda: store.get_run("ghost"),
             lambda: store.set_status("ghost", RunStatus.QUEUED),
-            lambda: store.update_run("ghost", tags_set={"a": "b"}),
+            lambda: store.update_run("ghost", RunChange(tags_set={"a": "b"})),
             lambda: store.list_files("ghost"),
             lambda: store.list_metrics("ghost"),
             lambda: store.list_marks("ghost", 1),
@@ -300,14 +300,16 @@ class RunSuite:
         a_run(store, "r1", tags={"a": "1", "b": "2"})
         run = store.update_run(
             "r1",
-            tags_set={"c": None},
-            tags_remove=["a", "never"],
-            properties_add={"p": "1"},
-            display_name="shown",
-            description="words",
-            warnings_add=[{"source": "s", "message": "m"}],
-            environment={"python": "3.11"},
-            snapshot=("id", "root"),
+            RunChange(
+                tags_set={"c": None},
+                tags_remove=["a", "never"],
+                properties_add={"p": "1"},
+                display_name="shown",
+                description="words",
+                warnings_add=[{"source": "s", "message": "m"}],
+                environment={"python": "3.11"},
+                snapshot=("id", "root"),
+            ),
         )
 
         assert run == store.get_run("r1")
@@ -318,11 +320,11 @@ class RunSuite:
 
     def test_a_property_never_changes(self, store: RunStore) -> None:
         a_run(store, "r1")
-        store.update_run("r1", properties_add={"p": "1"})
-        store.update_run("r1", properties_add={"p": "1", "q": "2"})
+        store.update_run("r1", RunChange(properties_add={"p": "1"}))
+        store.update_run("r1", RunChange(properties_add={"p": "1", "q": "2"}))
 
         with pytest.raises(Conflict, match="`p`"):
-            store.update_run("r1", properties_add={"p": "9", "r": "3"}, tags_set={"a": "b"})
+            store.update_run("r1", RunChange(properties_add={"p": "9", "r": "3"}, tags_set={"a": "b"}))
         assert store.get_run("r1").properties == {"p": "1", "q": "2"}
         assert store.get_run("r1").tags == {}
 
@@ -357,11 +359,13 @@ class RunSuite:
     @pytest.mark.parametrize("text", ["a\0b", "lone \ud800 surrogate", "é\u2028ß", "x" * 5000], ids=ascii)
     def test_any_text_can_be_a_tag_or_property(self, store: RunStore, text: str) -> None:
         a_run(store, "r1", tags={text: text})
-        store.update_run("r1", properties_add={text: text}, display_name=text, warnings_add=[{"message": text}])
+        store.update_run(
+            "r1", RunChange(properties_add={text: text}, display_name=text, warnings_add=[{"message": text}])
+        )
         run = store.get_run("r1")
 
         assert (run.tags, run.properties, run.display_name) == ({text: text}, {text: text}, text)
-        assert store.update_run("r1", tags_remove=[text]).tags == {}
+        assert store.update_run("r1", RunChange(tags_remove=[text])).tags == {}
 
 
 class FileSuite:
