@@ -39,6 +39,8 @@ def with_metric(store: RunStore, run_id: str, value: float | str | None, **field
 
 
 class PageSuite:
+    """Pages of runs: a part of QueriesSuite."""
+
     def test_the_newest_runs_come_first(self, store: RunStore) -> None:
         for name in ("a", "b", "c"):
             a_run(store, name)
