@@ -86,6 +86,7 @@ def short_texts(value: Any) -> Any:
 
 
 def short_text(text: str) -> str:
+    """Return the text, or its beginning and how much was cut."""
     if len(text) <= MOST_TEXT:
         return text
     return f"{text[:MOST_TEXT]}… and {len(text) - MOST_TEXT:,} more characters"
@@ -153,6 +154,7 @@ class LabelRoom:
         return found
 
     def notes(self) -> list[dict[str, Any]]:
+        """Return a warning for the labels that did not fit; none when all did."""
         if not self.left_out:
             return []
         message = (
@@ -169,6 +171,7 @@ def record_size(run: Run) -> int:
 
 
 def labels_size(labels: Labels) -> int:
+    """Return the size of labels as they are stored, in bytes."""
     return sum(_label_size(key, value) for key, value in labels.items())
 
 

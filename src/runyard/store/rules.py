@@ -71,10 +71,12 @@ def check_same_request(run: Run, new: NewRun) -> None:
 
 
 def no_user(name: str) -> NotFound:
+    """Return the error for an unknown user."""
     return NotFound(f"There is no user `{name}`.", hint="`runyard users list` names them.")
 
 
 def user_is_taken(name: str) -> Conflict:
+    """Return the error for a user's name that exists."""
     return Conflict(
         f"There is a user `{name}` already.",
         hint=f"`runyard users rotate {name}` makes a new token in the place of all that user's tokens.",
@@ -82,6 +84,7 @@ def user_is_taken(name: str) -> Conflict:
 
 
 def label_is_taken(name: str, label: str) -> Conflict:
+    """Return the error for a token's label that the user has already."""
     return Conflict(f"User `{name}` has a token `{label}` already.", hint="Choose another --label.")
 
 
@@ -237,6 +240,7 @@ def apply_report(
 def change_tags(
     tags: Mapping[str, str | None], tags_set: Mapping[str, str | None] | None, tags_remove: Sequence[str]
 ) -> dict[str, str | None]:
+    """Return the tags without those removed, then with those set."""
     removed = frozenset(tags_remove)
     left = {key: value for key, value in tags.items() if key not in removed}
     return {**left, **(tags_set or {})}
@@ -250,6 +254,7 @@ def change_experiment(
     tags_set: Mapping[str, str | None] | None,
     tags_remove: Sequence[str],
 ) -> Experiment:
+    """Return the experiment as a request changes it. See RunStore.update_experiment."""
     at = experiment.archived_at
     if archived is not None:
         at = (at or now) if archived else None
@@ -333,6 +338,7 @@ def check_ended(run: Run) -> None:
 
 
 def is_hidden(run_id: str) -> Conflict:
+    """Return the error for a run id or key that a hidden run has."""
     return Conflict(
         f"The run id `{run_id}` is taken.",
         why="A run that was deleted has it, and can still be restored.",
@@ -341,6 +347,7 @@ def is_hidden(run_id: str) -> Conflict:
 
 
 def not_hidden(run_id: str) -> NotFound:
+    """Return the error for a run that cannot be restored."""
     return NotFound(
         f"There is no deleted run `{run_id}`.",
         why="It was not deleted, or its time to be restored is over.",
@@ -349,6 +356,7 @@ def not_hidden(run_id: str) -> NotFound:
 
 
 def parent_is_hidden(run_id: str, parent_id: str) -> Conflict:
+    """Return the error for a run that cannot be restored without its parent."""
     return Conflict(
         f"Run `{run_id}` cannot be restored alone.",
         why=f"It is below `{parent_id}`, which is deleted too.",
@@ -357,10 +365,12 @@ def parent_is_hidden(run_id: str, parent_id: str) -> Conflict:
 
 
 def no_view(view: str) -> InvalidArgument:
+    """Return the error for an unknown view of runs."""
     return InvalidArgument(f"There is no view {view[:40]!r} of runs.", hint=f"Known: {', '.join(VIEWS)}.")
 
 
 def no_hidden_experiment(name: str) -> NotFound:
+    """Return the error for an experiment that cannot be restored."""
     return NotFound(
         f"There is no deleted experiment `{name}`.",
         why="It was not deleted, or its time to be restored is over.",
@@ -369,6 +379,7 @@ def no_hidden_experiment(name: str) -> NotFound:
 
 
 def has_runs(experiment: str) -> Conflict:
+    """Return the error for an experiment that cannot be deleted because it has runs."""
     return Conflict(
         f"The experiment `{experiment}` cannot be deleted.",
         why="It has runs; one may have been submitted a moment ago.",
@@ -377,6 +388,7 @@ def has_runs(experiment: str) -> Conflict:
 
 
 def has_experiments(workspace: str) -> Conflict:
+    """Return the error for a workspace that cannot be deleted because it has experiments."""
     return Conflict(
         f"The workspace `{workspace}` cannot be deleted.",
         why="It has experiments; one may have been made a moment ago.",
@@ -400,6 +412,7 @@ def new_asset(
 
 
 def change_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
+    """Return the version with another document."""
     return replace(asset, document=dict(document), updated_at=now)
 
 
@@ -410,6 +423,7 @@ def chunks_of(asset: Asset) -> set[str]:
 
 
 def no_asset(kind: str, name: str, version: int | None) -> NotFound:
+    """Return the error for an unknown asset, or version of it."""
     which = f" with version {version}" if version is not None else ""
     return NotFound(f"There is no {kind} `{name}`{which}.")
 

@@ -73,6 +73,7 @@ def grouped(counts: Mapping[Any, int], *, total: int, limit: int) -> Groups:
 
 
 def check_groupable(by: Field) -> None:
+    """Raise InvalidArgument for a field that has a value of its own in nearly every run."""
     if by.name in ("created", "duration"):
         raise InvalidArgument(
             f"Runs cannot be grouped by `{by.name}`.",
@@ -98,6 +99,7 @@ def start_of(serials: Sequence[int], cursor: str | None) -> int:
 
 
 def short(text: str) -> str:
+    """Return a text as a cell of the table shows it: cut at MAX_TEXT."""
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 

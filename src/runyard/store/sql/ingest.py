@@ -61,6 +61,7 @@ class StoredSeries:
 
     @property
     def count(self) -> int:
+        """How many points the series has."""
         return int(self._state["count"])
 
     def add(self, arrival: Arrival, columns: Columns) -> None:
@@ -116,6 +117,7 @@ class StoredSeries:
 
 
 def chunk_id(series_id: int, sequence: int) -> int:
+    """Return the primary key of a chunk: chunks of one series are neighbours."""
     return series_id * CHUNKS_PER_SERIES + sequence
 
 

@@ -398,6 +398,7 @@ def count_fitting(documents: Sequence[str], max_bytes: int | None) -> int:
 
 
 def shown_run(document: str, purge_us: int | None) -> Run:
+    """Return the run of a row; a hidden one tells until when it can be restored."""
     run = run_of(document)
     return run if purge_us is None else replace(run, undo_until=from_microseconds(purge_us))
 

@@ -94,6 +94,7 @@ class _Series:
 
 
 def read_series(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series:
+    """Return all points of a series. See RunStore.read_series. Loads numpy."""
     columns, kind = _columns(session, run_id, metric, column)
     if kind == TABLE and column != ROWS:
         return _read_column(session, metric, columns, column, rank)
@@ -140,6 +141,7 @@ def chart(
     width: int,
     window: Window,
 ) -> Chart:
+    """Return a chart, from summaries where they are fine enough. See RunStore.chart. Loads numpy."""
     columns, _kind = _columns(session, run_id, metric, column)
     found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
     if any(row.kinds & CODES[JSON] for row in found):

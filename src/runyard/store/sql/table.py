@@ -67,6 +67,7 @@ class Kept:
         return {table.name: self._version(table.name) for table in (runs, run_labels, run_metrics, experiments)}
 
     def get(self, key: Any, version: Any, read: Callable[[], T]) -> T:
+        """Return the list kept under `key` for that version, or read and keep it. Any thread."""
         with self._lock:
             found = self._found.get(key)
             if found is not None and found[0] == version:
@@ -97,6 +98,7 @@ class TableReader:
     now: datetime
 
     def window(self, query: RunQuery, columns: Sequence[Field], offset: int) -> RunTable:
+        """Return a window of the table. See RunStore.read_table."""
         serials = self._sorted(query)
         shown = serials[offset : offset + max(1, min(query.limit, MAX_ROWS))]
         return RunTable(len(serials), self._rows(shown, columns))
@@ -113,6 +115,7 @@ class TableReader:
         return RunPage([shown_run(*documents[serial]) for serial in shown if serial in documents], after)
 
     def columns(self, query: RunQuery) -> tuple[list[Column], int]:
+        """Return the fields of the newest runs. See RunStore.list_columns."""
         newest = self._wanted(query).serials()[: -LOOKED_AT - 1 : -1]
         found: Counter[Field] = Counter()
         labels, metrics = run_labels.c, run_metrics.c
@@ -130,6 +133,7 @@ class TableReader:
         return used[:MAX_COLUMNS], len(newest)
 
     def groups(self, query: RunQuery, by: Field, limit: int) -> Groups:
+        """Return the values of a field with their numbers of runs. See RunStore.group_runs."""
         check_groupable(by)
         wanted = self._wanted(query)
         workspace_id = get_workspace_id(self.session, query.workspace)
@@ -138,6 +142,7 @@ class TableReader:
         return grouped(counts, total=len(wanted.serials()), limit=limit)
 
     def tally(self, query: RunQuery) -> list[Tally]:
+        """Return the runs per status of each experiment. See RunStore.count_by_experiment."""
         wanted = self._wanted(query)
         workspace_id = get_workspace_id(self.session, query.workspace)
         status_of = dict(zip(*reversed(self._pairs(values(Field("status"), workspace_id))), strict=True))

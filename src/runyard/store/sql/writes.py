@@ -32,20 +32,37 @@ MAX_WORK_S = 0.05  # after this long a transaction takes no more jobs, so that n
 class Transactions(Protocol):
     """What the writer needs of a database. Each call may raise; after `lost` the next `begin` uses a new connection."""
 
-    def begin(self) -> Session: ...
-    def save(self, session: Session) -> None: ...
-    def keep(self, session: Session) -> None: ...
+    def begin(self) -> Session:
+        """Begin a transaction; connect first where there is no connection."""
+        ...
+
+    def save(self, session: Session) -> None:
+        """Set the savepoint of one job."""
+        ...
+
+    def keep(self, session: Session) -> None:
+        """Release the savepoint: the job is part of the transaction."""
+        ...
+
     def undo(self, session: Session) -> bool:
         """Undo to the last `save`; False when the whole transaction is gone."""
         ...
 
-    def commit(self, session: Session) -> None: ...
-    def lost(self, error: BaseException) -> None: ...
+    def commit(self, session: Session) -> None:
+        """Commit; when this returns, every job of the transaction is durable."""
+        ...
+
+    def lost(self, error: BaseException) -> None:
+        """Drop the connection after a transaction failed."""
+        ...
+
     def failure(self, error: BaseException) -> Exception | None:
         """Return what a caller gets for a driver's error, a new one per call; None for all other errors."""
         ...
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Close the writer's connection. Called last, on the writer's thread."""
+        ...
 
 
 class GroupWriter:
@@ -65,6 +82,7 @@ class GroupWriter:
         self._thread.start()
 
     def write(self, job: Callable[[Session], T]) -> T:
+        """Run the job on the writer's thread and return its result once it is committed. Any other thread."""
         waiting = _Job(job)
         with self._lock:
             if self._closed:
