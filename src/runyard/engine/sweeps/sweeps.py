@@ -33,7 +33,7 @@ from runyard.engine.runs.streams import close_streams, register_stream, stream_k
 from runyard.engine.runs.submit import Submitted, accept, check, create, submit
 from runyard.engine.state.spool import Spooled
 from runyard.engine.sweeps.journal import Child, Event, SweepState, describe, judge, plain_values
-from runyard.store.base import Rows, RunStore, SegmentPart
+from runyard.store.base import Rows, RunRecords, SegmentPart
 from runyard.tuning import get_policy, get_sampler
 
 
@@ -41,7 +41,7 @@ def child_id(parent_id: str, index: int) -> str:
     return f"{parent_id}_{index}"
 
 
-def check_free_id(store: RunStore, run_id: str) -> None:
+def check_free_id(store: RunRecords, run_id: str) -> None:
     """Raise unless a run that is no sweep's child may have this id.
 
     Raises:
