@@ -46,11 +46,11 @@ def add_warnings(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
 
 def without_known(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the new warnings that the record does not hold yet, each once."""
-    said = {_key(warning) for warning in warnings}
+    known = {_key(warning) for warning in warnings}
     fresh: dict[str, dict[str, Any]] = {}
     for warning in new:
         key = _key(short_warning(warning))
-        if key not in said:
+        if key not in known:
             fresh.setdefault(key, dict(warning))
     return list(fresh.values())
 
@@ -140,7 +140,7 @@ class LabelRoom:
 
     def fit(self, old: Labels, new: Labels) -> dict[str, str | None]:
         """Return those of the new labels that fit; a new value of an old one counts by its size alone."""
-        found: dict[str, str | None] = {}
+        fitting: dict[str, str | None] = {}
         for key, value in new.items():
             size = _label_size(key, value)
             if key in old:
@@ -150,8 +150,8 @@ class LabelRoom:
                 continue
             self._size -= size
             self._count -= key not in old
-            found[key] = value
-        return found
+            fitting[key] = value
+        return fitting
 
     def notes(self) -> list[dict[str, Any]]:
         """Return a warning for the labels that did not fit; none when all did."""

@@ -123,10 +123,10 @@ def fence(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: s
         last = run.attempts[-1]
         return replace(run, attempts=[*run.attempts[:-1], replace(last, ended_at=last.ended_at or ended_at)])
     given_up = Attempt(attempt, given_up_at=now, ended_at=ended_at, code=code, why=short_text(why), host=host)
-    known = replace(run, attempts=[*run.attempts, given_up])
+    fenced = replace(run, attempts=[*run.attempts, given_up])
     if run.status is RunStatus.QUEUED:
-        return replace(known, waits_for="")
-    return _stamped(known, RunStatus.QUEUED, now, error=None, waits_for="")
+        return replace(fenced, waits_for="")
+    return _stamped(fenced, RunStatus.QUEUED, now, error=None, waits_for="")
 
 
 def begin_attempt(run: Run, *, now: datetime, waits_for: str) -> Run:

@@ -64,12 +64,12 @@ def row_of(run: Mapping[str, Any], columns: Sequence[Field], metrics: Mapping[st
 
 def grouped(counts: Mapping[Any, int], *, total: int, limit: int) -> Groups:
     """Return the groups of values with their counts; whatever is missing of `total` has no value."""
-    found = [Group(value, count) for value, count in counts.items() if value is not None and count]
-    found.sort(key=lambda group: _rank(group.value))
-    rest = total - sum(group.count for group in found)
+    groups = [Group(value, count) for value, count in counts.items() if value is not None and count]
+    groups.sort(key=lambda group: _rank(group.value))
+    rest = total - sum(group.count for group in groups)
     if rest:
-        found.append(Group(None, rest))
-    return Groups(found[:limit], len(found))
+        groups.append(Group(None, rest))
+    return Groups(groups[:limit], len(groups))
 
 
 def check_groupable(by: Field) -> None:

@@ -52,14 +52,14 @@ class MemoryQueries(MemoryPart, Queries):
 
 def find_page(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> RunPage:
     """Return a page of `runs`, which come in order of creation."""
-    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
-    start = _start(found, query.cursor)
-    shown = _fitting(found[start : start + max(1, query.limit)], query.max_bytes)
+    matching = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
+    start = _start(matching, query.cursor)
+    shown = _first_of_size(matching[start : start + max(1, query.limit)], query.max_bytes)
     end = start + len(shown)
-    return RunPage(shown, found[end - 1].id if shown and end < len(found) else None)
+    return RunPage(shown, matching[end - 1].id if shown and end < len(matching) else None)
 
 
-def _fitting(runs: list[Run], max_bytes: int | None) -> list[Run]:
+def _first_of_size(runs: list[Run], max_bytes: int | None) -> list[Run]:
     """Return as many runs as a page holds, at least one."""
     if max_bytes is None:
         return runs
@@ -102,13 +102,13 @@ def _holds(metrics: StoredMetrics, condition: MetricCondition) -> bool:
     return last is not None and bool(compare(last, condition.value))
 
 
-def _fits(run: Run, metrics: StoredMetrics, wanted: Comparison, now: datetime) -> bool:
-    found = value_of(run, metrics, Field(wanted.field, wanted.key), now)
-    if wanted.op == PRESENT:
-        return found is not None and (found != "" or wanted.field in LABELS)
-    if wanted.field in LABELS and isinstance(wanted.value, float):
-        found = find_number(str(found))
-    return found is not None and bool(OPERATORS[wanted.op](found, wanted.value))
+def _fits(run: Run, metrics: StoredMetrics, comparison: Comparison, now: datetime) -> bool:
+    value = value_of(run, metrics, Field(comparison.field, comparison.key), now)
+    if comparison.op == PRESENT:
+        return value is not None and (value != "" or comparison.field in LABELS)
+    if comparison.field in LABELS and isinstance(comparison.value, float):
+        value = find_number(str(value))
+    return value is not None and bool(OPERATORS[comparison.op](value, comparison.value))
 
 
 def value_of(run: Run, metrics: StoredMetrics, field: Field, now: datetime) -> object:
@@ -140,9 +140,9 @@ def ordered(runs: list[Run], metrics: Metrics, query: RunQuery, now: datetime) -
     by = parse_field(query.order)
     if by.name == "created":
         return newest
-    found = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
-    numbers = {id: value for id, value in found.items() if isinstance(value, (int, float))}
-    texts = {id: value for id, value in found.items() if isinstance(value, str) and (value or by.name in LABELS)}
+    values = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
+    numbers = {id: value for id, value in values.items() if isinstance(value, (int, float))}
+    texts = {id: value for id, value in values.items() if isinstance(value, str) and (value or by.name in LABELS)}
     if by.name in LABELS:
         numbers = {id: number for id, value in texts.items() if (number := find_number(value)) is not None}
     having = [run for run in newest if run.id in numbers]
@@ -165,23 +165,23 @@ def read_table(
     runs: Sequence[Run], metrics: Metrics, query: RunQuery, columns: Sequence[Field], offset: int, now: datetime
 ) -> RunTable:
     """Return a window of the table of `runs`. See RunStore.read_table."""
-    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
+    matching = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
     names = [column.key for column in columns if column.name == "metrics"]
     rows = []
-    for run in found[offset : offset + max(1, min(query.limit, MAX_ROWS))]:
+    for run in matching[offset : offset + max(1, min(query.limit, MAX_ROWS))]:
         lasts = {name: summary.last for name, summary in metrics[run.id].summarize(names).items()}
         rows.append(row_of(to_plain(run), columns, lasts))
-    return RunTable(len(found), rows)
+    return RunTable(len(matching), rows)
 
 
 def list_columns(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> tuple[list[Column], int]:
     """Return the fields that the newest runs have. See RunStore.list_columns."""
     newest = find_runs(runs, metrics, query, now)[: -LOOKED_AT - 1 : -1]
-    found: Counter[Field] = Counter()
+    counted: Counter[Field] = Counter()
     for run in newest:
-        found.update(Field(name, key) for name, field in LABELS.items() for key in getattr(run, field))
-        found.update(Field("metrics", name) for name in metrics[run.id].summarize(None) if not is_system_metric(name))
-    used = [Column(field, count) for field, count in found.items()]
+        counted.update(Field(name, key) for name, field in LABELS.items() for key in getattr(run, field))
+        counted.update(Field("metrics", name) for name in metrics[run.id].summarize(None) if not is_system_metric(name))
+    used = [Column(field, count) for field, count in counted.items()]
     used.sort(key=lambda column: (-column.runs, column.field.title))
     return used[:MAX_COLUMNS], len(newest)
 
@@ -189,16 +189,16 @@ def list_columns(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: da
 def group_runs(runs: Sequence[Run], metrics: Metrics, query: RunQuery, by: Field, limit: int, now: datetime) -> Groups:
     """Return the values of a field with their numbers of runs. See RunStore.group_runs."""
     check_groupable(by)
-    found = find_runs(runs, metrics, query, now)
-    values = [value_of(run, metrics[run.id], by, now) for run in found]
+    matching = find_runs(runs, metrics, query, now)
+    values = [value_of(run, metrics[run.id], by, now) for run in matching]
     counts = Counter(value for value in values if value not in (None, "") or (value == "" and by.name in LABELS))
-    return grouped(counts, total=len(found), limit=limit)
+    return grouped(counts, total=len(matching), limit=limit)
 
 
 def count_by_experiment(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> list[Tally]:
     """Return the runs per status of each experiment. See RunStore.count_by_experiment."""
-    found = find_runs(runs, metrics, query, now)
-    families = {run.experiment: [other for other in found if other.experiment == run.experiment] for run in found}
+    matching = find_runs(runs, metrics, query, now)
+    families = {run.experiment: [other for other in matching if other.experiment == run.experiment] for run in matching}
     return [
         Tally(name, dict(Counter(run.status.value for run in family)), row_of(to_plain(family[-1]), (), {}))
         for name, family in sorted(families.items())

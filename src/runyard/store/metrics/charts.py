@@ -192,16 +192,16 @@ def chart_of_series(series: Series, window: Window, *, width: int) -> Chart:
 
 def to_chart(blocks: Blocks, width: int) -> Chart:
     """Return a chart of at most `width` buckets."""
-    found = gather(blocks, max(1, min(width, MAX_WIDTH)))
+    buckets = gather(blocks, max(1, min(width, MAX_WIDTH)))
     return Chart(
-        first_step=found.first_step,
-        last_step=found.last_step,
-        first_time_ns=found.first_time,
-        last_time_ns=found.last_time,
-        minimum=found.minimum,
-        maximum=found.maximum,
-        last=found.last,
-        count=found.count,
+        first_step=buckets.first_step,
+        last_step=buckets.last_step,
+        first_time_ns=buckets.first_time,
+        last_time_ns=buckets.last_time,
+        minimum=buckets.minimum,
+        maximum=buckets.maximum,
+        last=buckets.last,
+        count=buckets.count,
     )
 
 

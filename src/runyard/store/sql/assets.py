@@ -107,10 +107,10 @@ class SqlAssets(SqlPart, Assets):
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         with self._database.reading() as session:
             row, _ = self._find(session, workspace, kind, name)
-            found = _version(session, row, version)
-        if found is None:
+            asset = _version(session, row, version)
+        if asset is None:
             raise no_asset(kind, name, version)
-        return found
+        return asset
 
     def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
         with self._database.reading() as session:
@@ -225,7 +225,7 @@ class SqlUsers(SqlPart, Users):
 
         def add(session: Session) -> User:
             row = _get_row(session, name, to_change=True)
-            if any(found[0] == label for found in session.all(_TOKENS, row=row[0])):
+            if any(token[0] == label for token in session.all(_TOKENS, row=row[0])):
                 raise label_is_taken(name, label)
             _put_token(session, row[0], label, token_hash, now)
             return _user(session, row)

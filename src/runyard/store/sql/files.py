@@ -135,13 +135,13 @@ class SqlFiles(SqlPart, Files):
 
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         wanted = list(dict.fromkeys(clean(item) for item in ids))
-        found: dict[str, tuple[str, int, int, int, str]] = {}
+        places: dict[str, tuple[str, int, int, int, str]] = {}
         with self._database.reading() as session:
             for at in range(0, len(wanted), MAX_PARAMETERS):
                 batch = wanted[at : at + MAX_PARAMETERS]
                 for row in session.connection.execute(_CHUNKS, {"ids": batch}):
-                    found[row[0]] = (row[1], row[2], row[3], row[4], row[5])
-        return found
+                    places[row[0]] = (row[1], row[2], row[3], row[4], row[5])
+        return places
 
     def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
         def add(session: Session) -> None:
@@ -172,9 +172,9 @@ class SqlFiles(SqlPart, Files):
     def read_references(self) -> References:
         with self._database.reading() as session:
             roots = {run_of(row[0]).snapshot_root for row in session.all(_RUNS)}
-            found = [record_of(RunFile, row[0]) for row in session.all(_ALL_FILES)]
+            files_of_runs = [record_of(RunFile, row[0]) for row in session.all(_ALL_FILES)]
             models = [record_of(Asset, row[0]) for row in session.all(_MODELS)]
-        chunks = {chunk for file in found if file.kind == "blob" for chunk in file.chunks}
+        chunks = {chunk for file in files_of_runs if file.kind == "blob" for chunk in file.chunks}
         chunks.update(chunk for model in models for chunk in chunks_of(model))
         return References({root for root in roots if root is not None}, chunks)
 

@@ -186,11 +186,11 @@ def bring_up_to_date(connection: Connection, place: str, *, lock: Callable[[Conn
     lock(connection)
     try:
         # Another process may have done it while this one waited for the lock.
-        found = _find_revision(connection)
-        if found is None:
+        revision = _find_revision(connection)
+        if revision is None:
             _create(connection, place)
-        elif found != REVISION:
-            _upgrade(connection, place, found)
+        elif revision != REVISION:
+            _upgrade(connection, place, revision)
         connection.exec_driver_sql("COMMIT")
     except BaseException:
         # The driver's own call: a full disk may have ended the transaction, and ROLLBACK would be the error then.
@@ -222,11 +222,11 @@ def _create(connection: Connection, place: str) -> None:
     connection.exec_driver_sql(f"INSERT INTO alembic_version (version_num) VALUES ('{REVISION}')")
 
 
-def _upgrade(connection: Connection, place: str, found: str) -> None:
-    if found not in KNOWN_REVISIONS:
+def _upgrade(connection: Connection, place: str, revision: str) -> None:
+    if revision not in KNOWN_REVISIONS:
         raise StoreUnavailable(
             f"The database `{place}` was made by a newer Runyard.",
-            why=f"Its schema is {found}; this version knows schemas up to {REVISION}.",
+            why=f"Its schema is {revision}; this version knows schemas up to {REVISION}.",
             hint="Upgrade with `pip install --upgrade runyard`, or set RUNYARD_HOME to another folder.",
         )
     from runyard.store.migrations import upgrade  # slow, and only an old database needs it
