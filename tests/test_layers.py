@@ -101,6 +101,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "engine": ["sanitize", "state", "context", "runs", "compute sweeps", "ingest", "deletes loop", "engine"],
     "store": [
+        "types",
         "base record_limits mounts text",
         "rules table_rows",
         "metrics",

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 
 from azureml.core import Run
 from azureml.core.runconfig import PyTorchConfiguration
-from runyard.core.records import NewRun
+from runyard.core.records import NewRun, RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from tests.browser.conftest import NewPage
@@ -234,7 +234,7 @@ def test_attempts_waits_and_facts_are_told_and_are_only_text(studio: Studio, new
         store.fence_attempt("hostile_1", 1, code="NodeLost", why=f"node {hostile} is down", host="n1", is_over=True)
         store.start_attempt("hostile_1", token_hash="t2")
         store.set_status("hostile_1", RunStatus.RUNNING)
-        store.update_run("hostile_1", warnings_add=[{"source": hostile, "message": hostile}])
+        store.update_run("hostile_1", RunChange(warnings_add=[{"source": hostile, "message": hostile}]))
         error = {"code": "UserError", "message": f"{hostile}\n\nLast lines of x:\n{hostile}"}
         lines = {"log": hostile, "last_lines": [hostile], "rank": 0, "exception": {"type": hostile, "message": "m"}}
         store.set_status("hostile_1", RunStatus.FAILED, error={**error, "details": lines})

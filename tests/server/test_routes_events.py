@@ -279,7 +279,7 @@ def test_every_method_of_a_store_that_changes_a_run_tells() -> None:
     }  # fmt: skip
     changing = {
         method
-        for method in vars(RunStore)
+        for method in dir(RunStore)
         if not method.startswith(("_", *READS)) and "self" in signature(getattr(RunStore, method)).parameters
     }
 

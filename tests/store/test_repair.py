@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from runyard.core.errors import StoreUnavailable
-from runyard.core.records import RunFile
+from runyard.core.records import RunChange, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunQuery
 from runyard.store.repair.repair import repair
@@ -85,7 +85,7 @@ def readable(path: Path) -> dict[str, bool]:
                 assert set(np.asarray(values)) <= set(VALUES if number == 7 else [float(number)])
                 store.chart(run.id, "loss")
             found[run.id] = bool(metrics) and len(store.list_files(run.id)) == 1
-            store.update_run(run.id, tags_set={"after": "repair"})
+            store.update_run(run.id, RunChange(tags_set={"after": "repair"}))
         a_run(store, "new_1")
         return found
     finally:

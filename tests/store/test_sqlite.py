@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from runyard.core.errors import StoreUnavailable
+from runyard.core.records import RunChange
 from runyard.store.sqlite import SqliteStore, explain
 from runyard.testing.runs import Journal, a_run, points
 
@@ -98,7 +99,7 @@ def use_all(path: Path) -> None:
         store.list_metrics("r")
         store.read_series("r", "m")
         store.chart("r", "m")
-        store.update_run("r", tags_set={"a": "b"})
+        store.update_run("r", RunChange(tags_set={"a": "b"}))
     finally:
         store.close()
 

@@ -14,9 +14,9 @@ from runyard.core.formats.filters import conjuncts, parse_field, parse_filter
 from runyard.store.sql.database import Statement, Upsert
 from runyard.store.sql.query import filter_condition, narrow_by_filter, span_of_times
 from runyard.store.sql.schema import metadata, runs, server_values
-from runyard.store.sql.serials import fitting, numbers_in_order, texts_in_order, values
+from runyard.store.sql.serials import numbers_in_order, select_matching, texts_in_order, values
 
-MODULES = ["files", "ingest", "metrics", "points", "rows", "runs", "series", "workspaces"]
+MODULES = ["assets", "deletes", "files", "ingest", "metrics", "rows", "runs", "series", "store", "workspaces"]
 
 
 def statements(module: ModuleType) -> dict[str, Statement]:
@@ -25,7 +25,7 @@ def statements(module: ModuleType) -> dict[str, Statement]:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_statement_can_be_written_for_postgresql(name: str) -> None:
-    found = statements(importlib.import_module(f"runyard.store.sql_{name}"))
+    found = statements(importlib.import_module(f"runyard.store.sql.{name}"))
 
     assert found
     for statement in found.values():
@@ -60,7 +60,7 @@ def test_every_order_of_the_table_can_be_written_for_postgresql() -> None:
         *(numbers_in_order(field, 1, now_us=5) for field in fields),
         *(texts_in_order(field, 1, product="postgresql") for field in fields),
         *(values(field, 1) for field in fields),
-        *(fitting(one, 1, now_us=5) for one in conjuncts(parse_filter(f"{FILTER} and duration > 2h"))),
+        *(select_matching(one, 1, now_us=5) for one in conjuncts(parse_filter(f"{FILTER} and duration > 2h"))),
     ]
     texts = [str(one.compile(dialect=postgresql.dialect())) for one in found if one is not None]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime
-from typing import Any, ClassVar, Dict, List, Optional
+from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import make_run_id, make_sweep_id
@@ -157,6 +157,21 @@ class NewRun:
     parameters: Dict[str, str] = field(default_factory=dict)
     submitted_by: str = ""
     owner: Optional[str] = None  # filled in by the server; never part of a request
+
+
+@dataclass(frozen=True)
+class RunChange:
+    """What a request changes in a run's record; what is None or empty stays as it is."""
+
+    tags_set: Optional[Mapping[str, Optional[str]]] = None
+    tags_remove: Sequence[str] = ()
+    properties_add: Optional[Mapping[str, str]] = None  # an existing property never changes its value
+    display_name: Optional[str] = None
+    description: Optional[str] = None
+    warnings_add: Sequence[Mapping[str, Any]] = ()
+    environment: Optional[Mapping[str, Any]] = None
+    snapshot: Optional[Tuple[str, str]] = None  # its id and root tree
+    archived: Optional[bool] = None
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from runyard.core.errors import NotFound, RunyardError
-from runyard.core.records import Run
+from runyard.core.records import Run, RunChange
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import EngineContext
 from runyard.engine.ingest.ship import ShipmentReceiver
@@ -272,10 +272,10 @@ class Purging:
 
 def archive(context: EngineContext, run_id: str, archived: bool) -> Run:
     """Archive a run and all below it, or bring them back; return the run."""
-    run = context.store.update_run(run_id, archived=archived)
+    run = context.store.update_run(run_id, RunChange(archived=archived))
     for below in context.store.list_family(run_id)[1:]:
         try:
-            context.store.update_run(below, archived=archived)
+            context.store.update_run(below, RunChange(archived=archived))
         except NotFound:
             continue  # it is deleted
         context.on_change(below)

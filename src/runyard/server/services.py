@@ -35,7 +35,7 @@ from runyard.server.storage.health import Health, health_of
 from runyard.server.storage.quotas import Quotas
 from runyard.server.storage.room import OWN_RESERVE_BYTES, TEAM_RESERVE_BYTES, Room
 from runyard.store import open_store
-from runyard.store.base import RunStore
+from runyard.store.base import RunRecords, RunStore
 
 MOST_LONG = 64  # long answers under way, of one user or run
 MOST_BUILDING = 2  # of them, that are read from the store at the same time: each may need much memory
@@ -179,7 +179,7 @@ def open_database(home: Path, place: str | Path) -> RunStore:
     return open_store(place)
 
 
-def _workspace_of(store: RunStore, run_id: str) -> str | None:
+def _workspace_of(store: RunRecords, run_id: str) -> str | None:
     run = store.find_run(run_id) or store.find_hidden(run_id)  # a list is other when a run was deleted
     return None if run is None else run.workspace
 

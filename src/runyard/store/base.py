@@ -1,319 +1,121 @@
-"""The seam `RunStore`: everything the server remembers except bytes of files."""
+"""The seam `RunStore`: everything the server remembers except bytes of files.
+
+The parts come first, each a small interface with a suite of its own in `runyard.testing.run_store`; their union is
+`RunStore`. The values that they take and return are in `types` and can be imported from here.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from runyard.core.errors import Conflict, StoreUnavailable
-from runyard.core.formats.filters import Field, Filter
-from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunFile, Workspace
+from runyard.core.formats.filters import Field
+from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Run, RunChange, RunFile, Workspace
 from runyard.core.statuses import RunStatus
 from runyard.core.users import Access, RunAccess, User
+from runyard.store.types import (
+    STEP,
+    TIME,
+    ArtifactMetric,
+    Chart,
+    Column,
+    Group,
+    Groups,
+    MetricCondition,
+    MetricSummary,
+    Points,
+    References,
+    Rows,
+    RunPage,
+    RunQuery,
+    RunTable,
+    SegmentPart,
+    Series,
+    TableRow,
+    Tally,
+    ValueParts,
+)
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-
-@dataclass(frozen=True)
-class MetricCondition:
-    """`metrics.<name> <op> <value>` on the last value; op is one of < <= > >= = !=."""
-
-    name: str
-    op: str
-    value: float
-
-
-@dataclass(frozen=True)
-class RunQuery:
-    """Which runs, in which order. Conditions are joined by AND."""
-
-    workspace: str
-    experiment: str | None = None
-    statuses: Sequence[RunStatus] = ()
-    type: str | None = None
-    parent_id: str | None = None
-    include_children: bool = False
-    tags: Mapping[str, str | None] = field(default_factory=dict)  # None: the key is present
-    properties: Mapping[str, str | None] = field(default_factory=dict)
-    parameters: Mapping[str, str | None] = field(default_factory=dict)
-    metrics: Sequence[MetricCondition] = ()
-    where: Filter | None = None  # beside the conditions above
-    view: str = "active"  # "active", "archived", "all" (both), or "deleted": those that can be restored
-    order: str = "created"  # a field of core.filters: numbers before texts, runs without the field last
-    descending: bool = True
-    limit: int = 100
-    cursor: str | None = None  # from the page before
-    max_bytes: int | None = None  # of a page's records: it may end before `limit`, but holds one run at least
-
-
-@dataclass(frozen=True)
-class References:
-    roots: set[str]  # trees: the runs' snapshots
-    chunks: set[str]  # of the runs' files
-
-
-@dataclass(frozen=True)
-class RunPage:
-    runs: list[Run]
-    next: str | None
-
-
-@dataclass(frozen=True)
-class TableRow:
-    """A run as one line of a table: what is short of it, and a value for each column that was asked for."""
-
-    id: str
-    number: int
-    experiment: str
-    display_name: str
-    status: RunStatus
-    type: str | None
-    target: str
-    created_at: datetime
-    started_at: datetime | None
-    ended_at: datetime | None
-    parent_id: str | None
-    submitted_by: str
-    archived: bool
-    waits_for: str
-    error: dict[str, str] | None  # {"code", "line"}
-    values: list[Any]  # a text (of a long one its beginning), the last value of a metric, or None
+__all__ = [
+    "STEP",
+    "TIME",
+    "ArtifactMetric",
+    "Assets",
+    "Chart",
+    "Column",
+    "Files",
+    "Group",
+    "Groups",
+    "MetricCondition",
+    "MetricSeries",
+    "MetricSummary",
+    "Points",
+    "Queries",
+    "References",
+    "Rows",
+    "RunPage",
+    "RunQuery",
+    "RunRecords",
+    "RunStore",
+    "RunTable",
+    "SegmentPart",
+    "Series",
+    "TableRow",
+    "Tally",
+    "Users",
+    "ValueParts",
+    "Workspaces",
+]
 
 
-@dataclass(frozen=True)
-class RunTable:
-    total: int
-    rows: list[TableRow]
+class Workspaces(ABC):
+    """Keeps workspaces and the experiments in them.
 
-
-@dataclass(frozen=True)
-class Column:
-    """A metric, parameter, tag or property, and how many of the runs that were looked at have it."""
-
-    field: Field
-    runs: int
-
-
-@dataclass(frozen=True)
-class Group:
-    value: str | float | None  # None: those without the field
-    count: int
-
-
-@dataclass(frozen=True)
-class Groups:
-    groups: list[Group]  # by value: numbers, then texts, then None
-    total: int  # how many groups there are
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How the runs of one experiment stand."""
-
-    experiment: str
-    statuses: dict[str, int]
-    last: TableRow  # the newest
-
-
-@dataclass(frozen=True)
-class Points:
-    """Points of one series in journal order. `kind`: f8, i8, b1 (bool kept as i8) are arrays; json is a list."""
-
-    metric: str
-    kind: str
-    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
-    times: NDArray[np.int64]  # CLOCK_MONOTONIC ns of the writer
-    steps: NDArray[np.int64] | None = None  # None: number them by position
-    column: str = ""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of a table metric: every column has `len(times)` scalars, None where the row had no such column."""
-
-    metric: str
-    columns: Mapping[str, list[Any]]
-    times: Sequence[int]
-
-
-@dataclass(frozen=True)
-class ArtifactMetric:
-    metric: str
-    kind: str  # image, confusion_matrix, …
-    file: str
-    time: int
-
-
-@dataclass(frozen=True)
-class SegmentPart:
-    """What bytes [start, end) of one journal segment mean. Applied whole or not at all."""
-
-    writer: str
-    segment: int
-    start: int
-    end: int
-    rank: int = 0
-    role: str = "worker"
-    wall_offset_ns: int = 0  # wall clock minus CLOCK_MONOTONIC when the segment was opened
-    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes; -1: the segment's HEADER
-    content: Sequence[Points | Rows | ArtifactMetric] = ()  # in journal order
-    tags_set: Mapping[str, str | None] = field(default_factory=dict)
-    tags_remove: Sequence[str] = ()
-    properties_add: Mapping[str, str] = field(default_factory=dict)
-    quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
-
-
-@dataclass(frozen=True)
-class ValueParts:
-    """The values of one series in arrays of 64-bit numbers that follow each other; of a b1 each is 0 or 1."""
-
-    rank: int
-    kind: str  # f8, i8 or b1
-    count: int
-    parts: Iterator[NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Series:
-    """Points of one (metric, column, rank), writers merged by monotonic time, attempts one after another."""
-
-    metric: str
-    column: str
-    rank: int
-    kind: str  # f8, i8, b1 or json; ints are widened to f8 once a float is among them
-    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
-    steps: NDArray[np.int64]
-    times_ns: NDArray[np.int64]  # wall clock
-
-
-STEP, TIME = "step", "time"  # what a chart may be drawn over
-
-
-@dataclass(frozen=True)
-class Chart:
-    """At most `width` buckets of a numeric series, minima and maxima exact; arrays of one length."""
-
-    first_step: NDArray[np.int64]
-    last_step: NDArray[np.int64]
-    first_time_ns: NDArray[np.int64]
-    last_time_ns: NDArray[np.int64]
-    minimum: NDArray[np.float64]
-    maximum: NDArray[np.float64]
-    last: NDArray[np.float64]
-    count: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class MetricSummary:
-    """A scalar metric of one run, in four values. `last` is what was logged last, of any type."""
-
-    last: Any
-    minimum: float | None
-    maximum: float | None
-    count: int
-
-
-class RunStore(ABC):
-    """Keeps workspaces, experiments, runs, metrics, file names and run tokens.
-
-    Shared between threads. A write is durable when it returns, and all of it or none of it happened. Names and ids are
-    checked by the caller. Unknown ids raise NotFound; what the disk or database refuses raises StoreUnavailable.
+    Workspaces and experiments are named by their names; an experiment's name is unique in its workspace. `put_…` may
+    be repeated. A hidden experiment answers as if it were deleted until it is restored or purged.
+    An unknown workspace or experiment raises NotFound.
     """
-
-    def claim(self) -> None:  # noqa: B027  # a database in the home is claimed by the home's lock
-        """Be the only server of this database until `close`: two would both decide about its runs.
-
-        Raises:
-            StoreUnavailable: another server has it.
-        """
-
-    def find_fault(self) -> StoreUnavailable | None:
-        """Return why nothing can be stored any more until a person acts, None when all is well. Quick."""
-        return None
-
-    @abstractmethod
-    def close(self) -> None: ...
-
-    # Small facts of the server itself: its id, its port.
-    @abstractmethod
-    def find_value(self, key: str) -> str | None: ...
-
-    @abstractmethod
-    def set_value(self, key: str, value: str) -> None: ...
-
-    # Users of a team's server. `token_hash` is the SHA-256 of a token, in hex.
-    @abstractmethod
-    def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
-        """Make a user with a first token.
-
-        Raises:
-            Conflict: there is one of that name.
-        """
-
-    @abstractmethod
-    def get_user(self, name: str) -> User: ...
-
-    @abstractmethod
-    def list_users(self) -> list[User]:
-        """By name."""
-
-    @abstractmethod
-    def set_user_role(self, name: str, role: str) -> User: ...
-
-    @abstractmethod
-    def remove_user(self, name: str) -> None:
-        """Remove the user with all tokens; an unknown name is no error."""
-
-    @abstractmethod
-    def add_user_token(self, name: str, *, label: str, token_hash: str) -> User:
-        """Raises: Conflict: the user has a token of that label."""
-
-    @abstractmethod
-    def replace_user_tokens(self, name: str, *, label: str, token_hash: str) -> User:
-        """Put one token in the place of all that the user has. One transaction."""
-
-    @abstractmethod
-    def remove_user_token(self, name: str, label: str) -> User:
-        """Remove one token; an unknown label is no error."""
-
-    @abstractmethod
-    def find_access(self, token_hash: str) -> Access | None: ...
-
-    @abstractmethod
-    def find_access_by_id(self, token_id: int) -> Access | None: ...
-
-    @abstractmethod
-    def note_token_seen(self, token_id: int) -> None:
-        """Stamp the token's last use; an unknown id is no error."""
 
     @abstractmethod
     def put_workspace(self, workspace: Workspace) -> Workspace:
         """Return the workspace of that name, made from `workspace` when there is none."""
 
     @abstractmethod
-    def get_workspace(self, name: str) -> Workspace: ...
+    def get_workspace(self, name: str) -> Workspace:
+        """Return the workspace of that name."""
 
     @abstractmethod
-    def list_workspaces(self) -> list[Workspace]: ...
+    def list_workspaces(self) -> list[Workspace]:
+        """Return all workspaces, sorted by name."""
+
+    @abstractmethod
+    def delete_workspace(self, name: str) -> None:
+        """Delete a workspace that has no experiments, with its assets.
+
+        Raises:
+            Conflict: it has some.
+        """
 
     @abstractmethod
     def put_experiment(self, workspace: str, name: str, *, owner: str | None = None) -> Experiment:
         """Return the experiment of that name, made now when there is none."""
 
     @abstractmethod
-    def get_experiment(self, workspace: str, name: str) -> Experiment: ...
+    def get_experiment(self, workspace: str, name: str) -> Experiment:
+        """Return the experiment of that name, unless it is hidden."""
 
     @abstractmethod
     def list_experiments(
         self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
     ) -> list[Experiment]:
-        """`view` is ActiveOnly, ArchivedOnly, All (both), or DeletedOnly: those that can be restored."""
+        """Return the experiments of a view, sorted by name; with `name` that one alone.
+
+        `view` is ActiveOnly, ArchivedOnly, All (both), or DeletedOnly: those that can be restored.
+        """
 
     @abstractmethod
     def update_experiment(
@@ -324,7 +126,8 @@ class RunStore(ABC):
         archived: bool | None = None,
         tags_set: Mapping[str, str | None] | None = None,
         tags_remove: Sequence[str] = (),
-    ) -> Experiment: ...
+    ) -> Experiment:
+        """Archive or bring back an experiment, and change its tags. None leaves `archived` as it is."""
 
     @abstractmethod
     def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
@@ -353,56 +156,18 @@ class RunStore(ABC):
         """
 
     @abstractmethod
-    def delete_workspace(self, name: str) -> None:
-        """Delete a workspace that has no experiments, with its assets.
+    def purge_experiments(self, now: datetime) -> None:
+        """Delete hidden experiments without runs whose time has come."""
 
-        Raises:
-            Conflict: it has some.
-        """
 
-    @abstractmethod
-    def put_asset(
-        self,
-        workspace: str,
-        kind: str,
-        name: str,
-        document: Mapping[str, Any],
-        *,
-        key: str = "",
-        owner: str | None = None,
-    ) -> tuple[Asset, bool]:
-        """Keep the next version of a named thing; the flag says whether it is new.
+class RunRecords(ABC):
+    """Keeps the records of runs: status, attempts, tags, tokens, parents, event journals, and their deletion.
 
-        A key that the newest version has as well makes it that version. Numbers are not given again after a delete.
-        """
-
-    @abstractmethod
-    def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
-        """Return that version, the newest by default."""
-
-    @abstractmethod
-    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
-        """The newest version of each name, by name; with `name` all its versions, oldest first."""
-
-    @abstractmethod
-    def update_asset(
-        self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]
-    ) -> Asset: ...
-
-    @abstractmethod
-    def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
-        """Delete one version, or all; what is not there is no error."""
-
-    @abstractmethod
-    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
-        """Append to the journal of a run that decides over others (a sweep); return how many events it then has.
-
-        Raises:
-            Conflict: the journal does not end after event number `after`; nothing was written.
-        """
-
-    @abstractmethod
-    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]: ...
+    The caller chooses a run's id, which is unique on the server, among hidden runs too. Every change of a run is one
+    transaction on the record as it is then, so two threads that change one run do not lose each other's change. Changes
+    may be repeated: `create_run` by its key, `set_status` and `set_desired` because the same value changes nothing.
+    Unless a method says otherwise, an unknown or hidden run raises NotFound.
+    """
 
     @abstractmethod
     def create_run(self, new: NewRun) -> tuple[Run, bool]:
@@ -415,37 +180,16 @@ class RunStore(ABC):
         """
 
     @abstractmethod
-    def get_run(self, run_id: str) -> Run: ...
+    def get_run(self, run_id: str) -> Run:
+        """Return the run."""
 
     @abstractmethod
-    def find_run(self, run_id: str) -> Run | None: ...
-
-    @abstractmethod
-    def list_runs(self, query: RunQuery) -> RunPage: ...
-
-    @abstractmethod
-    def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
-        """Return `query.limit` runs from that place on, and how many there are in all; a cursor is passed over."""
-
-    @abstractmethod
-    def list_columns(self, query: RunQuery) -> tuple[list[Column], int]:
-        """Return what the newest runs of the query have, most used first, and how many runs were looked at."""
-
-    @abstractmethod
-    def group_runs(self, query: RunQuery, by: Field, *, limit: int = 1000) -> Groups:
-        """Return the first `limit` values that a field has in the runs of the query, with how many runs have each.
-
-        Raises:
-            InvalidArgument: it is `created` or `duration`.
-        """
-
-    @abstractmethod
-    def count_by_experiment(self, query: RunQuery) -> list[Tally]:
-        """Return how the runs of the query stand, for each experiment that has some."""
+    def find_run(self, run_id: str) -> Run | None:
+        """Return the run; None when it is unknown or hidden."""
 
     @abstractmethod
     def list_unfinished(self) -> list[Run]:
-        """Runs of all workspaces whose status is not terminal, oldest first."""
+        """Return the runs of all workspaces whose status is not terminal, oldest first."""
 
     @abstractmethod
     def set_status(
@@ -484,28 +228,27 @@ class RunStore(ABC):
 
     @abstractmethod
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
-        """Record what should become of the run ("cancel", "fail"). The first wish stays; a finished run stays too."""
+        """Record what should become of a run that has not ended ("cancel", "fail"). Only the first call counts."""
 
     @abstractmethod
-    def update_run(
-        self,
-        run_id: str,
-        *,
-        tags_set: Mapping[str, str | None] | None = None,
-        tags_remove: Sequence[str] = (),
-        properties_add: Mapping[str, str] | None = None,
-        display_name: str | None = None,
-        description: str | None = None,
-        warnings_add: Sequence[Mapping[str, Any]] = (),
-        environment: Mapping[str, Any] | None = None,
-        snapshot: tuple[str, str] | None = None,
-        archived: bool | None = None,
-    ) -> Run:
-        """Change what may change. `snapshot` is (id, root tree).
+    def update_run(self, run_id: str, change: RunChange) -> Run:
+        """Change what a run's record allows to change; archiving an archived run keeps its first time.
 
         Raises:
-            Conflict: a property exists with another value (properties are immutable).
+            Conflict: a property exists with another value (properties are immutable); nothing was changed.
         """
+
+    @abstractmethod
+    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
+        """Append to the journal of a run that decides over others (a sweep); return how many events it then has.
+
+        Raises:
+            Conflict: the journal does not end after event number `after`; nothing was written.
+        """
+
+    @abstractmethod
+    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        """Return the events of a run's journal after event number `after`, in order."""
 
     @abstractmethod
     def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
@@ -527,7 +270,8 @@ class RunStore(ABC):
         """
 
     @abstractmethod
-    def find_hidden(self, run_id: str) -> Run | None: ...
+    def find_hidden(self, run_id: str) -> Run | None:
+        """Return a hidden run with the time until which it can be restored; None when it is not hidden."""
 
     @abstractmethod
     def list_family(self, run_id: str) -> list[str]:
@@ -545,12 +289,8 @@ class RunStore(ABC):
     def purge_run(self, run_id: str, now: datetime) -> list[str]:
         """Delete a run and its descendants as `delete_run`, if they are hidden and their time has come.
 
-        Else nothing is done, as when somebody restored it a moment ago. Returns the ids of those deleted.
+        Otherwise nothing is done: a user may have restored it a moment ago. Returns the ids of those deleted.
         """
-
-    @abstractmethod
-    def purge_experiments(self, now: datetime) -> None:
-        """Delete hidden experiments without runs whose time has come."""
 
     @abstractmethod
     def delete_run(self, run_id: str) -> list[str]:
@@ -564,7 +304,8 @@ class RunStore(ABC):
         """
 
     @abstractmethod
-    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None: ...
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
+        """Record the hash of a token that opens one attempt of a run. A known hash stays as it is."""
 
     @abstractmethod
     def find_token(self, token_hash: str) -> RunAccess | None:
@@ -576,18 +317,16 @@ class RunStore(ABC):
 
     @abstractmethod
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
-        """Whether `run_id` is `ancestor_id` or one of its descendants."""
+        """Return whether `run_id` is `ancestor_id` or one of its descendants."""
 
-    @abstractmethod
-    def list_marks(self, run_id: str, attempt: int) -> list[Mark]: ...
 
-    @abstractmethod
-    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
-        """Return how far one segment is stored; None when nothing of it is."""
+class MetricSeries(ABC):
+    """Keeps the metrics of runs: takes in parts of journals, gives back series, charts and summaries.
 
-    @abstractmethod
-    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
-        """Name ids defined so far in a segment."""
+    A journal consists of segments, each named by (attempt, writer, segment). A segment's *mark* is the offset up to
+    which its bytes are stored. `ingest` may be repeated with the same parts: what lies before the mark is skipped.
+    An unknown or hidden run raises NotFound, and so does a metric, column or rank that the run did not log.
+    """
 
     @abstractmethod
     def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
@@ -599,7 +338,20 @@ class RunStore(ABC):
         """
 
     @abstractmethod
-    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]: ...
+    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+        """Return the marks of all segments of an attempt, sorted by writer and segment."""
+
+    @abstractmethod
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        """Return how far one segment is stored; None when nothing of it is."""
+
+    @abstractmethod
+    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
+        """Return the name ids that a segment has defined so far."""
+
+    @abstractmethod
+    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
+        """Return what the run logged, in the order of first logging; with `name` that metric alone, or nothing."""
 
     @abstractmethod
     def summarize_metrics(
@@ -612,13 +364,13 @@ class RunStore(ABC):
 
     @abstractmethod
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
-        """All points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
+        """Return all points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
 
     @contextmanager
     def read_values(
         self, run_id: str, metric: str, *, column: str = "", rank: int | None = None
     ) -> Iterator[Series | ValueParts]:
-        """Give the values of a series in parts where they can be read so, else all of it.
+        """Yield the values of a series in parts where they can be read so, else all of it.
 
         Parts are read while the block lasts, so do nothing slow in it.
         """
@@ -637,11 +389,25 @@ class RunStore(ABC):
         first: int | None = None,
         last: int | None = None,
     ) -> Chart:
-        """Draw the points whose `x` (STEP, or TIME: wall clock in ns) is `first` to `last`, both included."""
+        """Return a chart of the points with `first` <= x <= `last`; x is STEP, or TIME: wall clock in ns."""
+
+
+class Files(ABC):
+    """Keeps the names of runs' files, snapshots, and the index of packed content; never the bytes themselves.
+
+    Content is named by ids (hashes) that `artifacts` makes. A pack is a stored object that holds many chunks. Every
+    call may be repeated: what is known stays, and what is unknown is passed over when it is removed. An unknown or
+    hidden run raises NotFound. `runyard.artifacts.content.ContentStore` calls the methods about chunks and packs: its
+    protocol is `ChunkIndex`.
+    """
 
     @abstractmethod
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
-        """Raises: Conflict: the name exists with other content and `replace` is false."""
+        """Record a file of a run; return it as stored.
+
+        Raises:
+            Conflict: the name exists with other content and `replace` is false.
+        """
 
     def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
         """Store many files in one transaction; return for each, in its place, what is stored now or what refused it.
@@ -657,23 +423,25 @@ class RunStore(ABC):
             return error
 
     @abstractmethod
-    def find_file(self, run_id: str, name: str) -> RunFile | None: ...
+    def find_file(self, run_id: str, name: str) -> RunFile | None:
+        """Return the file of that name; None when the run has none."""
 
     def find_files(self, run_id: str, names: Sequence[str]) -> dict[str, RunFile]:
         """Return those of the files that the run has, by name."""
-        found = ((name, self.find_file(run_id, name)) for name in names)
-        return {name: file for name, file in found if file is not None}
+        files = ((name, self.find_file(run_id, name)) for name in names)
+        return {name: file for name, file in files if file is not None}
 
     @abstractmethod
     def list_files(self, run_id: str, *, with_chunks: bool = True) -> list[RunFile]:
-        """Sorted by name. Without chunks, the places of stored content are left out: a large file names many."""
+        """Return the run's files, sorted by name. `with_chunks=False` leaves out their chunks, which can be many."""
 
     @abstractmethod
     def sum_file_sizes(self, *, run_id: str | None = None, submitted_by: str | None = None) -> int:
         """Return how many bytes the files of a run have, or those of all runs of a user, deleted ones included."""
 
     @abstractmethod
-    def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None: ...
+    def put_snapshot(self, snapshot_id: str, root: str, *, files: int, size_bytes: int) -> None:
+        """Record a stored snapshot with its root tree. A known id stays as it is."""
 
     @abstractmethod
     def find_snapshot(self, snapshot_id: str) -> str | None:
@@ -685,13 +453,12 @@ class RunStore(ABC):
 
     @abstractmethod
     def delete_snapshots(self, ids: Collection[str]) -> None:
-        """Forget them; unknown ids are passed over."""
+        """Forget these snapshots; unknown ids are passed over."""
 
     @abstractmethod
     def read_references(self) -> References:
         """Return what content the runs that are there refer to."""
 
-    # The index of packed content; artifacts.content.ContentStore calls these (its protocol is `ChunkIndex`).
     @abstractmethod
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         """Return id → (pack, offset, stored bytes, plain bytes, codec) for those that exist."""
@@ -701,7 +468,8 @@ class RunStore(ABC):
         """Record id → (offset, stored bytes, plain bytes, codec) of a pack that is already on disk. Known ids stay."""
 
     @abstractmethod
-    def iter_packs(self) -> Iterator[str]: ...
+    def iter_packs(self) -> Iterator[str]:
+        """Yield the names of all packs."""
 
     @abstractmethod
     def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
@@ -709,8 +477,173 @@ class RunStore(ABC):
 
     @abstractmethod
     def remove_chunks(self, ids: Collection[str]) -> None:
-        """Forget them, in one transaction; unknown ids are passed over."""
+        """Forget these chunks, in one transaction; unknown ids are passed over."""
 
     @abstractmethod
     def replace_pack(self, old: str, new: str | None, places: Mapping[str, tuple[int, int, int, str]]) -> None:
         """Record that all chunks of `old` lie in the pack `new` at `places`, and forget `old`. One transaction."""
+
+
+class Assets(ABC):
+    """Keeps what a workspace registers by name, in versions: models, environments, datasets and the like.
+
+    An asset is named by (workspace, kind, name). Its versions count up from 1, and a number is not given again. Its
+    document is plain JSON; the store interprets only a model's files, which keep their content in use.
+    An unknown workspace or version raises NotFound.
+    """
+
+    @abstractmethod
+    def put_asset(
+        self,
+        workspace: str,
+        kind: str,
+        name: str,
+        document: Mapping[str, Any],
+        *,
+        key: str = "",
+        owner: str | None = None,
+    ) -> tuple[Asset, bool]:
+        """Keep the next version of a named thing; the flag says whether it is new.
+
+        A key that the newest version has as well makes it that version. Numbers are not given again after a delete.
+        """
+
+    @abstractmethod
+    def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
+        """Return that version, the newest by default."""
+
+    @abstractmethod
+    def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
+        """Return the newest version of each name, by name; with `name` all its versions, oldest first."""
+
+    @abstractmethod
+    def update_asset(self, workspace: str, kind: str, name: str, *, version: int, document: Mapping[str, Any]) -> Asset:
+        """Replace the document of one version, and stamp the time of the change."""
+
+    @abstractmethod
+    def delete_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> None:
+        """Delete one version, or all; what is not there is no error."""
+
+
+class Users(ABC):
+    """Keeps the users of a team's server: names, roles, and hashes of their tokens.
+
+    `token_hash` is the SHA-256 of a token, in hex; tokens themselves are never stored. A token's id is never given to
+    another token. An unknown user raises NotFound.
+    """
+
+    @abstractmethod
+    def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
+        """Create a user with a first token.
+
+        Raises:
+            Conflict: there is one of that name.
+        """
+
+    @abstractmethod
+    def get_user(self, name: str) -> User:
+        """Return the user with the labels of its tokens."""
+
+    @abstractmethod
+    def list_users(self) -> list[User]:
+        """Return all users, sorted by name."""
+
+    @abstractmethod
+    def set_user_role(self, name: str, role: str) -> User:
+        """Give the user another role; its tokens have it from then on."""
+
+    @abstractmethod
+    def remove_user(self, name: str) -> None:
+        """Remove the user with all tokens; an unknown name is no error."""
+
+    @abstractmethod
+    def add_user_token(self, name: str, *, label: str, token_hash: str) -> User:
+        """Give the user one more token.
+
+        Raises:
+            Conflict: the user has a token of that label.
+        """
+
+    @abstractmethod
+    def replace_user_tokens(self, name: str, *, label: str, token_hash: str) -> User:
+        """Put one token in the place of all that the user has. One transaction."""
+
+    @abstractmethod
+    def remove_user_token(self, name: str, label: str) -> User:
+        """Remove one token; an unknown label is no error."""
+
+    @abstractmethod
+    def find_access(self, token_hash: str) -> Access | None:
+        """Return who a token belongs to and what it allows; None for an unknown token."""
+
+    @abstractmethod
+    def find_access_by_id(self, token_id: int) -> Access | None:
+        """Return the same by the token's id, which browser sessions carry."""
+
+    @abstractmethod
+    def note_token_seen(self, token_id: int) -> None:
+        """Stamp the token's last use; an unknown id is no error."""
+
+
+class Queries(ABC):
+    """Searches runs and counts them. Reads only; hidden runs are found only by the view "deleted".
+
+    Every call sees one state of the database. It raises NotFound for an unknown workspace, and InvalidArgument for an
+    order, view, cursor or comparison that does not exist.
+    """
+
+    @abstractmethod
+    def list_runs(self, query: RunQuery) -> RunPage:
+        """Return one page of the runs that match, in the query's order."""
+
+    @abstractmethod
+    def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
+        """Return `query.limit` rows from `offset` on, and the number of all; the query's cursor is ignored."""
+
+    @abstractmethod
+    def list_columns(self, query: RunQuery) -> tuple[list[Column], int]:
+        """Return the fields that the newest runs of the query have, most used first, and how many runs were read."""
+
+    @abstractmethod
+    def group_runs(self, query: RunQuery, by: Field, *, limit: int = 1000) -> Groups:
+        """Return the first `limit` values that a field has in the runs of the query, with how many runs have each.
+
+        Raises:
+            InvalidArgument: it is `created` or `duration`.
+        """
+
+    @abstractmethod
+    def count_by_experiment(self, query: RunQuery) -> list[Tally]:
+        """Return the number of the query's runs per status, for each experiment that has some; sorted by name."""
+
+
+class RunStore(Workspaces, RunRecords, MetricSeries, Files, Assets, Users, Queries):
+    """Everything that the server remembers except the bytes of files: the union of the parts above.
+
+    One object, shared between threads. A write is durable when it returns, and all of it or none of it happened; a read
+    sees every write that returned before it. Calls block, so do not call from an event loop. The caller checks names
+    and ids. What the disk or the database refuses raises StoreUnavailable.
+    """
+
+    def claim(self) -> None:  # a database in the home is claimed by the home's lock
+        """Be the only server of this database until `close`: two would both decide about its runs.
+
+        Raises:
+            StoreUnavailable: another server has it.
+        """
+
+    def find_fault(self) -> StoreUnavailable | None:
+        """Return why nothing can be stored any more until a person acts, None when all is well. Quick."""
+        return None
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the database; no other method may be called afterwards. May be repeated."""
+
+    @abstractmethod
+    def find_value(self, key: str) -> str | None:
+        """Return a small fact of the server itself, such as its id or its port; None when it was never set."""
+
+    @abstractmethod
+    def set_value(self, key: str, value: str) -> None:
+        """Set such a fact, replacing the old value."""

@@ -19,6 +19,8 @@ _OCTAL = re.compile(r"\\([0-7]{3})")
 
 @dataclass(frozen=True)
 class Mount:
+    """A line of the mount table."""
+
     mount_point: str
     type: str
 

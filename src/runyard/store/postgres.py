@@ -57,6 +57,7 @@ class PostgresStore(SqlStore):
 
 
 def open_postgres(rest: str) -> PostgresStore:
+    """Open the database; called by `open_store` with the URL without its scheme. StoreUnavailable if it cannot."""
     return PostgresStore(f"postgresql:{rest}")
 
 
@@ -75,6 +76,8 @@ def is_empty(url: str) -> bool:
 
 
 class PostgresDatabase(GroupedDatabase):
+    """A PostgreSQL database: a pool of connections to read, one connection for the writer."""
+
     BEGIN = "BEGIN"
 
     def __init__(self, url: str) -> None:

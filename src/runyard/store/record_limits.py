@@ -44,13 +44,13 @@ def add_warnings(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
     return [*kept, _left_out(left_out)] if left_out else kept
 
 
-def not_yet_said(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def without_known(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return those of the new warnings that the record does not hold yet, each once."""
-    said = {_key(warning) for warning in warnings}
+    known = {_key(warning) for warning in warnings}
     fresh: dict[str, dict[str, Any]] = {}
     for warning in new:
         key = _key(short_warning(warning))
-        if key not in said:
+        if key not in known:
             fresh.setdefault(key, dict(warning))
     return list(fresh.values())
 
@@ -86,12 +86,13 @@ def short_texts(value: Any) -> Any:
 
 
 def short_text(text: str) -> str:
+    """Return the text, or its beginning and how much was cut."""
     if len(text) <= MOST_TEXT:
         return text
     return f"{text[:MOST_TEXT]}… and {len(text) - MOST_TEXT:,} more characters"
 
 
-def fitting_environment(
+def fit_environment(
     environment: Mapping[str, Any] | None,
 ) -> tuple[Mapping[str, Any] | None, list[dict[str, Any]]]:
     """Return the facts of an environment, or none and a warning where they are too large to keep."""
@@ -137,9 +138,9 @@ class LabelRoom:
         self._size = MOST_LABEL_BYTES - sum(map(labels_size, labels))
         self.left_out = 0
 
-    def fitting(self, old: Labels, new: Labels) -> dict[str, str | None]:
+    def fit(self, old: Labels, new: Labels) -> dict[str, str | None]:
         """Return those of the new labels that fit; a new value of an old one counts by its size alone."""
-        found: dict[str, str | None] = {}
+        fitting: dict[str, str | None] = {}
         for key, value in new.items():
             size = _label_size(key, value)
             if key in old:
@@ -149,10 +150,11 @@ class LabelRoom:
                 continue
             self._size -= size
             self._count -= key not in old
-            found[key] = value
-        return found
+            fitting[key] = value
+        return fitting
 
     def notes(self) -> list[dict[str, Any]]:
+        """Return a warning for the labels that did not fit; none when all did."""
         if not self.left_out:
             return []
         message = (
@@ -169,6 +171,7 @@ def record_size(run: Run) -> int:
 
 
 def labels_size(labels: Labels) -> int:
+    """Return the size of labels as they are stored, in bytes."""
     return sum(_label_size(key, value) for key, value in labels.items())
 
 

@@ -8,17 +8,17 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
-from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunFile, Wait
+from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
     LabelRoom,
     add_warnings,
     check_labels,
     check_texts,
-    fitting_environment,
-    not_yet_said,
+    fit_environment,
     short_error,
     short_text,
+    without_known,
 )
 
 if TYPE_CHECKING:
@@ -71,10 +71,12 @@ def check_same_request(run: Run, new: NewRun) -> None:
 
 
 def no_user(name: str) -> NotFound:
+    """Return the error for an unknown user."""
     return NotFound(f"There is no user `{name}`.", hint="`runyard users list` names them.")
 
 
 def user_is_taken(name: str) -> Conflict:
+    """Return the error for a user's name that exists."""
     return Conflict(
         f"There is a user `{name}` already.",
         hint=f"`runyard users rotate {name}` makes a new token in the place of all that user's tokens.",
@@ -82,6 +84,7 @@ def user_is_taken(name: str) -> Conflict:
 
 
 def label_is_taken(name: str, label: str) -> Conflict:
+    """Return the error for a token's label that the user has already."""
     return Conflict(f"User `{name}` has a token `{label}` already.", hint="Choose another --label.")
 
 
@@ -120,10 +123,10 @@ def fence(run: Run, attempt: int, *, now: datetime, code: str, why: str, host: s
         last = run.attempts[-1]
         return replace(run, attempts=[*run.attempts[:-1], replace(last, ended_at=last.ended_at or ended_at)])
     given_up = Attempt(attempt, given_up_at=now, ended_at=ended_at, code=code, why=short_text(why), host=host)
-    known = replace(run, attempts=[*run.attempts, given_up])
+    fenced = replace(run, attempts=[*run.attempts, given_up])
     if run.status is RunStatus.QUEUED:
-        return replace(known, waits_for="")
-    return _stamped(known, RunStatus.QUEUED, now, error=None, waits_for="")
+        return replace(fenced, waits_for="")
+    return _stamped(fenced, RunStatus.QUEUED, now, error=None, waits_for="")
 
 
 def begin_attempt(run: Run, *, now: datetime, waits_for: str) -> Run:
@@ -145,58 +148,51 @@ def _check_attempt(run: Run, attempt: int) -> None:
         )
 
 
-def wished(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
+def set_desired(run: Run, desired: str, error: Mapping[str, Any] | None) -> Run:
+    """Return the run with what should become of it. See RunStore.set_desired."""
     if run.status.is_terminal or run.desired is not None:
         return run
     return replace(run, desired=desired, desired_error=None if error is None else short_error(error))
 
 
-def updated(
-    run: Run,
-    *,
-    tags_set: Mapping[str, str | None] | None = None,
-    tags_remove: Sequence[str] = (),
-    properties_add: Mapping[str, str] | None = None,
-    display_name: str | None = None,
-    description: str | None = None,
-    warnings_add: Sequence[Mapping[str, Any]] = (),
-    environment: Mapping[str, Any] | None = None,
-    snapshot: tuple[str, str] | None = None,
-) -> Run:
-    """Return the run with what may change changed. See RunStore.update_run."""
-    for key, value in (properties_add or {}).items():
+def apply_change(run: Run, change: RunChange, *, now: datetime) -> Run:
+    """Return the run as a request changes it. See RunStore.update_run."""
+    new = _apply(run, change)
+    if change.archived is None or change.archived == (run.archived_at is not None):
+        return new
+    return replace(new, archived_at=now if change.archived else None)
+
+
+def _apply(run: Run, change: RunChange) -> Run:
+    properties_add = change.properties_add or {}
+    for key, value in properties_add.items():
         if run.properties.get(key, value) != value:
             raise Conflict(
                 f"Run `{run.id}` already has the property `{key}`.",
                 why=f"Its value is {run.properties[key]!r}; properties never change, so {value!r} was refused.",
                 hint="Use a tag for what changes, or another property name.",
             )
-    check_texts(run.id, display_name=display_name, description=description)
-    tags, properties = tagged(run.tags, tags_set, tags_remove), {**run.properties, **(properties_add or {})}
-    if tags_set or properties_add:
+    check_texts(run.id, display_name=change.display_name, description=change.description)
+    tags = change_tags(run.tags, change.tags_set, change.tags_remove)
+    properties = {**run.properties, **properties_add}
+    if change.tags_set or properties_add:
         check_labels(f"Run `{run.id}`", tags, properties, run.parameters)
-    fitting, notes = fitting_environment(environment)
+    environment, notes = fit_environment(change.environment)
+    snapshot_id, snapshot_root = change.snapshot or (run.snapshot_id, run.snapshot_root)
     return replace(
         run,
         tags=tags,
         properties=properties,
-        display_name=run.display_name if display_name is None else display_name,
-        description=run.description if description is None else description,
-        warnings=add_warnings(run.warnings, [*warnings_add, *notes]),
-        environment=run.environment if fitting is None else dict(fitting),
-        snapshot_id=run.snapshot_id if snapshot is None else snapshot[0],
-        snapshot_root=run.snapshot_root if snapshot is None else snapshot[1],
+        display_name=run.display_name if change.display_name is None else change.display_name,
+        description=run.description if change.description is None else change.description,
+        warnings=add_warnings(run.warnings, [*change.warnings_add, *notes]),
+        environment=run.environment if environment is None else dict(environment),
+        snapshot_id=snapshot_id,
+        snapshot_root=snapshot_root,
     )
 
 
-def shelved(run: Run, archived: bool | None, now: datetime) -> Run:
-    """Return the run archived, or brought back; the first time that it was archived stays."""
-    if archived is None or archived == (run.archived_at is not None):
-        return run
-    return replace(run, archived_at=now if archived else None)
-
-
-def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
+def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
     """Return the run with what parts of its journals say, in their order, as one change."""
     tags: dict[str, tuple[bool, str | None]] = {}
     properties: dict[str, str] = {}
@@ -207,7 +203,7 @@ def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mappi
         for key, value in part.properties_add.items():
             if properties.setdefault(key, value) != value:
                 notes.append(_property_note(key, run.properties.get(key, properties[key]), value))
-    return reported(
+    return apply_report(
         run,
         tags_set={key: value for key, (is_set, value) in tags.items() if is_set},
         tags_remove=[key for key, (is_set, _value) in tags.items() if not is_set],
@@ -216,7 +212,7 @@ def reported_by(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mappi
     )
 
 
-def reported(
+def apply_report(
     run: Run,
     *,
     tags_set: Mapping[str, str | None],
@@ -227,28 +223,30 @@ def reported(
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
     new = {key: value for key, value in properties_add.items() if key not in run.properties}
     refused = [key for key, value in properties_add.items() if run.properties.get(key, value) != value]
-    left = tagged(run.tags, None, tags_remove)
+    left = change_tags(run.tags, None, tags_remove)
     room = LabelRoom(left, run.properties, run.parameters)
-    tags = room.fitting(left, tags_set)
-    properties = {key: value for key, value in room.fitting({}, new).items() if value is not None}
+    tags = room.fit(left, tags_set)
+    properties = {key: value for key, value in room.fit({}, new).items() if value is not None}
     notes = [
         *warnings,
         *(_property_note(key, run.properties[key], properties_add[key]) for key in refused),
         *room.notes(),
     ]
-    fresh = not_yet_said(run.warnings, notes)
-    return updated(run, tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
+    fresh = without_known(run.warnings, notes)
+    change = RunChange(tags_set=tags, tags_remove=tags_remove, properties_add=properties, warnings_add=fresh)
+    return _apply(run, change)
 
 
-def tagged(
+def change_tags(
     tags: Mapping[str, str | None], tags_set: Mapping[str, str | None] | None, tags_remove: Sequence[str]
 ) -> dict[str, str | None]:
+    """Return the tags without those removed, then with those set."""
     removed = frozenset(tags_remove)
     left = {key: value for key, value in tags.items() if key not in removed}
     return {**left, **(tags_set or {})}
 
 
-def changed_experiment(
+def change_experiment(
     experiment: Experiment,
     *,
     now: datetime,
@@ -256,21 +254,22 @@ def changed_experiment(
     tags_set: Mapping[str, str | None] | None,
     tags_remove: Sequence[str],
 ) -> Experiment:
+    """Return the experiment as a request changes it. See RunStore.update_experiment."""
     at = experiment.archived_at
     if archived is not None:
         at = (at or now) if archived else None
-    tags = tagged(experiment.tags, tags_set, tags_remove)
+    tags = change_tags(experiment.tags, tags_set, tags_remove)
     if tags_set:
         check_labels(f"The experiment `{experiment.name}`", tags)
     return replace(experiment, archived_at=at, tags=tags)
 
 
-def made_again(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
+def recreate_experiment(experiment: Experiment, *, now: datetime, owner: str | None) -> Experiment:
     """Return a deleted experiment as the new one of its name. Its id stays: deleted runs may come back into it."""
     return replace(experiment, created_at=now, archived_at=None, tags={}, owner=owner)
 
 
-def checked_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
+def check_file(run_id: str, old: RunFile | None, new: RunFile, *, replace_it: bool, now: datetime) -> RunFile:
     """Return the file to store, or raise Conflict when it would replace other content and must not."""
     if old is not None and not replace_it and not _same_content(old, new):
         raise Conflict(
@@ -339,6 +338,7 @@ def check_ended(run: Run) -> None:
 
 
 def is_hidden(run_id: str) -> Conflict:
+    """Return the error for a run id or key that a hidden run has."""
     return Conflict(
         f"The run id `{run_id}` is taken.",
         why="A run that was deleted has it, and can still be restored.",
@@ -347,6 +347,7 @@ def is_hidden(run_id: str) -> Conflict:
 
 
 def not_hidden(run_id: str) -> NotFound:
+    """Return the error for a run that cannot be restored."""
     return NotFound(
         f"There is no deleted run `{run_id}`.",
         why="It was not deleted, or its time to be restored is over.",
@@ -355,6 +356,7 @@ def not_hidden(run_id: str) -> NotFound:
 
 
 def parent_is_hidden(run_id: str, parent_id: str) -> Conflict:
+    """Return the error for a run that cannot be restored without its parent."""
     return Conflict(
         f"Run `{run_id}` cannot be restored alone.",
         why=f"It is below `{parent_id}`, which is deleted too.",
@@ -363,10 +365,12 @@ def parent_is_hidden(run_id: str, parent_id: str) -> Conflict:
 
 
 def no_view(view: str) -> InvalidArgument:
+    """Return the error for an unknown view of runs."""
     return InvalidArgument(f"There is no view {view[:40]!r} of runs.", hint=f"Known: {', '.join(VIEWS)}.")
 
 
 def no_hidden_experiment(name: str) -> NotFound:
+    """Return the error for an experiment that cannot be restored."""
     return NotFound(
         f"There is no deleted experiment `{name}`.",
         why="It was not deleted, or its time to be restored is over.",
@@ -375,6 +379,7 @@ def no_hidden_experiment(name: str) -> NotFound:
 
 
 def has_runs(experiment: str) -> Conflict:
+    """Return the error for an experiment that cannot be deleted because it has runs."""
     return Conflict(
         f"The experiment `{experiment}` cannot be deleted.",
         why="It has runs; one may have been submitted a moment ago.",
@@ -383,6 +388,7 @@ def has_runs(experiment: str) -> Conflict:
 
 
 def has_experiments(workspace: str) -> Conflict:
+    """Return the error for a workspace that cannot be deleted because it has experiments."""
     return Conflict(
         f"The workspace `{workspace}` cannot be deleted.",
         why="It has experiments; one may have been made a moment ago.",
@@ -390,7 +396,7 @@ def has_experiments(workspace: str) -> Conflict:
     )
 
 
-def made_asset(
+def new_asset(
     workspace: str,
     kind: str,
     name: str,
@@ -405,7 +411,8 @@ def made_asset(
     return Asset(workspace, kind, name, version, now, now, key=key, document=dict(document), owner=owner)
 
 
-def changed_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
+def change_asset(asset: Asset, document: Mapping[str, Any], *, now: datetime) -> Asset:
+    """Return the version with another document."""
     return replace(asset, document=dict(document), updated_at=now)
 
 
@@ -416,6 +423,7 @@ def chunks_of(asset: Asset) -> set[str]:
 
 
 def no_asset(kind: str, name: str, version: int | None) -> NotFound:
+    """Return the error for an unknown asset, or version of it."""
     which = f" with version {version}" if version is not None else ""
     return NotFound(f"There is no {kind} `{name}`{which}.")
 

@@ -40,6 +40,8 @@ _READ_PATIENCE_S = 10
 
 @dataclass(frozen=True)
 class Fault:
+    """How the database's file differs from the one that was opened."""
+
     what: str  # completes "The file `…` "
     is_final: bool = True  # otherwise all is well as soon as the file is back
     keeps_content: bool = False  # the open file still has everything
@@ -190,10 +192,13 @@ class SqliteStore(SqlStore):
 
 
 def open_sqlite(path: str) -> SqliteStore:
+    """Open or create the file; called by `open_store`. Raises StoreUnavailable."""
     return SqliteStore(Path(path))
 
 
 class SqliteDatabase(GroupedDatabase):
+    """A SQLite file in WAL mode, guarded against being removed or replaced."""
+
     BEGIN = "BEGIN IMMEDIATE"
 
     def __init__(self, path: Path) -> None:

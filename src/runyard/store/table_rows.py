@@ -64,15 +64,16 @@ def row_of(run: Mapping[str, Any], columns: Sequence[Field], metrics: Mapping[st
 
 def grouped(counts: Mapping[Any, int], *, total: int, limit: int) -> Groups:
     """Return the groups of values with their counts; whatever is missing of `total` has no value."""
-    found = [Group(value, count) for value, count in counts.items() if value is not None and count]
-    found.sort(key=lambda group: _rank(group.value))
-    rest = total - sum(group.count for group in found)
+    groups = [Group(value, count) for value, count in counts.items() if value is not None and count]
+    groups.sort(key=lambda group: _rank(group.value))
+    rest = total - sum(group.count for group in groups)
     if rest:
-        found.append(Group(None, rest))
-    return Groups(found[:limit], len(found))
+        groups.append(Group(None, rest))
+    return Groups(groups[:limit], len(groups))
 
 
 def check_groupable(by: Field) -> None:
+    """Raise InvalidArgument for a field that has a value of its own in nearly every run."""
     if by.name in ("created", "duration"):
         raise InvalidArgument(
             f"Runs cannot be grouped by `{by.name}`.",
@@ -98,6 +99,7 @@ def start_of(serials: Sequence[int], cursor: str | None) -> int:
 
 
 def short(text: str) -> str:
+    """Return a text as a cell of the table shows it: cut at MAX_TEXT."""
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 

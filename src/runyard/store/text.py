@@ -75,10 +75,12 @@ def scalar(value: Any) -> Any:
 
 
 def to_microseconds(value: datetime) -> int:
+    """Return a time as microseconds since 1970, in UTC."""
     return (value - _EPOCH) // _MICROSECOND
 
 
 def from_microseconds(value: int) -> datetime:
+    """Return the time of microseconds since 1970, in UTC."""
     return _EPOCH + timedelta(microseconds=value)
 
 

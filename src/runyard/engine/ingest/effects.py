@@ -15,7 +15,7 @@ from runyard.core.config.paths import run_folder
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.formats import journal
 from runyard.core.names import check_run_id
-from runyard.core.records import NewRun, Run
+from runyard.core.records import NewRun, Run, RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import EngineContext
@@ -25,7 +25,7 @@ from runyard.engine.runs.submit import Watched
 from runyard.engine.sanitize import storable
 from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
 from runyard.engine.sweeps.sweeps import check_free_id
-from runyard.store.record_limits import not_yet_said
+from runyard.store.record_limits import without_known
 
 if TYPE_CHECKING:
     from runyard.engine.ingest.decode import Event
@@ -46,9 +46,9 @@ def apply_event(context: EngineContext, run_id: str, events: Sequence[Event]) ->
         if event.kind == journal.CHILD:
             _try_to_make_child(context, run, event)
     failures = [_failure(event.payload) for event in events if event.kind == journal.FAIL]
-    new = not_yet_said(run.warnings, failures)
+    new = without_known(run.warnings, failures)
     if new:
-        context.store.update_run(run_id, warnings_add=new)
+        context.store.update_run(run_id, RunChange(warnings_add=new))
 
 
 def apply_end(context: EngineContext, run_id: str, event: Event) -> None:

@@ -15,7 +15,7 @@ from runyard.compute.base import Cause, JobReport, JobState
 from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
 from runyard.core.formats.plain import to_plain
-from runyard.core.records import Mark, Run
+from runyard.core.records import Mark, Run, RunChange
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import EngineContext, handle_of
 from runyard.engine.runs.liveness import note_heartbeat
@@ -200,7 +200,9 @@ def _check_attempt(run: Run, attempt: int) -> None:
 
 def _keep_facts(context: EngineContext, run_id: str, said: StateReport) -> None:
     if said.warnings or said.environment is not None:
-        context.store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
+        context.store.update_run(
+            run_id, RunChange(warnings_add=storable_value(said.warnings), environment=said.environment)
+        )
 
 
 def _check_complete(context: EngineContext, run: Run, said: StateReport) -> None:

@@ -7,7 +7,7 @@ import logging
 from dataclasses import replace
 
 from runyard.core.errors import Conflict, RunyardError
-from runyard.core.records import Run, RunFile
+from runyard.core.records import Run, RunChange, RunFile
 from runyard.engine.context import EngineContext
 
 logger = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ def _final_size(context: EngineContext, run: Run, file: RunFile) -> int:
     except RunyardError as error:
         logger.warning("run %s: the log %s cannot be read: %s", run.id, file.name, error)
         note = {"source": "server", "message": f"The log `{file.name}` cannot be read. {error.what}"}
-        context.store.update_run(run.id, warnings_add=[note])
+        context.store.update_run(run.id, RunChange(warnings_add=[note]))
         return file.size
 
 

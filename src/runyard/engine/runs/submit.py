@@ -15,7 +15,7 @@ from runyard.core.config.paths import run_folder
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected, UserError
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
-from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
+from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run, RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, EngineContext, is_launched
@@ -125,7 +125,7 @@ def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] 
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
     if is_new and any(warnings.values()):
         said = [{"source": source, "message": message} for source, message in warnings.items() if message]
-        context.store.update_run(run.id, warnings_add=said)
+        context.store.update_run(run.id, RunChange(warnings_add=said))
     launch_now(context, run)
     return Submitted(context.store.get_run(run.id), is_new)
 

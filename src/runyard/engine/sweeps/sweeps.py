@@ -15,7 +15,7 @@ from typing import Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound, UserError
 from runyard.core.formats.plain import from_plain
-from runyard.core.records import NewRun, Run
+from runyard.core.records import NewRun, Run, RunChange
 from runyard.core.specs import (
     MAX_CONCURRENT_RUNS,
     MAX_TOTAL_RUNS,
@@ -33,7 +33,7 @@ from runyard.engine.runs.streams import close_streams, register_stream, stream_k
 from runyard.engine.runs.submit import Submitted, accept, check, create, submit
 from runyard.engine.state.spool import Spooled
 from runyard.engine.sweeps.journal import Child, Event, SweepState, describe, judge, plain_values
-from runyard.store.base import Rows, RunStore, SegmentPart
+from runyard.store.base import Rows, RunRecords, SegmentPart
 from runyard.tuning import get_policy, get_sampler
 
 
@@ -41,7 +41,7 @@ def child_id(parent_id: str, index: int) -> str:
     return f"{parent_id}_{index}"
 
 
-def check_free_id(store: RunStore, run_id: str) -> None:
+def check_free_id(store: RunRecords, run_id: str) -> None:
     """Raise unless a run that is no sweep's child may have this id.
 
     Raises:
@@ -267,7 +267,7 @@ class _Sweep:
             f"Run `{run_id}` logged its primary metric {MOST_OBSERVED:,} times or more. The policy judges the first "
             f"{MOST_OBSERVED:,}; the best value is that of all."
         )
-        self._context.store.update_run(self._run.id, warnings_add=[{"source": "sweep", "message": message}])
+        self._context.store.update_run(self._run.id, RunChange(warnings_add=[{"source": "sweep", "message": message}]))
 
     def _best_of(self, run_id: str) -> float | None:
         found = self._context.store.list_metrics(run_id, name=self._spec.primary_metric)
@@ -388,7 +388,7 @@ class _Sweep:
         state = self._state
         children = list(state.children.values())[state.shown_children :]
         if children:
-            self._context.store.update_run(self._run.id, tags_set=parent_tags(children))
+            self._context.store.update_run(self._run.id, RunChange(tags_set=parent_tags(children)))
             state.shown_children += len(children)
         if state.shown_events < state.count:
             events = self._context.store.list_events(self._run.id, after=state.shown_events)

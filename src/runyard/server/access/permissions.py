@@ -20,7 +20,7 @@ from runyard.core.errors import NotAllowed, NotFound
 from runyard.core.records import Run
 from runyard.core.users import ADMIN, READER, ROLES, USER
 from runyard.engine.context import is_launched
-from runyard.store.base import RunStore
+from runyard.store.base import RunRecords, RunStore
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ def authorize(
 
 
 def _check_owner(
-    principal: UserPrincipal, right: Right, run_id: str | None, owner: ObjectOwner, store: RunStore
+    principal: UserPrincipal, right: Right, run_id: str | None, owner: ObjectOwner, store: RunRecords
 ) -> None:
     if run_id is not None:
         run = store.find_run(run_id) or store.find_hidden(run_id)
@@ -187,7 +187,7 @@ def _check_owner(
 
 
 def _run_may(
-    principal: RunPrincipal, verb: str, reach: Reach, run_id: str | None, workspace: str | None, store: RunStore
+    principal: RunPrincipal, verb: str, reach: Reach, run_id: str | None, workspace: str | None, store: RunRecords
 ) -> bool:
     if reach is Reach.NEVER:
         return False
@@ -219,7 +219,7 @@ def _run_may(
     return relative.root_id == own.root_id if reach is Reach.READ else relative.id == own.parent_id
 
 
-def _is_live(run: Run, principal: RunPrincipal, store: RunStore) -> bool:
+def _is_live(run: Run, principal: RunPrincipal, store: RunRecords) -> bool:
     """Whether the run's code is at work for a user who may submit.
 
     A run that is no program of ours could stay open for ever, so what was made below a run lives as long as that.
@@ -234,7 +234,7 @@ def _is_live(run: Run, principal: RunPrincipal, store: RunStore) -> bool:
     return False
 
 
-def _is_family(run_id: str, principal: RunPrincipal, store: RunStore) -> bool:
+def _is_family(run_id: str, principal: RunPrincipal, store: RunRecords) -> bool:
     if run_id == principal.run_id:
         return True
     try:

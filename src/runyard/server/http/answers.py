@@ -35,7 +35,7 @@ from runyard.artifacts.content import size_of
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import DamagedContent, InvalidArgument, NotFound, RunyardError, StoreUnavailable, UserError
 from runyard.core.names import check_content_id, clean_file_name
-from runyard.core.records import RunFile
+from runyard.core.records import RunChange, RunFile
 from runyard.server.services import Services
 
 Piece = Union[bytes, bytearray, memoryview]
@@ -353,7 +353,7 @@ def note_damage(services: Services, run_id: str, error: DamagedContent) -> None:
     warning = {"source": "server", "message": f"{error.what} {error.why}"}
     run = services.store.find_run(run_id)
     if run is not None and warning not in run.warnings:
-        services.store.update_run(run_id, warnings_add=[warning])
+        services.store.update_run(run_id, RunChange(warnings_add=[warning]))
 
 
 def damaged_file(name: str, error: RunyardError) -> DamagedContent:

@@ -19,7 +19,7 @@ from runyard.core.records import MetricInfo
 from runyard.server.http.answers import Piece, frames_answer, json_answer
 from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
-from runyard.store.base import STEP, TIME, Chart, RunStore, Series
+from runyard.store.base import STEP, TIME, Chart, MetricSeries, Series
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,7 +95,7 @@ def check_width(width: int) -> None:
         raise InvalidArgument(f"A chart's width must be 1 to {MAX_WIDTH}, found {width}.")
 
 
-def _asked_for(store: RunStore, run_id: str, name: Optional[str], *, system: bool) -> list[MetricInfo]:
+def _asked_for(store: MetricSeries, run_id: str, name: Optional[str], *, system: bool) -> list[MetricInfo]:
     """Return the metric `name`; without a name those that were logged, or the system's."""
     found = store.list_metrics(run_id, name=_metric(name))
     return [info for info in found if name is not None or is_system_metric(info.name) == system]
@@ -105,7 +105,7 @@ def _metric(name: Optional[str]) -> Optional[str]:
     return None if name is None else check_metric_name(name)
 
 
-def _iter_frames(store: RunStore, run_id: str, info: MetricInfo, rank: Optional[int]) -> Iterator[Piece]:
+def _iter_frames(store: MetricSeries, run_id: str, info: MetricInfo, rank: Optional[int]) -> Iterator[Piece]:
     """Yield a metric's frames, piece by piece where the store can read it so."""
     if info.kind == "artifact":
         head = {"metric": info.name, "kind": "artifact", "column": "", "rank": rank or 0, "type": "json", "count": 0}

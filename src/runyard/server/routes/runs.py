@@ -18,7 +18,7 @@ from fastapi import APIRouter, Request, Response
 from runyard.core.compute_options import RAY
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, RunyardError, TooLarge
 from runyard.core.names import check_metric_name, check_run_id, check_workspace_name
-from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run
+from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, RunChange
 from runyard.engine.ingest.effects import run_key
 from runyard.engine.runs.resubmit import ResubmitRequest
 from runyard.engine.runs.submit import Submitted, Watched
@@ -61,7 +61,9 @@ class RunRequest:
 
 
 @dataclass(frozen=True)
-class RunChange:
+class RunPatch:
+    """The body of `PATCH /runs/{run_id}`."""
+
     __pydantic_config__: ClassVar[dict[str, str]] = FORBID
 
     tags_set: Optional[dict[str, Optional[str]]] = None
@@ -104,7 +106,7 @@ def list_runs(workspace: str, request: Request) -> Response:
 
 
 @router.patch("/runs/{run_id}")
-@takes(RunChange)
+@takes(RunPatch)
 async def update_run(run_id: str, request: Request) -> Response:
     """Change tags, add properties, name, describe or archive a run."""
     return await with_json(request, lambda body: _update(call_of(request), run_id, body))
@@ -236,7 +238,7 @@ def _check_child(call: RequestContext, wanted: RunRequest) -> None:
 
 def _update(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("write_run", run_id)
-    change = parse(RunChange, body)
+    change = parse(RunPatch, body)
     if change.archived is not None and isinstance(call.principal, RunPrincipal):
         raise NotAllowed("A run's code may not archive runs.", hint=f"`runyard runs archive {run_id}`")
     snapshot = _snapshot(call, run_id, change.snapshot_id)
@@ -244,12 +246,14 @@ def _update(call: RequestContext, run_id: str, body: bytes) -> Response:
     property_of_snapshot = {} if snapshot is None else {SNAPSHOT_PROPERTY: snapshot[0]}
     run = call.services.store.update_run(
         run_id,
-        tags_set=change.tags_set,
-        tags_remove=change.tags_remove,
-        properties_add={**(change.properties_add or {}), **property_of_snapshot},
-        display_name=change.display_name,
-        description=change.description,
-        snapshot=snapshot,
+        RunChange(
+            tags_set=change.tags_set,
+            tags_remove=change.tags_remove,
+            properties_add={**(change.properties_add or {}), **property_of_snapshot},
+            display_name=change.display_name,
+            description=change.description,
+            snapshot=snapshot,
+        ),
     )
     if change.archived is not None:
         run = call.services.engine.archive(run_id, change.archived)
@@ -350,11 +354,11 @@ class _Change:
 
     def tag(self, run_id: str) -> None:
         self._call.require("write_run", run_id)
-        self._call.services.store.update_run(run_id, tags_set=self._wanted.tags_set)
+        self._call.services.store.update_run(run_id, RunChange(tags_set=self._wanted.tags_set))
 
     def untag(self, run_id: str) -> None:
         self._call.require("write_run", run_id)
-        self._call.services.store.update_run(run_id, tags_remove=self._wanted.tags_remove)
+        self._call.services.store.update_run(run_id, RunChange(tags_remove=self._wanted.tags_remove))
 
     def cancel(self, run_id: str) -> None:
         self._call.require("cancel_run", run_id)

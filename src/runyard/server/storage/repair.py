@@ -16,7 +16,7 @@ from runyard.core.records import Run
 from runyard.server.net.home_lock import take_lock
 from runyard.server.storage.belonging import DATABASE_ID, find_content_folder, find_owner
 from runyard.store import open_store
-from runyard.store.base import RunQuery, RunStore
+from runyard.store.base import Files, RunQuery, RunStore
 from runyard.store.repair.repair import Repaired, repair
 
 _MOST_PATHS = 20  # named of one run
@@ -105,7 +105,7 @@ def _check_content(home: Path, store: RunStore, repaired: Repaired) -> RepairRep
     return RepairReport(repaired, len(found.missing_packs), len(found.damaged), runs)
 
 
-def _damaged(run: Run, store: RunStore, found: Verified) -> DamagedRun | None:
+def _damaged(run: Run, store: Files, found: Verified) -> DamagedRun | None:
     files = [file.name for file in store.list_files(run.id) if file.kind == "blob" and found.damaged_of(file.chunks)]
     root = run.snapshot_root
     paths = list(islice(found.damaged_paths(root), _MOST_PATHS)) if root is not None else []

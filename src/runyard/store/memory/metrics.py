@@ -17,7 +17,9 @@ from runyard.store.text import clean
 
 
 @dataclass
-class MemoryMetrics:
+class StoredMetrics:
+    """The metrics of one run; the caller holds the store's lock."""
+
     run_id: str
     kinds: dict[str, str] = field(default_factory=dict)
     summaries: dict[tuple[str, str], Summary | None] = field(default_factory=dict)
@@ -42,23 +44,26 @@ class MemoryMetrics:
             self.quarantine += part.quarantine
         self._store(attempt, arrivals)
         named = {(part.writer, part.segment) for part in parts}
-        found = to_marks({place: mark for place, mark in marks.items() if place in named})
-        return found, accepted, arrivals.warnings
+        moved = to_marks({place: mark for place, mark in marks.items() if place in named})
+        return moved, accepted, arrivals.warnings
 
     def list_metrics(self, name: str | None) -> list[MetricInfo]:
-        wanted = None if name is None else clean(name)
-        return [self._info(metric, kind) for metric, kind in self.kinds.items() if wanted in (None, metric)]
+        """Describe the metrics in the order of first logging, or the one of that name."""
+        cleaned = None if name is None else clean(name)
+        return [self._info(metric, kind) for metric, kind in self.kinds.items() if cleaned in (None, metric)]
 
     def summarize(self, names: Sequence[str] | None) -> dict[str, MetricSummary]:
-        wanted = None if names is None else {clean(name) for name in names}
+        """Return scalar metrics in four values each; without names all but the machine's own."""
+        cleaned = None if names is None else {clean(name) for name in names}
         return {
-            name: MetricSummary(found.last_value, found.minimum, found.maximum, found.count)
-            for (name, column), found in self.summaries.items()
-            if found is not None and column == "" and self.kinds[name] == SCALAR
-            if (not is_system_metric(name) if wanted is None else name in wanted)
+            name: MetricSummary(summary.last_value, summary.minimum, summary.maximum, summary.count)
+            for (name, column), summary in self.summaries.items()
+            if summary is not None and column == "" and self.kinds[name] == SCALAR
+            if (not is_system_metric(name) if cleaned is None else name in cleaned)
         }
 
     def read_series(self, metric: str, column: str, rank: int | None, *, fill_gaps: bool = True) -> Series:
+        """Return a series; `fill_gaps` puts None where a row of a table has no such cell."""
         name, kind = clean(metric), self.kinds.get(clean(metric))
         if kind is None:
             raise NotFound(f"Run `{self.run_id}` has no metric `{metric}`.")
@@ -99,15 +104,15 @@ class MemoryMetrics:
         return 0 if found is None else len(found.columns)
 
     def _pieces(self, metric: str, column: str, rank: int | None) -> list[tuple[tuple[int, SeriesKey], Piece]]:
-        found = [
+        pieces = [
             (place, piece)
             for place, piece in self.pieces.items()
             if (place[1].metric, place[1].column) == (metric, column) and rank in (None, place[1].rank)
         ]
-        if not found:
+        if not pieces:
             raise NotFound(f"Rank {rank} logged nothing under `{metric}`.")
-        lowest = min((place[1].server, place[1].rank) for place, _ in found)
-        return [(place, piece) for place, piece in found if (place[1].server, place[1].rank) == lowest]
+        lowest = min((place[1].server, place[1].rank) for place, _ in pieces)
+        return [(place, piece) for place, piece in pieces if (place[1].server, place[1].rank) == lowest]
 
     def _info(self, metric: str, kind: str) -> MetricInfo:
         summary = self.summaries.get((metric, ""))

@@ -1,7 +1,4 @@
-"""Pages of runs by looking at every one of them: what RunQuery means, spelt out.
-
-The table of runs by looking at every one of them.
-"""
+"""Searches of the store in memory, which test every run: what RunQuery means, spelt out."""
 
 from __future__ import annotations
 
@@ -15,24 +12,54 @@ from runyard.core.formats.filters import OPERATORS, PRESENT, Comparison, Field, 
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import is_system_metric
 from runyard.core.records import Run
-from runyard.store.base import Column, Groups, MetricCondition, RunPage, RunQuery, RunTable, Tally
-from runyard.store.memory.metrics import MemoryMetrics
+from runyard.store.base import Column, Groups, MetricCondition, Queries, RunPage, RunQuery, RunTable, Tally
+from runyard.store.memory.metrics import StoredMetrics
+from runyard.store.memory.tables import MemoryPart
 from runyard.store.record_limits import size_of
 from runyard.store.table_rows import LOOKED_AT, MAX_COLUMNS, MAX_ROWS, check_groupable, grouped, row_of
 
 LABELS = {"tags": "tags", "properties": "properties", "params": "parameters"}  # field of a filter → field of Run
+Metrics = Mapping[str, StoredMetrics]  # by run
 
 
-def find_page(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> RunPage:
+class MemoryQueries(MemoryPart, Queries):
+    """Pages and tables of runs over all of them."""
+
+    def list_runs(self, query: RunQuery) -> RunPage:
+        with self._tables.lock:
+            return find_page(*self._in_view(query), self._tables.clock())
+
+    def read_table(self, query: RunQuery, *, columns: Sequence[Field] = (), offset: int = 0) -> RunTable:
+        with self._tables.lock:
+            return read_table(*self._in_view(query), columns, offset, self._tables.clock())
+
+    def list_columns(self, query: RunQuery) -> tuple[list[Column], int]:
+        with self._tables.lock:
+            return list_columns(*self._in_view(query), self._tables.clock())
+
+    def group_runs(self, query: RunQuery, by: Field, *, limit: int = 1000) -> Groups:
+        with self._tables.lock:
+            return group_runs(*self._in_view(query), by, limit, self._tables.clock())
+
+    def count_by_experiment(self, query: RunQuery) -> list[Tally]:
+        with self._tables.lock:
+            return count_by_experiment(*self._in_view(query), self._tables.clock())
+
+    def _in_view(self, query: RunQuery) -> tuple[list[Run], Metrics, RunQuery]:
+        self._tables.get_workspace(query.workspace)
+        return self._tables.hidden.in_view(query.view), self._tables.metrics, query
+
+
+def find_page(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> RunPage:
     """Return a page of `runs`, which come in order of creation."""
-    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
-    start = _start(found, query.cursor)
-    shown = _fitting(found[start : start + max(1, query.limit)], query.max_bytes)
+    matching = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
+    start = _start(matching, query.cursor)
+    shown = _first_of_size(matching[start : start + max(1, query.limit)], query.max_bytes)
     end = start + len(shown)
-    return RunPage(shown, found[end - 1].id if shown and end < len(found) else None)
+    return RunPage(shown, matching[end - 1].id if shown and end < len(matching) else None)
 
 
-def _fitting(runs: list[Run], max_bytes: int | None) -> list[Run]:
+def _first_of_size(runs: list[Run], max_bytes: int | None) -> list[Run]:
     """Return as many runs as a page holds, at least one."""
     if max_bytes is None:
         return runs
@@ -40,11 +67,12 @@ def _fitting(runs: list[Run], max_bytes: int | None) -> list[Run]:
     return runs[: max(1, sum(size <= max_bytes for size in sizes))]
 
 
-def find_runs(runs: Sequence[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+def find_runs(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> list[Run]:
+    """Return the runs that match the query, in their order."""
     return [run for run in runs if _matches(run, metrics[run.id], query, now)]
 
 
-def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery, now: datetime) -> bool:
+def _matches(run: Run, metrics: StoredMetrics, query: RunQuery, now: datetime) -> bool:
     kept = query.include_children or run.parent_id is None
     if query.parent_id is not None:
         kept = run.parent_id == query.parent_id
@@ -58,7 +86,7 @@ def _matches(run: Run, metrics: MemoryMetrics, query: RunQuery, now: datetime) -
         and _has(run.properties, query.properties)
         and _has(run.parameters, query.parameters)
         and all(_holds(metrics, condition) for condition in query.metrics)
-        and (query.where is None or holds(query.where, lambda one: _fits(run, metrics, one, now)))
+        and (query.where is None or holds(query.where, lambda comparison: _fits(run, metrics, comparison, now)))
     )
 
 
@@ -66,7 +94,7 @@ def _has(labels: Mapping[str, str | None], wanted: Mapping[str, str | None]) -> 
     return all(key in labels and (value is None or labels[key] == value) for key, value in wanted.items())
 
 
-def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
+def _holds(metrics: StoredMetrics, condition: MetricCondition) -> bool:
     compare = OPERATORS.get(condition.op)
     if compare is None:
         raise InvalidArgument(f"A metric cannot be compared with {condition.op!r}.")
@@ -74,16 +102,17 @@ def _holds(metrics: MemoryMetrics, condition: MetricCondition) -> bool:
     return last is not None and bool(compare(last, condition.value))
 
 
-def _fits(run: Run, metrics: MemoryMetrics, wanted: Comparison, now: datetime) -> bool:
-    found = value_of(run, metrics, Field(wanted.field, wanted.key), now)
-    if wanted.op == PRESENT:
-        return found is not None and (found != "" or wanted.field in LABELS)
-    if wanted.field in LABELS and isinstance(wanted.value, float):
-        found = find_number(str(found))
-    return found is not None and bool(OPERATORS[wanted.op](found, wanted.value))
+def _fits(run: Run, metrics: StoredMetrics, comparison: Comparison, now: datetime) -> bool:
+    value = value_of(run, metrics, Field(comparison.field, comparison.key), now)
+    if comparison.op == PRESENT:
+        return value is not None and (value != "" or comparison.field in LABELS)
+    if comparison.field in LABELS and isinstance(comparison.value, float):
+        value = find_number(str(value))
+    return value is not None and bool(OPERATORS[comparison.op](value, comparison.value))
 
 
-def value_of(run: Run, metrics: MemoryMetrics, field: Field, now: datetime) -> object:
+def value_of(run: Run, metrics: StoredMetrics, field: Field, now: datetime) -> object:
+    """Return what a run has under a field: a number, a text, a time, or None."""
     if field.name == "metrics":
         return _last(metrics, field.key)
     if field.name in LABELS:
@@ -100,20 +129,20 @@ def value_of(run: Run, metrics: MemoryMetrics, field: Field, now: datetime) -> o
     return fields[field.name] if field.name in fields else getattr(run, field.name)
 
 
-def _last(metrics: MemoryMetrics, name: str) -> float | None:
+def _last(metrics: StoredMetrics, name: str) -> float | None:
     summary = metrics.summaries.get((name, ""))
     return None if summary is None else summary.last
 
 
-def ordered(runs: list[Run], metrics: Mapping[str, MemoryMetrics], query: RunQuery, now: datetime) -> list[Run]:
+def ordered(runs: list[Run], metrics: Metrics, query: RunQuery, now: datetime) -> list[Run]:
     """Return the runs by a field: numbers before texts, those without it last, whatever the direction."""
     newest = runs[::-1] if query.descending else runs
     by = parse_field(query.order)
     if by.name == "created":
         return newest
-    found = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
-    numbers = {id: value for id, value in found.items() if isinstance(value, (int, float))}
-    texts = {id: value for id, value in found.items() if isinstance(value, str) and (value or by.name in LABELS)}
+    values = {run.id: value_of(run, metrics[run.id], by, now) for run in runs}
+    numbers = {id: value for id, value in values.items() if isinstance(value, (int, float))}
+    texts = {id: value for id, value in values.items() if isinstance(value, str) and (value or by.name in LABELS)}
     if by.name in LABELS:
         numbers = {id: number for id, value in texts.items() if (number := find_number(value)) is not None}
     having = [run for run in newest if run.id in numbers]
@@ -132,43 +161,44 @@ def _start(runs: Sequence[Run], cursor: str | None) -> int:
     raise InvalidArgument(f"The cursor {cursor[:80]!r} is not one of this list's.")
 
 
-Metrics = Mapping[str, MemoryMetrics]
-
-
 def read_table(
     runs: Sequence[Run], metrics: Metrics, query: RunQuery, columns: Sequence[Field], offset: int, now: datetime
 ) -> RunTable:
-    found = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
+    """Return a window of the table of `runs`. See RunStore.read_table."""
+    matching = ordered(find_runs(runs, metrics, query, now), metrics, query, now)
     names = [column.key for column in columns if column.name == "metrics"]
     rows = []
-    for run in found[offset : offset + max(1, min(query.limit, MAX_ROWS))]:
+    for run in matching[offset : offset + max(1, min(query.limit, MAX_ROWS))]:
         lasts = {name: summary.last for name, summary in metrics[run.id].summarize(names).items()}
         rows.append(row_of(to_plain(run), columns, lasts))
-    return RunTable(len(found), rows)
+    return RunTable(len(matching), rows)
 
 
 def list_columns(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> tuple[list[Column], int]:
+    """Return the fields that the newest runs have. See RunStore.list_columns."""
     newest = find_runs(runs, metrics, query, now)[: -LOOKED_AT - 1 : -1]
-    found: Counter[Field] = Counter()
+    counted: Counter[Field] = Counter()
     for run in newest:
-        found.update(Field(name, key) for name, field in LABELS.items() for key in getattr(run, field))
-        found.update(Field("metrics", name) for name in metrics[run.id].summarize(None) if not is_system_metric(name))
-    used = [Column(field, count) for field, count in found.items()]
+        counted.update(Field(name, key) for name, field in LABELS.items() for key in getattr(run, field))
+        counted.update(Field("metrics", name) for name in metrics[run.id].summarize(None) if not is_system_metric(name))
+    used = [Column(field, count) for field, count in counted.items()]
     used.sort(key=lambda column: (-column.runs, column.field.title))
     return used[:MAX_COLUMNS], len(newest)
 
 
 def group_runs(runs: Sequence[Run], metrics: Metrics, query: RunQuery, by: Field, limit: int, now: datetime) -> Groups:
+    """Return the values of a field with their numbers of runs. See RunStore.group_runs."""
     check_groupable(by)
-    found = find_runs(runs, metrics, query, now)
-    values = [value_of(run, metrics[run.id], by, now) for run in found]
+    matching = find_runs(runs, metrics, query, now)
+    values = [value_of(run, metrics[run.id], by, now) for run in matching]
     counts = Counter(value for value in values if value not in (None, "") or (value == "" and by.name in LABELS))
-    return grouped(counts, total=len(found), limit=limit)
+    return grouped(counts, total=len(matching), limit=limit)
 
 
 def count_by_experiment(runs: Sequence[Run], metrics: Metrics, query: RunQuery, now: datetime) -> list[Tally]:
-    found = find_runs(runs, metrics, query, now)
-    families = {run.experiment: [one for one in found if one.experiment == run.experiment] for run in found}
+    """Return the runs per status of each experiment. See RunStore.count_by_experiment."""
+    matching = find_runs(runs, metrics, query, now)
+    families = {run.experiment: [other for other in matching if other.experiment == run.experiment] for run in matching}
     return [
         Tally(name, dict(Counter(run.status.value for run in family)), row_of(to_plain(family[-1]), (), {}))
         for name, family in sorted(families.items())

@@ -67,6 +67,7 @@ class Arrival:
     pieces: list[_SeriesPiece] = field(default_factory=list)
 
     def add(self, points: Points) -> None:
+        """Add points of the series; scalars get the narrowest kind that holds them."""
         kind, values = points.kind, points.values
         if isinstance(values, list):
             kind, values = settle(values)
@@ -132,9 +133,11 @@ class Arrivals:
 
     @property
     def warnings(self) -> list[dict[str, Any]]:
+        """Return what was left out, as warnings for the run's record."""
         return [{"source": "metrics", "message": message} for message in self._warnings]
 
     def add(self, part: SegmentPart) -> None:
+        """Gather what a part brings. Call once per part, in the order of its segment."""
         for item in part.content:
             if isinstance(item, Points):
                 if len(item.times) and self._fits(item.metric, SCALAR):
@@ -195,6 +198,7 @@ def accept(parts: Sequence[SegmentPart], marks: dict[tuple[str, int], int]) -> I
 
 
 def to_marks(marks: dict[tuple[str, int], int]) -> list[Mark]:
+    """Return marks sorted by writer and segment."""
     return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
 
 
@@ -208,6 +212,8 @@ TAIL_POINTS = 128
 
 @dataclass(frozen=True)
 class SeriesAppend:
+    """What to write when points join a stored series: whole rows, and the new tail."""
+
     rows: list[tuple[int, Columns]]  # sequence and points of rows to write; the first may replace the open one
     tail: Columns | None
     chunks: int  # rows there are afterwards
@@ -233,6 +239,7 @@ def grow(
 def grow_rows(
     points: Columns, *, chunks: int, open_count: int, load_open: Callable[[], Columns], keep_tail: bool = True
 ) -> SeriesAppend:
+    """Return the rows that the points fill, beginning with the open row; what is over becomes the tail."""
     first = chunks
     if open_count:
         joined = _join_or_none(load_open(), points)
@@ -272,6 +279,7 @@ def append(tail: bytes | None, new: Columns) -> bytes | None:
 
 
 def pack(columns: Columns) -> bytes:
+    """Return a tail as bytes with a checksum. `unpack` reads them."""
     code = CODES[columns.kind]
     body = encode(columns) if columns.kind == JSON else _cells(columns)
     return _HEAD.pack(code, zlib.crc32(body, code)) + body

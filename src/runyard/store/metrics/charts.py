@@ -42,6 +42,7 @@ class Blocks:
         return len(self.count)
 
     def moved(self, *, steps: int, times: int) -> Blocks:
+        """Return the blocks with so much added to all steps and times."""
         return replace(
             self,
             first_step=self.first_step + steps,
@@ -80,12 +81,14 @@ def of_points(columns: Columns) -> Blocks:
 
 
 def join_blocks(parts: Sequence[Blocks]) -> Blocks:
+    """Return the blocks of all parts, one after another."""
     if len(parts) == 1:
         return parts[0]
     return Blocks(*(np.concatenate([getattr(part, name) for part in parts]) for name in _FIELDS))
 
 
 def no_blocks() -> Blocks:
+    """Return blocks of no points."""
     whole, real = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64)
     return Blocks(whole, whole, whole, whole, real, real, real, whole)
 
@@ -156,10 +159,12 @@ class Window:
 
     @property
     def low(self) -> int:
+        """The lowest x inside, within 64 bits."""
         return _LEAST if self.first is None else max(_LEAST, min(_MOST, self.first))
 
     @property
     def high(self) -> int:
+        """The highest x inside, within 64 bits."""
         return _MOST if self.last is None else max(_LEAST, min(_MOST, self.last))
 
     def before(self, *, steps: int, times: int) -> Window:
@@ -178,6 +183,7 @@ class Window:
 
 
 def chart_of_series(series: Series, window: Window, *, width: int) -> Chart:
+    """Return the chart of the points inside the window; InvalidArgument where values are no numbers."""
     if isinstance(series.values, list):
         raise not_numeric(series.metric)
     columns = Columns(series.kind, series.values, series.steps, series.times_ns)
@@ -185,20 +191,22 @@ def chart_of_series(series: Series, window: Window, *, width: int) -> Chart:
 
 
 def to_chart(blocks: Blocks, width: int) -> Chart:
-    found = gather(blocks, max(1, min(width, MAX_WIDTH)))
+    """Return a chart of at most `width` buckets."""
+    buckets = gather(blocks, max(1, min(width, MAX_WIDTH)))
     return Chart(
-        first_step=found.first_step,
-        last_step=found.last_step,
-        first_time_ns=found.first_time,
-        last_time_ns=found.last_time,
-        minimum=found.minimum,
-        maximum=found.maximum,
-        last=found.last,
-        count=found.count,
+        first_step=buckets.first_step,
+        last_step=buckets.last_step,
+        first_time_ns=buckets.first_time,
+        last_time_ns=buckets.last_time,
+        minimum=buckets.minimum,
+        maximum=buckets.maximum,
+        last=buckets.last,
+        count=buckets.count,
     )
 
 
 def not_numeric(metric: str) -> InvalidArgument:
+    """Return the error for a metric that cannot be drawn."""
     return InvalidArgument(
         f"Metric `{metric}` cannot be drawn.",
         why="Among its values are some that are no numbers.",

@@ -63,6 +63,7 @@ def convert(values: Values, kind: str, wanted: str) -> Values:
 
 
 def to_python(values: Values, kind: str) -> list[Any]:
+    """Return values as a list of Python's own scalars."""
     if isinstance(values, list):
         return values
     found: list[Any] = values.tolist()
@@ -101,6 +102,7 @@ def as_number(value: Any) -> float | None:
 
 
 def numbers_among(values: Sequence[Any]) -> list[float]:
+    """Return the values that are numbers, as floats."""
     found = (as_number(value) for value in values)
     return [number for number in found if number is not None]
 
@@ -136,6 +138,7 @@ class Columns:
         return len(self.times)
 
     def part(self, start: int, end: int) -> Columns:
+        """Return the points from `start` up to `end`."""
         return Columns(self.kind, self.values[start:end], self.steps[start:end], self.times[start:end])
 
 

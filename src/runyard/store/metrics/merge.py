@@ -32,6 +32,7 @@ class Piece:
 
     @property
     def place(self) -> tuple[int, str, int]:
+        """What pieces are sorted by: attempt, writer, segment."""
         return self.attempt, self.writer, self.segment
 
 
@@ -80,6 +81,8 @@ def _merge_attempt(pieces: list[Piece]) -> tuple[Columns, NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class Summary:
+    """Last, smallest and largest value of one column of a metric, as its lowest rank logged them."""
+
     server: int
     rank: int
     count: int
@@ -91,6 +94,7 @@ class Summary:
 
     @property
     def last(self) -> float | None:
+        """The last value as a number, None where it is none."""
         return as_number(self.last_value)
 
 

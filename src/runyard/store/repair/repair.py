@@ -16,6 +16,8 @@ _COMPANIONS = ("-wal", "-shm")
 
 @dataclass(frozen=True)
 class Repaired:
+    """What a repair found and where the damaged file is."""
+
     salvage: Salvage
     damaged_file: Path | None  # where the old one is now; None: it was sound and stays
 

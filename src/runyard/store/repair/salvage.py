@@ -37,6 +37,8 @@ Row = tuple[object, ...]
 
 @dataclass
 class SavedTable:
+    """How many rows of a table could be read."""
+
     name: str
     saved: int = 0
     refused: int = 0  # read, and not what was stored
@@ -53,11 +55,14 @@ class SavedTable:
 
 @dataclass
 class Salvage:
+    """What could be read of a damaged file."""
+
     tables: list[SavedTable] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)  # in SQLite's words
 
     @property
     def is_sound(self) -> bool:
+        """Whether nothing is damaged or missing."""
         return not self.problems and all(table.lost == 0 for table in self.tables)
 
 

@@ -1,32 +1,27 @@
-"""SqlStore's part for assets: what a workspace keeps by name, in versions.
-
-SqlStore's part for users of a team's server: names, roles and the hashes of their tokens.
-
-SqlStore's part for the journals of sweeps: events of a run, numbered without gaps.
-"""
+"""SqlStore's parts for assets, and for users of a team's server with the hashes of their tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import bindparam, delete, func, select, update
 
 from runyard.core.records import Asset
 from runyard.core.users import Access, User, UserToken
+from runyard.store.base import Assets, Users
 from runyard.store.rules import (
-    changed_asset,
-    check_next_event,
+    change_asset,
     label_is_taken,
-    made_asset,
+    new_asset,
     no_asset,
     no_user,
     user_is_taken,
 )
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
-from runyard.store.sql.rows import SqlPart, document_of, get_run_row, get_workspace_id, record_of
-from runyard.store.sql.schema import asset_versions, assets, run_events, user_tokens, users
-from runyard.store.text import clean, dump, from_microseconds, load, to_microseconds
+from runyard.store.sql.rows import SqlPart, document_of, get_workspace_id, record_of
+from runyard.store.sql.schema import asset_versions, assets, user_tokens, users
+from runyard.store.text import clean, from_microseconds, to_microseconds
 
 _MAKE = Upsert(assets, "workspace_id", "kind", "name", "last_version", keys=("workspace_id", "kind", "name"))
 _NAMED_ASSET = select(assets.c.id, assets.c.last_version).where(
@@ -82,7 +77,9 @@ _DELETE_ONE = Statement(
 )
 
 
-class SqlAssets(SqlPart):
+class SqlAssets(SqlPart, Assets):
+    """Named things of a workspace: a row each, and a row with a document for each version."""
+
     def put_asset(
         self,
         workspace: str,
@@ -100,7 +97,7 @@ class SqlAssets(SqlPart):
             newest = _version(session, row, None)
             if key and newest is not None and newest.key == key:
                 return newest, False
-            new = made_asset(workspace, kind, name, document, version=last + 1, key=key, owner=owner, now=self._clock())
+            new = new_asset(workspace, kind, name, document, version=last + 1, key=key, owner=owner, now=self._clock())
             session.run(_COUNT_UP, row=row, new_version=new.version)
             session.run(_INSERT_VERSION, asset_id=row, version=new.version, key=clean(key), document=document_of(new))
             return new, True
@@ -110,10 +107,10 @@ class SqlAssets(SqlPart):
     def get_asset(self, workspace: str, kind: str, name: str, *, version: int | None = None) -> Asset:
         with self._database.reading() as session:
             row, _ = self._find(session, workspace, kind, name)
-            found = _version(session, row, version)
-        if found is None:
+            asset = _version(session, row, version)
+        if asset is None:
             raise no_asset(kind, name, version)
-        return found
+        return asset
 
     def list_assets(self, workspace: str, kind: str, *, name: str | None = None) -> list[Asset]:
         with self._database.reading() as session:
@@ -131,7 +128,7 @@ class SqlAssets(SqlPart):
             old = _version(session, row, version)
             if old is None:
                 raise no_asset(kind, name, version)
-            new = changed_asset(old, document, now=self._clock())
+            new = change_asset(old, document, now=self._clock())
             session.run(_CHANGE, row=row, at_version=version, new_document=document_of(new))
             return new
 
@@ -190,7 +187,9 @@ _BY_ID = Statement(_ACCESS.where(user_tokens.c.id == bindparam("row")))
 _SEEN = Statement(update(user_tokens).where(user_tokens.c.id == bindparam("row")).values(seen_us=bindparam("now_us")))
 
 
-class SqlUsers(SqlPart):
+class SqlUsers(SqlPart, Users):
+    """Users and their tokens, a row each."""
+
     def add_user(self, name: str, *, role: str, label: str, token_hash: str) -> User:
         now = to_microseconds(self._clock())
 
@@ -226,7 +225,7 @@ class SqlUsers(SqlPart):
 
         def add(session: Session) -> User:
             row = _get_row(session, name, to_change=True)
-            if any(found[0] == label for found in session.all(_TOKENS, row=row[0])):
+            if any(token[0] == label for token in session.all(_TOKENS, row=row[0])):
                 raise label_is_taken(name, label)
             _put_token(session, row[0], label, token_hash, now)
             return _user(session, row)
@@ -287,31 +286,3 @@ def _token(row: Any) -> UserToken:
 
 def _access(row: Any) -> Access | None:
     return None if row is None else Access(str(row[0]), str(row[1]), int(row[2]))
-
-
-_LAST_EVENT = Statement(select(func.max(run_events.c.number)).where(run_events.c.run_serial == bindparam("row")))
-_INSERT_EVENT = Insert(run_events, "run_serial", "number", "document")
-_EVENTS = Statement(
-    select(run_events.c.document)
-    .where(run_events.c.run_serial == bindparam("row"), run_events.c.number > bindparam("after"))
-    .order_by(run_events.c.number)
-)
-
-
-class SqlEvents(SqlPart):
-    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
-        def append(session: Session) -> int:
-            row = get_run_row(session, run_id, to_change=True).serial
-            found = session.one(_LAST_EVENT, row=row)
-            last = int(found[0] or 0) if found is not None else 0
-            check_next_event(run_id, last=last, after=after)
-            for number, event in enumerate(events, start=last + 1):
-                session.run(_INSERT_EVENT, run_serial=row, number=number, document=dump(dict(event)))
-            return last + len(events)
-
-        return self._database.write(append)
-
-    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
-        with self._database.reading() as session:
-            row = get_run_row(session, run_id).serial
-            return [dict(load(found[0])) for found in session.all(_EVENTS, row=row, after=after)]

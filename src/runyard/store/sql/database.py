@@ -32,6 +32,7 @@ class Statement:
         self._texts: dict[str, _Text] = {}
 
     def text(self, dialect: Dialect) -> _Text:
+        """Return the SQL for a product; it is compiled once."""
         found = self._texts.get(dialect.name)
         if found is None:
             found = self._texts[dialect.name] = _Text(self._build(dialect), dialect)
@@ -119,6 +120,7 @@ class Session:
         return self.cursor.rowcount
 
     def many(self, statement: Statement, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run a statement for each of the rows."""
         if rows:
             text = statement.text(self.dialect)
             if statement.changes is not None:
@@ -133,6 +135,7 @@ class Session:
         return self.cursor.fetchone()
 
     def all(self, statement: Statement, **values: Any) -> list[Any]:
+        """Return all rows as tuples."""
         text = statement.text(self.dialect)
         self.cursor.execute(text.sql, text.arguments(values))
         return list(self.cursor.fetchall())
@@ -168,7 +171,8 @@ class Database(ABC):
         """Run `job` in a transaction; return its result once that is durable. What it raises undoes only itself."""
 
     @abstractmethod
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close all connections, after the writes that wait. May be repeated."""
 
     @abstractmethod
     def failure(self, error: BaseException) -> Exception | None:
@@ -189,6 +193,7 @@ class Database(ABC):
 
     @contextmanager
     def translated(self) -> Iterator[None]:
+        """Turn a driver's errors inside the block into StoreUnavailable."""
         try:
             yield
         except Exception as error:

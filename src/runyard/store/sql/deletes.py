@@ -1,6 +1,6 @@
-"""SqlStore's part that deletes for good: runs with all that belongs to them, and empty experiments.
+"""Deletes of SqlStore: `purge_us` hides a row until then, NULL shows it again, and a purge deletes it for good.
 
-SqlStore's part for what is deleted and can still come back: `purge_us` hides a row, and NULL shows it again.
+Every function runs inside the transaction of `session`, which the caller opened: a write transaction for what changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.query import shown_run
 from runyard.store.sql.rows import (
     DELETED,
-    SqlPart,
     find_experiment_id,
     find_experiment_row,
     get_run_row,
@@ -77,44 +76,32 @@ _DELETE_WORKSPACE = Statement(delete(workspaces).where(workspaces.c.id == bindpa
 _DELETE_EXPERIMENT = Statement(delete(experiments).where(experiments.c.id == bindparam("row")))
 
 
-class SqlDeletes(SqlPart):
-    def delete_run(self, run_id: str) -> list[str]:
-        return self._database.write(lambda session: _delete_family(session, run_id))
-
-    def purge_run(self, run_id: str, now: datetime) -> list[str]:
-        due = to_microseconds(now)
-        return self._database.write(lambda session: _delete_family(session, run_id, due=due))
-
-    def purge_experiments(self, now: datetime) -> None:
-        def purge(session: Session) -> None:
-            session.run(_FREE_EXPERIMENTS, now=to_microseconds(now))
-            session.run(_PURGE_EXPERIMENTS, now=to_microseconds(now))
-
-        self._database.write(purge)
-
-    def delete_experiment(self, workspace: str, name: str) -> None:
-        def remove(session: Session) -> None:
-            row = find_experiment_id(session, get_workspace_id(session, workspace), name)
-            if row is None:
-                raise no_experiment(workspace, name)
-            if session.one(_ONE_RUN, row=row) is not None:
-                raise has_runs(name)
-            session.run(_DELETE_EXPERIMENT, row=row)
-
-        self._database.write(remove)
-
-    def delete_workspace(self, name: str) -> None:
-        def remove(session: Session) -> None:
-            row = get_workspace_id(session, name)
-            if session.one(_ONE_EXPERIMENT, row=row) is not None:
-                raise has_experiments(name)
-            session.run(_DELETE_ASSETS, row=row)
-            session.run(_DELETE_WORKSPACE, row=row)
-
-        self._database.write(remove)
+def purge_experiments(session: Session, now: datetime) -> None:
+    """Delete hidden experiments without runs whose time has come. See RunStore.purge_experiments."""
+    session.run(_FREE_EXPERIMENTS, now=to_microseconds(now))
+    session.run(_PURGE_EXPERIMENTS, now=to_microseconds(now))
 
 
-def _delete_family(session: Session, run_id: str, *, due: int | None = None) -> list[str]:
+def delete_experiment(session: Session, workspace: str, name: str) -> None:
+    """Delete an experiment that has no runs. See RunStore.delete_experiment."""
+    row = find_experiment_id(session, get_workspace_id(session, workspace), name)
+    if row is None:
+        raise no_experiment(workspace, name)
+    if session.one(_ONE_RUN, row=row) is not None:
+        raise has_runs(name)
+    session.run(_DELETE_EXPERIMENT, row=row)
+
+
+def delete_workspace(session: Session, name: str) -> None:
+    """Delete a workspace that has no experiments. See RunStore.delete_workspace."""
+    row = get_workspace_id(session, name)
+    if session.one(_ONE_EXPERIMENT, row=row) is not None:
+        raise has_experiments(name)
+    session.run(_DELETE_ASSETS, row=row)
+    session.run(_DELETE_WORKSPACE, row=row)
+
+
+def delete_family(session: Session, run_id: str, *, due: int | None = None) -> list[str]:
     """Delete a run and all below it; with `due` only if all of them are hidden until then at the latest."""
     family = session.all(_TOP, run_id=clean(run_id))
     if not family and due is None:
@@ -198,64 +185,72 @@ _DUE = Statement(
 )
 
 
-class SqlHidden(SqlPart):
-    def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
-        def hide(session: Session) -> list[str]:
-            top = get_run_row(session, run_id, to_change=True)
-            check_ended(top.run)
-            return _hide(session, [(top.serial, run_id, top.experiment_id, 1)], to_microseconds(until))
+def hide_run(session: Session, run_id: str, until: datetime) -> list[str]:
+    """Hide a finished run and its descendants; return their ids. See RunStore.hide_run."""
+    top = get_run_row(session, run_id, to_change=True)
+    check_ended(top.run)
+    return _hide(session, [(top.serial, run_id, top.experiment_id, 1)], to_microseconds(until))
 
-        return self._database.write(hide)
 
-    def restore_run(self, run_id: str) -> list[str]:
-        return self._database.write(lambda session: _restore_run(session, run_id))
+def restore_run(session: Session, run_id: str) -> list[str]:
+    """Bring back a hidden run and what was hidden with it; return the ids. See RunStore.restore_run."""
+    row = session.one(_HIDDEN, run_id=clean(run_id))
+    if row is None:
+        raise not_hidden(run_id)
+    serial, _, experiment, parent, until, _ = row
+    top = _find_hidden_above(session, parent)
+    if top is not None:
+        raise parent_is_hidden(run_id, top)
+    return _show(session, [(serial, run_id, experiment)], until)
 
-    def hide_experiment(self, workspace: str, name: str, *, until: datetime) -> list[str]:
-        def hide(session: Session) -> list[str]:
-            found = find_experiment_row(session, get_workspace_id(session, workspace), name, to_change=True)
-            if found is None:
-                raise no_experiment(workspace, name)
-            until_us = to_microseconds(until)
-            hidden = _hide(session, session.all(_SHOWN_OF_EXPERIMENT, row=found[0]), until_us)
-            session.run(_SET_EXPERIMENT, row=found[0], new_archived=DELETED, until=until_us)
-            return hidden
 
-        return self._database.write(hide)
+def hide_experiment(session: Session, workspace: str, name: str, until: datetime) -> list[str]:
+    """Hide an experiment and its runs; return the runs' ids. See RunStore.hide_experiment."""
+    row = find_experiment_row(session, get_workspace_id(session, workspace), name, to_change=True)
+    if row is None:
+        raise no_experiment(workspace, name)
+    until_us = to_microseconds(until)
+    hidden = _hide(session, session.all(_SHOWN_OF_EXPERIMENT, row=row[0]), until_us)
+    session.run(_SET_EXPERIMENT, row=row[0], new_archived=DELETED, until=until_us)
+    return hidden
 
-    def restore_experiment(self, workspace: str, name: str) -> list[str]:
-        def restore(session: Session) -> list[str]:
-            workspace_id = get_workspace_id(session, workspace)
-            found = session.one(_EXPERIMENT_ROW, workspace=workspace_id, experiment_name=clean(name))
-            if found is None or found[1] is None:
-                raise no_hidden_experiment(name)
-            restored = _restore_runs_of(session, *found)
-            _show_experiments(session, [found[0]])
-            archived = session.one(_EXPERIMENT, row=found[0])[0]
-            session.run(_SET_EXPERIMENT, row=found[0], new_archived=archived, until=None)
-            return restored
 
-        return self._database.write(restore)
+def restore_experiment(session: Session, workspace: str, name: str) -> list[str]:
+    """Bring back an experiment and what was hidden with it; return the runs' ids. See RunStore.restore_experiment."""
+    workspace_id = get_workspace_id(session, workspace)
+    row = session.one(_EXPERIMENT_ROW, workspace=workspace_id, experiment_name=clean(name))
+    if row is None or row[1] is None:
+        raise no_hidden_experiment(name)
+    restored = _restore_runs_of(session, *row)
+    _show_experiments(session, [row[0]])
+    archived = session.one(_EXPERIMENT, row=row[0])[0]
+    session.run(_SET_EXPERIMENT, row=row[0], new_archived=archived, until=None)
+    return restored
 
-    def find_hidden(self, run_id: str) -> Run | None:
-        with self._database.reading() as session:
-            row = session.one(_HIDDEN, run_id=clean(run_id))
-        return None if row is None else shown_run(row[5], row[4])
 
-    def list_family(self, run_id: str) -> list[str]:
-        with self._database.reading() as session:
-            family = session.all(_ANY, run_id=clean(run_id))
-            for serial, _ in family:  # grows while it is walked
-                family += session.all(_ANY_CHILDREN, row=serial)
-        return [str(row[1]) for row in family]
+def find_hidden_run(session: Session, run_id: str) -> Run | None:
+    """Return a hidden run with the time until which it can be restored."""
+    row = session.one(_HIDDEN, run_id=clean(run_id))
+    return None if row is None else shown_run(row[5], row[4])
 
-    def find_next_purge(self) -> datetime | None:
-        with self._database.reading() as session:
-            times = [session.one(_NEXT_RUN)[0], session.one(_NEXT_EXPERIMENT)[0]]
-        return min((from_microseconds(at) for at in times if at is not None), default=None)
 
-    def list_purges(self, now: datetime) -> list[str]:
-        with self._database.reading() as session:
-            return [str(row[0]) for row in session.all(_DUE, now=to_microseconds(now))]
+def list_family(session: Session, run_id: str) -> list[str]:
+    """Return the ids of a run and its descendants, hidden or not."""
+    family = session.all(_ANY, run_id=clean(run_id))
+    for serial, _ in family:  # grows while it is walked
+        family += session.all(_ANY_CHILDREN, row=serial)
+    return [str(row[1]) for row in family]
+
+
+def find_next_purge(session: Session) -> datetime | None:
+    """Return when the first of what is hidden is to be deleted."""
+    times = [session.one(_NEXT_RUN)[0], session.one(_NEXT_EXPERIMENT)[0]]
+    return min((from_microseconds(at) for at in times if at is not None), default=None)
+
+
+def list_purges(session: Session, now: datetime) -> list[str]:
+    """Return the ids of hidden runs whose time has come, at most MOST_PURGES."""
+    return [str(row[0]) for row in session.all(_DUE, now=to_microseconds(now))]
 
 
 def _hide(session: Session, tops: list[Any], until: int) -> list[str]:
@@ -270,17 +265,6 @@ def _hide(session: Session, tops: list[Any], until: int) -> list[str]:
         family += below
     session.many(_SET_PURGE, [{"row": row[0], "until": until} for row in family])
     return [row[1] for row in family]
-
-
-def _restore_run(session: Session, run_id: str) -> list[str]:
-    found = session.one(_HIDDEN, run_id=clean(run_id))
-    if found is None:
-        raise not_hidden(run_id)
-    serial, _, experiment, parent, until, _ = found
-    top = _find_hidden_above(session, parent)
-    if top is not None:
-        raise parent_is_hidden(run_id, top)
-    return _show(session, [(serial, run_id, experiment)], until)
 
 
 def _restore_runs_of(session: Session, experiment: int, until: int) -> list[str]:

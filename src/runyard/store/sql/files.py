@@ -12,8 +12,8 @@ from sqlalchemy import bindparam, delete, select, update
 
 from runyard.core.errors import Conflict
 from runyard.core.records import Asset, RunFile
-from runyard.store.base import References
-from runyard.store.rules import checked_file, chunks_of, without_chunks
+from runyard.store.base import Files, References
+from runyard.store.rules import check_file, chunks_of, without_chunks
 from runyard.store.sql.database import MAX_PARAMETERS, Session, Statement, Upsert
 from runyard.store.sql.rows import SqlPart, document_of, get_serial, record_of, run_of
 from runyard.store.sql.schema import asset_versions, assets, content_chunks, files, packs, runs, snapshots
@@ -49,14 +49,33 @@ PLACES = select(
     content_chunks.c.codec,
 ).join_from(content_chunks, packs, packs.c.id == content_chunks.c.pack_id)
 _CHUNKS = PLACES.where(content_chunks.c.id.in_(bindparam("ids", expanding=True)))
+_SNAPSHOTS = Statement(select(snapshots.c.id, snapshots.c.root))
+_DELETE_SNAPSHOT = Statement(delete(snapshots).where(snapshots.c.id == bindparam("snapshot")))
+_RUNS = Statement(select(runs.c.document))
+_ALL_FILES = Statement(select(files.c.document))
+_MODELS = Statement(
+    select(asset_versions.c.document)
+    .join(assets, assets.c.id == asset_versions.c.asset_id)
+    .where(assets.c.kind == "model")
+)
+_PLACES = Statement(PLACES)
+_REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
+_DELETE_PACK = Statement(delete(packs).where(packs.c.name == bindparam("pack")))
+_MOVE = Statement(
+    update(content_chunks)
+    .where(content_chunks.c.id == bindparam("chunk"))
+    .values(pack_id=bindparam("new_pack"), start=bindparam("new_start"))
+)
 
 
-class SqlFiles(SqlPart):
+class SqlFiles(SqlPart, Files):
+    """Files of runs, snapshots, packs and chunks: a row each."""
+
     def put_file(self, run_id: str, file: RunFile, *, replace: bool = True) -> RunFile:
         def put(session: Session) -> RunFile:
             serial = get_serial(session, run_id)
             old = _find_file(session, serial, file.name)
-            new = checked_file(run_id, old, file, replace_it=replace, now=self._clock())
+            new = check_file(run_id, old, file, replace_it=replace, now=self._clock())
             session.run(_PUT_FILE, run_serial=serial, name=clean(file.name), document=document_of(new))
             return new
 
@@ -65,7 +84,7 @@ class SqlFiles(SqlPart):
     def put_files(self, run_id: str, files: Sequence[RunFile], *, replace: bool = True) -> list[RunFile | Conflict]:
         now = self._clock()
         # Made out here, since all writers wait for each other inside.
-        stamped = [checked_file(run_id, None, file, replace_it=True, now=now) for file in files]
+        stamped = [check_file(run_id, None, file, replace_it=True, now=now) for file in files]
         rows = [{"name": clean(file.name), "document": document_of(file)} for file in stamped]
 
         def put(session: Session) -> list[RunFile | Conflict]:
@@ -116,13 +135,13 @@ class SqlFiles(SqlPart):
 
     def find_chunks(self, ids: Sequence[str]) -> dict[str, tuple[str, int, int, int, str]]:
         wanted = list(dict.fromkeys(clean(item) for item in ids))
-        found: dict[str, tuple[str, int, int, int, str]] = {}
+        places: dict[str, tuple[str, int, int, int, str]] = {}
         with self._database.reading() as session:
             for at in range(0, len(wanted), MAX_PARAMETERS):
                 batch = wanted[at : at + MAX_PARAMETERS]
                 for row in session.connection.execute(_CHUNKS, {"ids": batch}):
-                    found[row[0]] = (row[1], row[2], row[3], row[4], row[5])
-        return found
+                    places[row[0]] = (row[1], row[2], row[3], row[4], row[5])
+        return places
 
     def add_chunks(self, pack: str, places: Mapping[str, tuple[int, int, int, str]]) -> None:
         def add(session: Session) -> None:
@@ -140,6 +159,44 @@ class SqlFiles(SqlPart):
         with self._database.reading() as session:
             names = [str(row[0]) for row in session.all(_PACKS)]
         return iter(names)
+
+    def list_snapshots(self) -> dict[str, str]:
+        with self._database.reading() as session:
+            return {row[0]: row[1] for row in session.all(_SNAPSHOTS)}
+
+    def delete_snapshots(self, ids: Collection[str]) -> None:
+        rows = [{"snapshot": id} for id in ids]
+        if rows:
+            self._database.write(lambda session: session.many(_DELETE_SNAPSHOT, rows))
+
+    def read_references(self) -> References:
+        with self._database.reading() as session:
+            roots = {run_of(row[0]).snapshot_root for row in session.all(_RUNS)}
+            files_of_runs = [record_of(RunFile, row[0]) for row in session.all(_ALL_FILES)]
+            models = [record_of(Asset, row[0]) for row in session.all(_MODELS)]
+        chunks = {chunk for file in files_of_runs if file.kind == "blob" for chunk in file.chunks}
+        chunks.update(chunk for model in models for chunk in chunks_of(model))
+        return References({root for root in roots if root is not None}, chunks)
+
+    def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
+        with self._database.reading() as session:
+            return iter(session.all(_PLACES))
+
+    def remove_chunks(self, ids: Collection[str]) -> None:
+        rows = [{"chunk": id} for id in ids]
+        if rows:
+            self._database.write(lambda session: session.many(_REMOVE, rows))
+
+    def replace_pack(self, old: str, new: str | None, places: Mapping[str, tuple[int, int, int, str]]) -> None:
+        def change(session: Session) -> None:
+            if new is not None:
+                session.run(PUT_PACK, name=new)
+                pack_id = session.one(PACK, pack=new)[0]
+                rows = [{"chunk": id, "new_pack": pack_id, "new_start": place[0]} for id, place in places.items()]
+                session.many(_MOVE, rows)
+            session.run(_DELETE_PACK, pack=old)
+
+        self._database.write(change)
 
 
 def _find_file(session: Session, serial: int, name: str) -> RunFile | None:
@@ -166,69 +223,10 @@ def _without_taken(
     results: list[RunFile | Conflict] = []
     for file in files:
         try:
-            new = checked_file(run_id, taken.get(file.name), file, replace_it=False, now=now)
+            new = check_file(run_id, taken.get(file.name), file, replace_it=False, now=now)
         except Conflict as error:
             results.append(error)
         else:
             taken[file.name] = new
             results.append(new)
     return results
-
-
-_SNAPSHOTS = Statement(select(snapshots.c.id, snapshots.c.root))
-_DELETE_SNAPSHOT = Statement(delete(snapshots).where(snapshots.c.id == bindparam("snapshot")))
-_RUNS = Statement(select(runs.c.document))
-_ALL_FILES = Statement(select(files.c.document))
-_MODELS = Statement(
-    select(asset_versions.c.document)
-    .join(assets, assets.c.id == asset_versions.c.asset_id)
-    .where(assets.c.kind == "model")
-)
-_PLACES = Statement(PLACES)
-_REMOVE = Statement(delete(content_chunks).where(content_chunks.c.id == bindparam("chunk")))
-_DELETE_PACK = Statement(delete(packs).where(packs.c.name == bindparam("pack")))
-_MOVE = Statement(
-    update(content_chunks)
-    .where(content_chunks.c.id == bindparam("chunk"))
-    .values(pack_id=bindparam("new_pack"), start=bindparam("new_start"))
-)
-
-
-class SqlContent(SqlPart):
-    def list_snapshots(self) -> dict[str, str]:
-        with self._database.reading() as session:
-            return {row[0]: row[1] for row in session.all(_SNAPSHOTS)}
-
-    def delete_snapshots(self, ids: Collection[str]) -> None:
-        rows = [{"snapshot": id} for id in ids]
-        if rows:
-            self._database.write(lambda session: session.many(_DELETE_SNAPSHOT, rows))
-
-    def read_references(self) -> References:
-        with self._database.reading() as session:
-            roots = {run_of(row[0]).snapshot_root for row in session.all(_RUNS)}
-            found = [record_of(RunFile, row[0]) for row in session.all(_ALL_FILES)]
-            models = [record_of(Asset, row[0]) for row in session.all(_MODELS)]
-        chunks = {chunk for file in found if file.kind == "blob" for chunk in file.chunks}
-        chunks.update(chunk for model in models for chunk in chunks_of(model))
-        return References({root for root in roots if root is not None}, chunks)
-
-    def iter_chunk_places(self) -> Iterator[tuple[str, str, int, int, int, str]]:
-        with self._database.reading() as session:
-            return iter(session.all(_PLACES))
-
-    def remove_chunks(self, ids: Collection[str]) -> None:
-        rows = [{"chunk": id} for id in ids]
-        if rows:
-            self._database.write(lambda session: session.many(_REMOVE, rows))
-
-    def replace_pack(self, old: str, new: str | None, places: Mapping[str, tuple[int, int, int, str]]) -> None:
-        def change(session: Session) -> None:
-            if new is not None:
-                session.run(PUT_PACK, name=new)
-                pack_id = session.one(PACK, pack=new)[0]
-                rows = [{"chunk": id, "new_pack": pack_id, "new_start": place[0]} for id, place in places.items()]
-                session.many(_MOVE, rows)
-            session.run(_DELETE_PACK, pack=old)
-
-        self._database.write(change)

@@ -18,7 +18,7 @@ from runyard.store.metrics import arrivals, charts
 from runyard.store.metrics.arrivals import ROWS, TABLE, Arrival, Arrivals, SeriesKey, accept, grow, to_marks
 from runyard.store.metrics.chunks import CODES, JSON, Columns, decode, encode
 from runyard.store.metrics.merge import Summary, combine, span, summarize
-from runyard.store.rules import reported_by
+from runyard.store.rules import apply_parts
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
 from runyard.store.sql.rows import RunRow, change_run, get_run_row
 from runyard.store.sql.schema import CHUNKS_PER_SERIES, metric_chunks, quarantine, run_metrics, segments, series
@@ -61,6 +61,7 @@ class StoredSeries:
 
     @property
     def count(self) -> int:
+        """How many points the series has."""
         return int(self._state["count"])
 
     def add(self, arrival: Arrival, columns: Columns) -> None:
@@ -116,6 +117,7 @@ class StoredSeries:
 
 
 def chunk_id(series_id: int, sequence: int) -> int:
+    """Return the primary key of a chunk: chunks of one series are neighbours."""
     return series_id * CHUNKS_PER_SERIES + sequence
 
 
@@ -340,7 +342,7 @@ class _Ingest:
         if not changing and not warnings:
             return
 
-        change_run(self._session, self._run_id, lambda run: reported_by(run, changing, warnings))
+        change_run(self._session, self._run_id, lambda run: apply_parts(run, changing, warnings))
 
     def _write_quarantine(self, parts: Sequence[SegmentPart]) -> None:
         rows = [

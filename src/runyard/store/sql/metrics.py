@@ -11,7 +11,7 @@ from sqlalchemy import bindparam, select
 
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSummary, SegmentPart, Series, ValueParts
+from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, Series, ValueParts
 from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import SqlPart, get_serial
 from runyard.store.sql.schema import run_metrics, runs, segments, series
@@ -55,7 +55,9 @@ _RANKS = Statement(
 _SUMMARIES = 500  # runs of one statement
 
 
-class SqlMetrics(SqlPart):
+class SqlMetricSeries(SqlPart, MetricSeries):
+    """Marks, summaries and points. Reading or storing points loads numpy, listing metrics does not."""
+
     def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
         with self._database.reading() as session:
             rows = session.all(_MARKS, row=get_serial(session, run_id), of_attempt=attempt)

@@ -33,77 +33,81 @@ _filtered_labels = run_labels.alias("filtered_labels")
 _COLUMNS = {"name": runs.c.name, "target": runs.c.target}
 
 
-def filter_condition(wanted: Filter) -> Condition:
-    """Return the condition, never NULL, so that `not` turns it round. `duration` is for sql_table.py to answer."""
-    if isinstance(wanted, Comparison):
-        return _comparison(wanted)
-    if isinstance(wanted, Negation):
-        return not_(filter_condition(wanted.part))
-    join = and_ if wanted.op == "and" else or_
-    return join(*(filter_condition(part) for part in wanted.parts))
+def filter_condition(where: Filter) -> Condition:
+    """Return the condition, never NULL, so that `not` turns it round. `duration` is for table.py to answer."""
+    if isinstance(where, Comparison):
+        return _comparison(where)
+    if isinstance(where, Negation):
+        return not_(filter_condition(where.part))
+    join = and_ if where.op == "and" else or_
+    return join(*(filter_condition(part) for part in where.parts))
 
 
-def narrow_by_filter(wanted: Filter | None, workspace_id: int) -> list[Select[Any]]:
+def narrow_by_filter(where: Filter | None, workspace_id: int) -> list[Select[Any]]:
     """Return selects of serials for those comparisons that every run must fit and an index answers."""
-    found: list[Select[Any]] = []
-    for one in conjuncts(wanted):
-        if one.field in LABELS and one.op != "!=":
-            found.append(select(_filtered_labels.c.run_serial).where(_label(one)))
-        elif one.field in _COLUMNS and one.op == "=":
-            equal = _COLUMNS[one.field] == indexed(str(one.value))
-            found.append(select(runs.c.serial).where(runs.c.workspace_id == workspace_id, equal))
-    return found
+    selects: list[Select[Any]] = []
+    for comparison in conjuncts(where):
+        if comparison.field in LABELS and comparison.op != "!=":
+            selects.append(select(_filtered_labels.c.run_serial).where(_label(comparison)))
+        elif comparison.field in _COLUMNS and comparison.op == "=":
+            equal = _COLUMNS[comparison.field] == indexed(str(comparison.value))
+            selects.append(select(runs.c.serial).where(runs.c.workspace_id == workspace_id, equal))
+    return selects
 
 
-def span_of_times(wanted: Filter | None, workspace_id: int) -> list[Select[Any]]:
+def span_of_times(where: Filter | None, workspace_id: int) -> list[Select[Any]]:
     """Return selects of the first and last serial for the times that every run must fit.
 
     Runs come in the order of their serials and, unless somebody moved the clock, of their times.
     """
-    found: list[Select[Any]] = []
-    for one in conjuncts(wanted):
-        if isinstance(one.value, datetime) and one.op != "!=":
-            fits = OPERATORS[one.op](runs.c.created_us, to_microseconds(one.value))
+    spans: list[Select[Any]] = []
+    for comparison in conjuncts(where):
+        if isinstance(comparison.value, datetime) and comparison.op != "!=":
+            fits = OPERATORS[comparison.op](runs.c.created_us, to_microseconds(comparison.value))
             span = select(func.min(runs.c.serial), func.max(runs.c.serial))
-            found.append(span.where(runs.c.workspace_id == workspace_id, fits))
-    return found
+            spans.append(span.where(runs.c.workspace_id == workspace_id, fits))
+    return spans
 
 
-def metric_conditions(wanted: Filter | None) -> list[MetricCondition]:
+def metric_conditions(where: Filter | None) -> list[MetricCondition]:
     """Return comparisons with metrics that every run must fit: a list in a metric's order starts from them."""
     return [
-        MetricCondition(one.key, one.op, one.value)
-        for one in conjuncts(wanted)
-        if one.field == "metrics" and isinstance(one.value, float)
+        MetricCondition(comparison.key, comparison.op, comparison.value)
+        for comparison in conjuncts(where)
+        if comparison.field == "metrics" and isinstance(comparison.value, float)
     ]
 
 
-def _comparison(one: Comparison) -> Condition:
-    if one.field in LABELS:
-        return exists(select(1).where(_filtered_labels.c.run_serial == runs.c.serial, _label(one)))
-    if one.field == "metrics":
-        return exists(select(1).where(_metrics.c.run_serial == runs.c.serial, _compared_metric(one)))
-    if one.field == "experiment":
-        named = select(experiments.c.id).where(experiments.c.name == one.value)
+def _comparison(comparison: Comparison) -> Condition:
+    if comparison.field in LABELS:
+        return exists(select(1).where(_filtered_labels.c.run_serial == runs.c.serial, _label(comparison)))
+    if comparison.field == "metrics":
+        return exists(select(1).where(_metrics.c.run_serial == runs.c.serial, _compared_metric(comparison)))
+    if comparison.field == "experiment":
+        named = select(experiments.c.id).where(experiments.c.name == comparison.value)
         inside: Condition = (runs.c.experiment_id + 0).in_(named)
-        return inside if one.op == "=" else not_(inside)
-    return _compared(_column(one.field), one)
+        return inside if comparison.op == "=" else not_(inside)
+    return _compared(_column(comparison.field), comparison)
 
 
-def _label(one: Comparison) -> Condition:
-    there = and_(_filtered_labels.c.kind == LABELS[one.field], _filtered_labels.c.key == indexed(one.key))
-    if one.op == PRESENT:
+def _label(comparison: Comparison) -> Condition:
+    there = and_(_filtered_labels.c.kind == LABELS[comparison.field], _filtered_labels.c.key == indexed(comparison.key))
+    if comparison.op == PRESENT:
         return there
-    if isinstance(one.value, float):
+    if isinstance(comparison.value, float):
         return and_(
-            there, _filtered_labels.c.number.is_not(None), OPERATORS[one.op](_filtered_labels.c.number, one.value)
+            there,
+            _filtered_labels.c.number.is_not(None),
+            OPERATORS[comparison.op](_filtered_labels.c.number, comparison.value),
         )
-    return and_(there, OPERATORS[one.op](_filtered_labels.c.value, indexed(str(one.value))))
+    return and_(there, OPERATORS[comparison.op](_filtered_labels.c.value, indexed(str(comparison.value))))
 
 
-def _compared_metric(one: Comparison) -> Condition:
-    there = and_(_metrics.c.name == clean(one.key), _metrics.c.column == "", _metrics.c.last.is_not(None))
-    return there if one.op == PRESENT else and_(there, OPERATORS[one.op](_metrics.c.last, one.value))
+def _compared_metric(comparison: Comparison) -> Condition:
+    there = and_(_metrics.c.name == clean(comparison.key), _metrics.c.column == "", _metrics.c.last.is_not(None))
+    return (
+        there if comparison.op == PRESENT else and_(there, OPERATORS[comparison.op](_metrics.c.last, comparison.value))
+    )
 
 
 def _column(field: str) -> Any:
@@ -120,15 +124,15 @@ def _column(field: str) -> Any:
     return columns[field]
 
 
-def _compared(column: Any, one: Comparison) -> Condition:
-    value = one.value
-    if one.op == PRESENT:
+def _compared(column: Any, comparison: Comparison) -> Condition:
+    value = comparison.value
+    if comparison.op == PRESENT:
         return and_(column.is_not(None), column != "")
     if isinstance(value, datetime):
         value = to_microseconds(value)
     elif not isinstance(value, float):
         value = indexed(str(value))
-    return and_(column.is_not(None), OPERATORS[one.op](column, value))
+    return and_(column.is_not(None), OPERATORS[comparison.op](column, value))
 
 
 FEW = MAX_PARAMETERS
@@ -154,7 +158,7 @@ class _Scope:
 
 
 def find_page(session: Session, query: RunQuery) -> RunPage:
-    """Return a page in order of creation, or of a metric; sql_table.py knows the other orders."""
+    """Return a page in order of creation, or of a metric; table.py knows the other orders."""
     query = replace(query, metrics=[*query.metrics, *metric_conditions(query.where)])
     scope = _look_up(session, query)
     if scope is None or (scope.few is not None and not scope.few):
@@ -178,8 +182,8 @@ def _look_up(session: Session, query: RunQuery) -> _Scope | None:
         parent_serial = parent.serial
     scope = _Scope(query, workspace_id, experiment_id, parent_serial)
     for span in span_of_times(query.where, workspace_id):
-        found: Any = session.select(span)[0]
-        first, last = found
+        ends: Any = session.select(span)[0]
+        first, last = ends
         if first is None:
             return None
         scope = replace(scope, first=max(first, scope.first or first), last=min(last, scope.last or last))
@@ -189,31 +193,31 @@ def _look_up(session: Session, query: RunQuery) -> _Scope | None:
 def _find_few(session: Session, scope: _Scope) -> frozenset[int] | None:
     few: frozenset[int] | None = None
     for matches in _narrow(scope):
-        found = [row[0] for row in session.select(matches.limit(FEW + 1))]
-        if len(found) <= FEW:
-            few = frozenset(found) if few is None else few & frozenset(found)
+        serials = [row[0] for row in session.select(matches.limit(FEW + 1))]
+        if len(serials) <= FEW:
+            few = frozenset(serials) if few is None else few & frozenset(serials)
     return few
 
 
 def _narrow(scope: _Scope) -> list[Select[Any]]:
     """Return a select of runs' serials for each condition that an index answers."""
     query = scope.query
-    found: list[Select[Any]] = [select(run_labels.c.run_serial).where(condition) for condition in _labels(query)]
+    selects: list[Select[Any]] = [select(run_labels.c.run_serial).where(condition) for condition in _labels(query)]
     if query.view == "deleted":
-        found.append(select(runs.c.serial).where(runs.c.purge_us.is_not(None)))
+        selects.append(select(runs.c.serial).where(runs.c.purge_us.is_not(None)))
     for wanted in query.metrics:
         if wanted.op != "!=":
             in_workspace = run_metrics.c.workspace_id == scope.workspace_id
-            found.append(select(run_metrics.c.run_serial).where(in_workspace, _metric(wanted)))
-    found += narrow_by_filter(query.where, scope.workspace_id)
+            selects.append(select(run_metrics.c.run_serial).where(in_workspace, _metric(wanted)))
+    selects += narrow_by_filter(query.where, scope.workspace_id)
     if query.statuses:
         statuses = [status.value for status in query.statuses]
-        found.append(
+        selects.append(
             select(runs.c.serial).where(runs.c.workspace_id == scope.workspace_id, runs.c.status.in_(statuses))
         )
     if scope.parent_serial is not None:
-        found.append(select(runs.c.serial).where(runs.c.parent_serial == scope.parent_serial))
-    return found
+        selects.append(select(runs.c.serial).where(runs.c.parent_serial == scope.parent_serial))
+    return selects
 
 
 def _by_creation(session: Session, scope: _Scope, cursor: str | None) -> RunPage:
@@ -230,7 +234,7 @@ def _by_metric(session: Session, scope: _Scope, name: str) -> RunPage:
         rows += _select_page(session, scope, _metric_page(scope, name, after).limit(limit + 1))
         cursor = None
     # A condition on the metric itself leaves no run without it.
-    if len(rows) <= limit and all(clean(wanted.name) != name for wanted in scope.query.metrics):
+    if len(rows) <= limit and all(clean(condition.name) != name for condition in scope.query.metrics):
         after_serial = None if cursor is None else _read_cursor(cursor, "n")[0]
         without = ~_has_number(name)
         rows += _select_created(session, scope, [without], after_serial, limit + 1 - len(rows))
@@ -244,22 +248,22 @@ def _select_created(
     if after is not None:
         conditions.append(runs.c.serial < after if scope.query.descending else runs.c.serial > after)
     order = runs.c.serial.desc() if scope.query.descending else runs.c.serial.asc()
-    wanted = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(*conditions)
-    return _select_page(session, scope, wanted.order_by(order).limit(limit))
+    page = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(*conditions)
+    return _select_page(session, scope, page.order_by(order).limit(limit))
 
 
-def _select_page(session: Session, scope: _Scope, wanted: Select[Any]) -> Sequence[Row[Any]]:
+def _select_page(session: Session, scope: _Scope, page: Select[Any]) -> Sequence[Row[Any]]:
     """Return rows with documents, up to the first one that is too much for the page."""
     left = scope.query.max_bytes
     if left is None:
-        return session.select(wanted)
-    found: list[Row[Any]] = []
-    for row in session.iterate(wanted):
-        found.append(row)
+        return session.select(page)
+    rows: list[Row[Any]] = []
+    for row in session.iterate(page):
+        rows.append(row)
         left -= len(row.document)
-        if left < 0 and len(found) > 1:
+        if left < 0 and len(rows) > 1:
             break
-    return found
+    return rows
 
 
 def _metric_page(scope: _Scope, name: str, after: tuple[int, float] | None) -> Select[Any]:
@@ -272,7 +276,7 @@ def _metric_page(scope: _Scope, name: str, after: tuple[int, float] | None) -> S
         conditions.append(m.experiment_id == scope.experiment_id)
     if scope.top_only:
         conditions.append(m.child == 0)
-    conditions += [_compare(wanted) for wanted in scope.query.metrics if clean(wanted.name) == name]
+    conditions += [_compare(condition) for condition in scope.query.metrics if clean(condition.name) == name]
     if after is not None:
         conditions += _after(after, descending)
     conditions += _run_only(scope) + _tests(scope, skip=name)
@@ -335,36 +339,36 @@ def _tests(scope: _Scope, *, skip: str | None) -> list[Condition]:
     tests = [
         exists(select(1).where(run_labels.c.run_serial == runs.c.serial, condition)) for condition in _labels(query)
     ]
-    for wanted in query.metrics:
-        if clean(wanted.name) != skip:
-            tests.append(exists(select(1).where(_other.c.run_serial == runs.c.serial, _metric(wanted, _other))))
+    for compared in query.metrics:
+        if clean(compared.name) != skip:
+            tests.append(exists(select(1).where(_other.c.run_serial == runs.c.serial, _metric(compared, _other))))
     return [*tests, filter_condition(query.where)] if query.where is not None else list(tests)
 
 
 def _labels(query: RunQuery) -> list[Condition]:
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     for kind, labels in (("tag", query.tags), ("property", query.properties), ("parameter", query.parameters)):
         for key, value in labels.items():
             condition = and_(run_labels.c.kind == kind, run_labels.c.key == indexed(key))
-            found.append(condition if value is None else and_(condition, run_labels.c.value == indexed(value)))
-    return found
+            conditions.append(condition if value is None else and_(condition, run_labels.c.value == indexed(value)))
+    return conditions
 
 
 _other = run_metrics.alias("other")
 
 
-def _metric(wanted: MetricCondition, table: Any = run_metrics) -> Condition:
-    return and_(table.c.name == clean(wanted.name), table.c.column == "", _compare(wanted, table))
+def _metric(condition: MetricCondition, table: Any = run_metrics) -> Condition:
+    return and_(table.c.name == clean(condition.name), table.c.column == "", _compare(condition, table))
 
 
-def _compare(wanted: MetricCondition, table: Any = run_metrics) -> Condition:
-    compare = OPERATORS.get(wanted.op)
+def _compare(condition: MetricCondition, table: Any = run_metrics) -> Condition:
+    compare = OPERATORS.get(condition.op)
     if compare is None:
         raise InvalidArgument(
-            f"A metric cannot be compared with {wanted.op!r}.", hint=f"Use one of {' '.join(OPERATORS)}."
+            f"A metric cannot be compared with {condition.op!r}.", hint=f"Use one of {' '.join(OPERATORS)}."
         )
-    found: Condition = compare(table.c.last, float(wanted.value))
-    return found
+    compared: Condition = compare(table.c.last, float(condition.value))
+    return compared
 
 
 def _has_number(name: str) -> Condition:
@@ -398,6 +402,7 @@ def count_fitting(documents: Sequence[str], max_bytes: int | None) -> int:
 
 
 def shown_run(document: str, purge_us: int | None) -> Run:
+    """Return the run of a row; a hidden one tells until when it can be restored."""
     run = run_of(document)
     return run if purge_us is None else replace(run, undo_until=from_microseconds(purge_us))
 

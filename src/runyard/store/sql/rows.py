@@ -89,6 +89,8 @@ INSERT_RUN = Insert(
 
 
 class RunRow(NamedTuple):
+    """A run's row: its keys and the document."""
+
     serial: int
     workspace_id: int
     experiment_id: int
@@ -97,6 +99,7 @@ class RunRow(NamedTuple):
 
     @property
     def run(self) -> Run:
+        """The record, parsed anew on each use."""
         return run_of(self.document)
 
 
@@ -109,10 +112,12 @@ class SqlPart:
 
 
 def run_of(document: str) -> Run:
+    """Return the run of a document. Raises DamagedBytes."""
     return record_of(Run, document)
 
 
 def record_of(cls: type[T], document: str) -> T:
+    """Return the record of a document; DamagedBytes where it is not what was stored."""
     try:
         return from_plain(cls, load(document))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -120,15 +125,18 @@ def record_of(cls: type[T], document: str) -> T:
 
 
 def document_of(record: Any) -> str:
+    """Return a record as the JSON text that is stored."""
     return dump(to_plain(record))
 
 
 def find_run_row(session: Session, run_id: str) -> RunRow | None:
+    """Return the row of a run that is not hidden; None for an unknown one."""
     row = session.one(_FIND, run_id=clean(run_id))
     return None if row is None else RunRow(*row)
 
 
 def get_run_row(session: Session, run_id: str, *, to_change: bool = False) -> RunRow:
+    """Return the row of a run that is not hidden, or raise NotFound; `to_change` locks it until the commit."""
     row = session.one(_FIND_TO_CHANGE if to_change else _FIND, run_id=clean(run_id))
     if row is None:
         raise no_run(run_id)
@@ -136,6 +144,7 @@ def get_run_row(session: Session, run_id: str, *, to_change: bool = False) -> Ru
 
 
 def get_serial(session: Session, run_id: str) -> int:
+    """Return the serial of a run that is not hidden, or raise NotFound."""
     row = session.one(_SERIAL, run_id=clean(run_id))
     if row is None:
         raise no_run(run_id)
@@ -153,6 +162,7 @@ def change_run(session: Session, run_id: str, change: Callable[[Run], Run]) -> R
 
 
 def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
+    """Write a changed run: its document, its search columns, and the labels that differ. In a write transaction."""
     session.run(
         _UPDATE,
         row=serial,
@@ -169,10 +179,12 @@ def save_run(session: Session, serial: int, old: Run, new: Run) -> None:
 
 
 def microseconds(at: datetime | None) -> int | None:
+    """Return a time as it is stored, None for none."""
     return None if at is None else to_microseconds(at)
 
 
 def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """Return the rows by which a run's tags, properties or parameters are searched."""
     return [
         {
             "run_serial": serial,
@@ -186,11 +198,13 @@ def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list
 
 
 def find_workspace_row(session: Session, name: str) -> tuple[int, str] | None:
+    """Return a workspace's id and document; None for an unknown one."""
     row = session.one(_WORKSPACE, workspace_name=clean(name))
     return None if row is None else (int(row[0]), str(row[1]))
 
 
 def get_workspace_id(session: Session, name: str) -> int:
+    """Return the id of a workspace's row, or raise NotFound."""
     row = find_workspace_row(session, name)
     if row is None:
         raise no_workspace(name)
@@ -213,16 +227,19 @@ def find_experiment_id(session: Session, workspace_id: int, name: str) -> int | 
 
 
 def no_run(run_id: str) -> NotFound:
+    """Return the error for an unknown run."""
     return NotFound(f"There is no run `{run_id}`.", hint="List the runs with `runyard runs list`.")
 
 
 def no_workspace(name: str) -> NotFound:
+    """Return the error for an unknown workspace."""
     return NotFound(
         f"There is no workspace `{name}`.", hint="It is made by the first `Workspace.from_config()` that names it."
     )
 
 
 def no_experiment(workspace: str, name: str) -> NotFound:
+    """Return the error for an unknown experiment."""
     return NotFound(
         f"There is no experiment `{name}` in workspace `{workspace}`.",
         hint="It is made by the first `Experiment(workspace, name)` that names it.",

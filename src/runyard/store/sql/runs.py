@@ -1,37 +1,40 @@
-"""SqlStore's part for runs: creating, changing, tokens and kinship. Searching is in sql_query.py.
-
-SqlStore's part for the server's own values, workspaces and experiments.
-"""
+"""SqlStore's part for the records of runs: creation, changes, events, tokens, kinship. Searches are in table.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import bindparam, func, or_, select, update
 
 from runyard.core.errors import Conflict
-from runyard.core.names import make_uuid
-from runyard.core.records import Experiment, NewRun, Run, Workspace
+from runyard.core.records import Experiment, NewRun, Run, RunChange
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess, run_access
+from runyard.store.base import RunRecords
 from runyard.store.rules import (
+    apply_change,
     begin_attempt,
-    changed_experiment,
+    check_next_event,
     check_same_request,
     create,
     fence,
     is_hidden,
-    made_again,
+    set_desired,
     set_status,
-    shelved,
-    updated,
-    wished,
 )
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
+from runyard.store.sql.deletes import (
+    delete_family,
+    find_hidden_run,
+    find_next_purge,
+    hide_run,
+    list_family,
+    list_purges,
+    restore_run,
+)
 from runyard.store.sql.rows import (
-    DELETED,
     INSERT_LABELS,
     INSERT_RUN,
     LABELS,
@@ -40,175 +43,18 @@ from runyard.store.sql.rows import (
     change_run,
     document_of,
     find_experiment_id,
-    find_experiment_row,
     find_run_row,
-    find_workspace_row,
     get_run_row,
     get_serial,
     get_workspace_id,
     label_rows,
     microseconds,
-    no_experiment,
-    no_workspace,
     record_of,
     run_of,
 )
-from runyard.store.sql.schema import experiments, runs, server_values, tokens, users, workspaces
-from runyard.store.text import clean, from_microseconds, indexed, to_microseconds
-
-_VALUE = Statement(select(server_values.c.value).where(server_values.c.key == bindparam("value_key")))
-_SET_VALUE = Upsert(server_values, "key", "value", keys=("key",), change=("value",))
-_INSERT_WORKSPACE = Upsert(workspaces, "name", "document", keys=("name",))
-_WORKSPACES = Statement(select(workspaces.c.document).order_by(workspaces.c.name))
-_INSERT_EXPERIMENT = Insert(experiments, "workspace_id", "name", "archived", "last_number", "document")
-_EXPERIMENTS = Statement(
-    select(experiments.c.archived, experiments.c.name, experiments.c.document, experiments.c.purge_us)
-    .where(experiments.c.workspace_id == bindparam("workspace"))
-    .order_by(experiments.c.name)
-)
-_UPDATE_EXPERIMENT = Statement(
-    update(experiments)
-    .where(experiments.c.id == bindparam("row"))
-    .values(archived=bindparam("new_archived"), document=bindparam("new_document"))
-)
-_DELETED = Statement(
-    select(experiments.c.id, experiments.c.document)
-    .where(
-        experiments.c.workspace_id == bindparam("workspace"),
-        experiments.c.name == bindparam("experiment_name"),
-        experiments.c.archived == DELETED,
-    )
-    .with_for_update()
-)
-_VIEWS = {"ActiveOnly": (0,), "ArchivedOnly": (1,), "All": (0, 1), "DeletedOnly": (DELETED,)}
-
-
-class SqlWorkspaces(SqlPart):
-    def find_value(self, key: str) -> str | None:
-        with self._database.reading() as session:
-            row = session.one(_VALUE, value_key=key)
-        return None if row is None else str(row[0])
-
-    def set_value(self, key: str, value: str) -> None:
-        self._database.write(lambda session: session.run(_SET_VALUE, key=key, value=clean(value)))
-
-    def put_workspace(self, workspace: Workspace) -> Workspace:
-        with self._database.reading() as session:
-            found = find_workspace_row(session, workspace.name)
-        if found is not None:
-            return _workspace(found[1])
-        return self._database.write(lambda session: _put_workspace(session, workspace))
-
-    def get_workspace(self, name: str) -> Workspace:
-        with self._database.reading() as session:
-            found = find_workspace_row(session, name)
-        if found is None:
-            raise no_workspace(name)
-        return _workspace(found[1])
-
-    def list_workspaces(self) -> list[Workspace]:
-        with self._database.reading() as session:
-            return [_workspace(row[0]) for row in session.all(_WORKSPACES)]
-
-    def put_experiment(self, workspace: str, name: str, *, owner: str | None = None) -> Experiment:
-        with self._database.reading() as session:
-            found = find_experiment_row(session, get_workspace_id(session, workspace), name)
-        if found is not None:
-            return _experiment(found[2])
-        return self._database.write(
-            lambda session: _experiment(self._put_experiment(session, workspace, name, owner=owner)[2])
-        )
-
-    def get_experiment(self, workspace: str, name: str) -> Experiment:
-        with self._database.reading() as session:
-            found = find_experiment_row(session, get_workspace_id(session, workspace), name)
-        if found is None:
-            raise no_experiment(workspace, name)
-        return _experiment(found[2])
-
-    def list_experiments(
-        self, workspace: str, *, view: str = "ActiveOnly", name: str | None = None
-    ) -> list[Experiment]:
-        with self._database.reading() as session:
-            rows = session.all(_EXPERIMENTS, workspace=get_workspace_id(session, workspace))
-        shown = _VIEWS.get(view, (0,))
-        wanted = [row for row in rows if row[0] in shown and name in (None, row[1])]
-        return [_shown(row) for row in wanted]
-
-    def update_experiment(
-        self,
-        workspace: str,
-        name: str,
-        *,
-        archived: bool | None = None,
-        tags_set: Mapping[str, str | None] | None = None,
-        tags_remove: Sequence[str] = (),
-    ) -> Experiment:
-        def change(session: Session) -> Experiment:
-            found = find_experiment_row(session, get_workspace_id(session, workspace), name, to_change=True)
-            if found is None:
-                raise no_experiment(workspace, name)
-            new = changed_experiment(
-                _experiment(found[2]), now=self._clock(), archived=archived, tags_set=tags_set, tags_remove=tags_remove
-            )
-            is_archived = int(new.archived_at is not None)
-            session.run(_UPDATE_EXPERIMENT, row=found[0], new_archived=is_archived, new_document=document_of(new))
-            return new
-
-        return self._database.write(change)
-
-    def _put_experiment(
-        self, session: Session, workspace: str, name: str, *, owner: str | None
-    ) -> tuple[int, int, str]:
-        """Return the experiment's row, made now when there is none."""
-        workspace_id = get_workspace_id(session, workspace)
-        found = find_experiment_row(session, workspace_id, name, to_change=True)
-        if found is None and self._make_again(session, workspace_id, name, owner):
-            found = find_experiment_row(session, workspace_id, name, to_change=True)
-        if found is None:
-            document = document_of(Experiment(make_uuid(), name, workspace, self._clock(), owner=owner))
-            session.run(
-                _INSERT_EXPERIMENT,
-                workspace_id=workspace_id,
-                name=clean(name),
-                archived=0,
-                last_number=0,
-                document=document,
-            )
-            found = find_experiment_row(session, workspace_id, name, to_change=True)
-        assert found is not None
-        return found
-
-    def _make_again(self, session: Session, workspace_id: int, name: str, owner: str | None) -> bool:
-        """Bring a deleted experiment back as a new one, without its runs, which can still be restored into it."""
-        found = session.one(_DELETED, workspace=workspace_id, experiment_name=clean(name))
-        if found is None:
-            return False
-        new = made_again(_experiment(found[1]), now=self._clock(), owner=owner)
-        session.run(_UPDATE_EXPERIMENT, row=found[0], new_archived=0, new_document=document_of(new))
-        return True
-
-
-def _put_workspace(session: Session, workspace: Workspace) -> Workspace:
-    session.run(_INSERT_WORKSPACE, name=clean(workspace.name), document=document_of(workspace))
-    found = find_workspace_row(session, workspace.name)
-    assert found is not None
-    return _workspace(found[1])
-
-
-def _workspace(document: str) -> Workspace:
-    return record_of(Workspace, document)
-
-
-def _experiment(document: str) -> Experiment:
-    return record_of(Experiment, document)
-
-
-def _shown(row: tuple[int, str, str, int | None]) -> Experiment:
-    archived, _, document, purge_us = row
-    until = from_microseconds(purge_us) if archived == DELETED and purge_us is not None else None
-    return replace(_experiment(document), undo_until=until)
-
+from runyard.store.sql.schema import experiments, run_events, runs, tokens, users, workspaces
+from runyard.store.sql.workspaces import put_experiment_row
+from runyard.store.text import clean, dump, indexed, load, to_microseconds
 
 _TAKEN = Statement(
     select(runs.c.key, runs.c.document, runs.c.purge_us).where(
@@ -234,7 +80,18 @@ _OWNERS = Statement(_OWNERS_HERE)
 _OWNERS_OF_EXPERIMENT = Statement(_OWNERS_HERE.where(runs.c.experiment_id == bindparam("experiment")))
 
 
-class SqlRuns(SqlWorkspaces):
+_LAST_EVENT = Statement(select(func.max(run_events.c.number)).where(run_events.c.run_serial == bindparam("row")))
+_INSERT_EVENT = Insert(run_events, "run_serial", "number", "document")
+_EVENTS = Statement(
+    select(run_events.c.document)
+    .where(run_events.c.run_serial == bindparam("row"), run_events.c.number > bindparam("after"))
+    .order_by(run_events.c.number)
+)
+
+
+class SqlRunRecords(SqlPart, RunRecords):
+    """Runs: a row each, with the record as a document and columns to search by. A write is one transaction."""
+
     def create_run(self, new: NewRun) -> tuple[Run, bool]:
         return self._database.write(lambda session: self._create(session, new))
 
@@ -292,40 +149,59 @@ class SqlRuns(SqlWorkspaces):
 
     def set_desired(self, run_id: str, desired: str, error: Mapping[str, Any] | None = None) -> Run:
         return self._database.write(
-            lambda session: change_run(session, run_id, lambda run: wished(run, desired, error))
+            lambda session: change_run(session, run_id, lambda run: set_desired(run, desired, error))
         )
 
-    def update_run(
-        self,
-        run_id: str,
-        *,
-        tags_set: Mapping[str, str | None] | None = None,
-        tags_remove: Sequence[str] = (),
-        properties_add: Mapping[str, str] | None = None,
-        display_name: str | None = None,
-        description: str | None = None,
-        warnings_add: Sequence[Mapping[str, Any]] = (),
-        environment: Mapping[str, Any] | None = None,
-        snapshot: tuple[str, str] | None = None,
-        archived: bool | None = None,
-    ) -> Run:
+    def update_run(self, run_id: str, change: RunChange) -> Run:
         now = self._clock()
+        return self._database.write(
+            lambda session: change_run(session, run_id, lambda run: apply_change(run, change, now=now))
+        )
 
-        def change(run: Run) -> Run:
-            new = updated(
-                run,
-                tags_set=tags_set,
-                tags_remove=tags_remove,
-                properties_add=properties_add,
-                display_name=display_name,
-                description=description,
-                warnings_add=warnings_add,
-                environment=environment,
-                snapshot=snapshot,
-            )
-            return shelved(new, archived, now)
+    def append_events(self, run_id: str, events: Sequence[Mapping[str, Any]], *, after: int) -> int:
+        def append(session: Session) -> int:
+            row = get_run_row(session, run_id, to_change=True).serial
+            last = int(session.one(_LAST_EVENT, row=row)[0] or 0)
+            check_next_event(run_id, last=last, after=after)
+            for number, event in enumerate(events, start=last + 1):
+                session.run(_INSERT_EVENT, run_serial=row, number=number, document=dump(dict(event)))
+            return last + len(events)
 
-        return self._database.write(lambda session: change_run(session, run_id, change))
+        return self._database.write(append)
+
+    def list_events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        with self._database.reading() as session:
+            row = get_run_row(session, run_id).serial
+            return [dict(load(event[0])) for event in session.all(_EVENTS, row=row, after=after)]
+
+    def hide_run(self, run_id: str, *, until: datetime) -> list[str]:
+        return self._database.write(lambda session: hide_run(session, run_id, until))
+
+    def restore_run(self, run_id: str) -> list[str]:
+        return self._database.write(lambda session: restore_run(session, run_id))
+
+    def find_hidden(self, run_id: str) -> Run | None:
+        with self._database.reading() as session:
+            return find_hidden_run(session, run_id)
+
+    def list_family(self, run_id: str) -> list[str]:
+        with self._database.reading() as session:
+            return list_family(session, run_id)
+
+    def find_next_purge(self) -> datetime | None:
+        with self._database.reading() as session:
+            return find_next_purge(session)
+
+    def list_purges(self, now: datetime) -> list[str]:
+        with self._database.reading() as session:
+            return list_purges(session, now)
+
+    def purge_run(self, run_id: str, now: datetime) -> list[str]:
+        due = to_microseconds(now)
+        return self._database.write(lambda session: delete_family(session, run_id, due=due))
+
+    def delete_run(self, run_id: str) -> list[str]:
+        return self._database.write(lambda session: delete_family(session, run_id))
 
     def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
         self._database.write(lambda session: _put_token(session, token_hash, run_id, attempt))
@@ -344,8 +220,8 @@ class SqlRuns(SqlWorkspaces):
             if experiment is None:
                 return {row[0] for row in session.all(_OWNERS, workspace=workspace_id)}
             row = find_experiment_id(session, workspace_id, experiment)
-            found = [] if row is None else session.all(_OWNERS_OF_EXPERIMENT, workspace=workspace_id, experiment=row)
-            return {owner[0] for owner in found}
+            owners = [] if row is None else session.all(_OWNERS_OF_EXPERIMENT, workspace=workspace_id, experiment=row)
+            return {owner[0] for owner in owners}
 
     def is_descendant(self, run_id: str, ancestor_id: str) -> bool:
         with self._database.reading() as session:
@@ -367,14 +243,17 @@ class SqlRuns(SqlWorkspaces):
                 raise Conflict(f"The run id `{new.id}` is taken.", hint="Submit again: a new id is made.")
             check_same_request(run, new)
             return run, False
-        experiment_id, number, document = self._put_experiment(session, new.workspace, new.experiment, owner=new.owner)
+        now = self._clock()
+        experiment_id, number, document = put_experiment_row(
+            session, new.workspace, new.experiment, owner=new.owner, now=now
+        )
         parent = None if new.parent_id is None else get_run_row(session, new.parent_id)
         run = create(
             new,
             number=number + 1,
             experiment_id=record_of(Experiment, document).id,
             root_id=new.id if parent is None else parent.run.root_id,
-            now=self._clock(),
+            now=now,
         )
         session.run(_COUNT_UP, row=experiment_id, number=number + 1)
         _insert_run(session, run, key, experiment_id, parent)

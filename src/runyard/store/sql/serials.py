@@ -35,30 +35,30 @@ def table_of(field: str) -> str:
     return run_metrics.name if field == "metrics" else runs.name
 
 
-def fitting(one: Comparison, workspace_id: int, *, now_us: int) -> Select[Any]:
+def select_matching(comparison: Comparison, workspace_id: int, *, now_us: int) -> Select[Any]:
     """Return the select of runs that fit a comparison; some may be another workspace's."""
-    if one.field in LABELS:
+    if comparison.field in LABELS:
         c = run_labels.c
-        return select(c.run_serial).where(_has_label(one.field, one.key), *_label_value(one))
-    if one.field == "metrics":
-        return _metric(one, workspace_id)
-    if one.field == "experiment":
-        fits = OPERATORS[one.op](experiments.c.name, clean(str(one.value)))
+        return select(c.run_serial).where(_has_label(comparison.field, comparison.key), *_label_value(comparison))
+    if comparison.field == "metrics":
+        return _metric(comparison, workspace_id)
+    if comparison.field == "experiment":
+        fits = OPERATORS[comparison.op](experiments.c.name, clean(str(comparison.value)))
         named = select(experiments.c.id).where(experiments.c.workspace_id == workspace_id, fits)
         return select(runs.c.serial).where(runs.c.experiment_id.in_(named))
-    if one.field == "duration":
-        seconds = one.value if isinstance(one.value, float) else 0.0
-        fits = [] if one.op == PRESENT else [OPERATORS[one.op](_lasted_us(now_us), seconds * 1e6)]
+    if comparison.field == "duration":
+        seconds = comparison.value if isinstance(comparison.value, float) else 0.0
+        fits = [] if comparison.op == PRESENT else [OPERATORS[comparison.op](_lasted_us(now_us), seconds * 1e6)]
         return _started(workspace_id).where(*fits)
-    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, *_column_value(one))
+    return select(runs.c.serial).where(runs.c.workspace_id == workspace_id, *_column_value(comparison))
 
 
 def numbers_in_order(field: Field, workspace_id: int, *, now_us: int) -> Select[Any] | None:
     """Return the runs that have a number there, by it."""
     if field.name in LABELS:
         c = run_labels.c
-        found = select(c.run_serial).where(_has_label(field.name, field.key), c.number.is_not(None))
-        return found.order_by(c.number, c.run_serial)
+        labelled = select(c.run_serial).where(_has_label(field.name, field.key), c.number.is_not(None))
+        return labelled.order_by(c.number, c.run_serial)
     if field.name == "metrics":
         there = _metric(Comparison("metrics", PRESENT, None, field.key), workspace_id)
         return there.order_by(run_metrics.c.last, run_metrics.c.run_serial)
@@ -74,8 +74,8 @@ def texts_in_order(field: Field, workspace_id: int, *, product: str) -> Select[A
     """Return the runs that have a text there, by it; of labels also those whose text is a number."""
     if field.name in LABELS:
         c = run_labels.c
-        found = select(c.run_serial).where(_has_label(field.name, field.key))
-        return found.order_by(_by_code(c.value, product), c.run_serial)
+        labelled = select(c.run_serial).where(_has_label(field.name, field.key))
+        return labelled.order_by(_by_code(c.value, product), c.run_serial)
     if field.name == "experiment":
         joined = select(runs.c.serial).join_from(experiments, runs, runs.c.experiment_id == experiments.c.id)
         return joined.where(experiments.c.workspace_id == workspace_id).order_by(
@@ -119,31 +119,31 @@ def _has_label(field: str, key: str) -> ColumnElement[bool]:
     return (run_labels.c.kind == LABELS[field]) & (run_labels.c.key == indexed(key))
 
 
-def _label_value(one: Comparison) -> list[ColumnElement[bool]]:
+def _label_value(comparison: Comparison) -> list[ColumnElement[bool]]:
     c = run_labels.c
-    if one.op == PRESENT:
+    if comparison.op == PRESENT:
         return []
-    if isinstance(one.value, float):
-        return [c.number.is_not(None), OPERATORS[one.op](c.number, one.value)]
-    return [OPERATORS[one.op](c.value, indexed(str(one.value)))]
+    if isinstance(comparison.value, float):
+        return [c.number.is_not(None), OPERATORS[comparison.op](c.number, comparison.value)]
+    return [OPERATORS[comparison.op](c.value, indexed(str(comparison.value)))]
 
 
-def _metric(one: Comparison, workspace_id: int) -> Select[Any]:
+def _metric(comparison: Comparison, workspace_id: int) -> Select[Any]:
     m = run_metrics.c
-    there = [m.workspace_id == workspace_id, m.name == clean(one.key), m.column == "", m.last.is_not(None)]
-    compared = [] if one.op == PRESENT else [OPERATORS[one.op](m.last, one.value)]
+    there = [m.workspace_id == workspace_id, m.name == clean(comparison.key), m.column == "", m.last.is_not(None)]
+    compared = [] if comparison.op == PRESENT else [OPERATORS[comparison.op](m.last, comparison.value)]
     return select(m.run_serial).where(*there, *compared)
 
 
-def _column_value(one: Comparison) -> list[ColumnElement[bool]]:
-    if one.field == "created" and isinstance(one.value, datetime):
-        return [OPERATORS[one.op](runs.c.created_us, to_microseconds(one.value))]
-    if one.field == "number":
-        return [OPERATORS[one.op](runs.c.number, one.value)]
-    column = TEXTS[one.field]
-    if one.op == PRESENT:
+def _column_value(comparison: Comparison) -> list[ColumnElement[bool]]:
+    if comparison.field == "created" and isinstance(comparison.value, datetime):
+        return [OPERATORS[comparison.op](runs.c.created_us, to_microseconds(comparison.value))]
+    if comparison.field == "number":
+        return [OPERATORS[comparison.op](runs.c.number, comparison.value)]
+    column = TEXTS[comparison.field]
+    if comparison.op == PRESENT:
         return [column != ""]
-    return [column.is_not(None), OPERATORS[one.op](column, indexed(str(one.value)))]
+    return [column.is_not(None), OPERATORS[comparison.op](column, indexed(str(comparison.value)))]
 
 
 def _by_code(column: Any, product: str) -> Any:
@@ -220,14 +220,14 @@ class Order:
     def __len__(self) -> int:
         return len(self.numbers) + len(self.texts)
 
-    def arrange(self, wanted: SerialSet, *, descending: bool) -> array[int]:
+    def arrange(self, matching: SerialSet, *, descending: bool) -> array[int]:
         """Return the wanted runs: numbers before texts, those without the field last, whatever the direction."""
-        numbers, texts = wanted.among(self.numbers), wanted.among(self.texts)
+        numbers, texts = matching.among(self.numbers), matching.among(self.texts)
         rest: Serials = array("q")
-        members = wanted.serials()
+        members = matching.serials()
         if len(members) > len(numbers) + len(texts):
-            rest = (wanted & ~SerialSet.of(wanted.size, numbers, texts)).serials()
-        found = array("q")
+            rest = (matching & ~SerialSet.of(matching.size, numbers, texts)).serials()
+        arranged = array("q")
         for part in (numbers, texts, rest):
-            found.extend(part[::-1] if descending else part)
-        return found
+            arranged.extend(part[::-1] if descending else part)
+        return arranged

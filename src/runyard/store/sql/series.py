@@ -94,21 +94,22 @@ class _Series:
 
 
 def read_series(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series:
+    """Return all points of a series. See RunStore.read_series. Loads numpy."""
     columns, kind = _columns(session, run_id, metric, column)
     if kind == TABLE and column != ROWS:
         return _read_column(session, metric, columns, column, rank)
-    found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
-    pieces = [_read_piece(session, row) for row in found]
-    return merge(pieces, metric=metric, column=column, rank=found[0].rank)
+    rows = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+    pieces = [_read_piece(session, row) for row in rows]
+    return merge(pieces, metric=metric, column=column, rank=rows[0].rank)
 
 
 def open_values(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series | ValueParts:
     """Return the values in parts when they are numbers that were logged one segment after the other; else merged."""
     columns, kind = _columns(session, run_id, metric, column)
     if kind != TABLE:
-        found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
-        ordered = _in_order(found)
-        joined = reduce(or_, (row.kinds for row in found))
+        rows = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+        ordered = _in_order(rows)
+        joined = reduce(or_, (row.kinds for row in rows))
         if join_codes(joined) != JSON and not _overlap(ordered):
             parts = (part for row in ordered for part in _iter_values(session, row, join_codes(joined)))
             return ValueParts(ordered[0].rank, join_codes(joined), sum(row.count for row in ordered), parts)
@@ -140,11 +141,12 @@ def chart(
     width: int,
     window: Window,
 ) -> Chart:
+    """Return a chart, from summaries where they are fine enough. See RunStore.chart. Loads numpy."""
     columns, _kind = _columns(session, run_id, metric, column)
-    found = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
-    if any(row.kinds & CODES[JSON] for row in found):
+    rows = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
+    if any(row.kinds & CODES[JSON] for row in rows):
         raise not_numeric(metric)
-    ordered = _in_order(found)
+    ordered = _in_order(rows)
     if _overlap(ordered):
         # Writers that logged at the same time are few points or a curiosity; their order needs every point.
         whole = read_series(session, run_id, metric, column=column, rank=rank)
@@ -167,11 +169,11 @@ def _columns(session: Session, run_id: str, metric: str, column: str) -> tuple[d
             f"Metric `{metric}` of run `{run_id}` is a file, not a series.",
             hint="Download the file that the metric names.",
         )
-    found = {row[0]: row[1] for row in rows}
-    if clean(column) not in found:
-        known = ", ".join(repr(name) for name in found if name != ROWS) or "none"
-        raise NotFound(f"Metric `{metric}` of run `{run_id}` has no column {column!r}.", hint=f"Its columns: {known}.")
-    return found, kind
+    ids = {row[0]: row[1] for row in rows}
+    if clean(column) not in ids:
+        names = ", ".join(repr(name) for name in ids if name != ROWS) or "none"
+        raise NotFound(f"Metric `{metric}` of run `{run_id}` has no column {column!r}.", hint=f"Its columns: {names}.")
+    return ids, kind
 
 
 def _all_series(session: Session, metric_id: int) -> list[_Series]:
@@ -180,12 +182,12 @@ def _all_series(session: Session, metric_id: int) -> list[_Series]:
 
 def _of_rank(rows: Sequence[_Series], metric: str, rank: int | None) -> list[_Series]:
     """Return the series of one rank, the lowest where none is named; workers come before servers."""
-    wanted = [row for row in rows if rank in (None, row.rank)]
-    if not wanted:
-        ranks = ", ".join(str(found) for found in sorted({row.rank for row in rows}))
+    of_rank = [row for row in rows if rank in (None, row.rank)]
+    if not of_rank:
+        ranks = ", ".join(str(number) for number in sorted({row.rank for row in rows}))
         raise NotFound(f"Rank {rank} logged nothing under `{metric}`.", hint=f"Ranks that did: {ranks or 'none'}.")
-    lowest = wanted[0]
-    return [row for row in wanted if (row.server, row.rank) == (lowest.server, lowest.rank)]
+    lowest = of_rank[0]
+    return [row for row in of_rank if (row.server, row.rank) == (lowest.server, lowest.rank)]
 
 
 def _read_column(session: Session, metric: str, columns: dict[str, int], column: str, rank: int | None) -> Series:
@@ -248,8 +250,8 @@ def _range(session: Session, ordered: Sequence[_Series], window: Window, width: 
         before += row.count
     points = sum(part.count_points() for part in parts)
     close = points <= width * BLOCK_POINTS
-    found = [block for part in parts for block in (part.points() if close else part.summaries())]
-    return charts.join_blocks(found) if found else charts.no_blocks()
+    blocks = [block for part in parts for block in (part.points() if close else part.summaries())]
+    return charts.join_blocks(blocks) if blocks else charts.no_blocks()
 
 
 class _Part:

@@ -20,7 +20,7 @@ from sqlalchemy import Select, func, select
 
 from runyard.core.formats.filters import Comparison, Field, Filter, Negation, parse_field
 from runyard.core.names import is_system_metric
-from runyard.store.base import Column, Groups, RunPage, RunQuery, RunTable, TableRow, Tally
+from runyard.store.base import Column, Groups, Queries, RunPage, RunQuery, RunTable, TableRow, Tally
 from runyard.store.sql.database import MAX_PARAMETERS, Database, Session
 from runyard.store.sql.query import METRIC_ORDER, count_fitting, find_page, shown_run, view_conditions
 from runyard.store.sql.rows import SqlPart, find_experiment_id, find_run_row, get_workspace_id
@@ -29,8 +29,8 @@ from runyard.store.sql.serials import (
     LABELS,
     Order,
     SerialSet,
-    fitting,
     numbers_in_order,
+    select_matching,
     table_of,
     texts_in_order,
     values,
@@ -67,20 +67,21 @@ class Kept:
         return {table.name: self._version(table.name) for table in (runs, run_labels, run_metrics, experiments)}
 
     def get(self, key: Any, version: Any, read: Callable[[], T]) -> T:
+        """Return the list kept under `key` for that version, or read and keep it. Any thread."""
         with self._lock:
-            found = self._found.get(key)
-            if found is not None and found[0] == version:
+            entry = self._found.get(key)
+            if entry is not None and entry[0] == version:
                 self._found.move_to_end(key)
-                kept: T = found[1]
+                kept: T = entry[1]
                 return kept
-        made = read()
+        value = read()
         with self._lock:
             self._drop(key)
-            self._found[key] = (version, made)
-            self._size += len(made)
+            self._found[key] = (version, value)
+            self._size += len(value)
             while self._size > MAX_KEPT and len(self._found) > 1:
                 self._drop(next(iter(self._found)))
-        return made
+        return value
 
     def _drop(self, key: Any) -> None:
         if key in self._found:
@@ -97,6 +98,7 @@ class TableReader:
     now: datetime
 
     def window(self, query: RunQuery, columns: Sequence[Field], offset: int) -> RunTable:
+        """Return a window of the table. See RunStore.read_table."""
         serials = self._sorted(query)
         shown = serials[offset : offset + max(1, min(query.limit, MAX_ROWS))]
         return RunTable(len(serials), self._rows(shown, columns))
@@ -113,38 +115,41 @@ class TableReader:
         return RunPage([shown_run(*documents[serial]) for serial in shown if serial in documents], after)
 
     def columns(self, query: RunQuery) -> tuple[list[Column], int]:
-        newest = self._wanted(query).serials()[: -LOOKED_AT - 1 : -1]
-        found: Counter[Field] = Counter()
+        """Return the fields of the newest runs. See RunStore.list_columns."""
+        newest = self._matching(query).serials()[: -LOOKED_AT - 1 : -1]
+        counted: Counter[Field] = Counter()
         labels, metrics = run_labels.c, run_metrics.c
         for batch in _batches(newest):
             keys = select(labels.kind, labels.key, func.count()).where(labels.run_serial.in_(batch))
             for kind, key, count in self._all(keys.group_by(labels.kind, labels.key)):
-                found[Field(FIELDS[kind], key)] += count
+                counted[Field(FIELDS[kind], key)] += count
             names = select(metrics.name, func.count()).where(metrics.run_serial.in_(batch))
             names = names.where(metrics.column == "", metrics.kind == "scalar")
             for name, count in self._all(names.group_by(metrics.name)):
                 if not is_system_metric(name):
-                    found[Field("metrics", name)] += count
-        used = [Column(field, count) for field, count in found.items()]
+                    counted[Field("metrics", name)] += count
+        used = [Column(field, count) for field, count in counted.items()]
         used.sort(key=lambda column: (-column.runs, column.field.title))
         return used[:MAX_COLUMNS], len(newest)
 
     def groups(self, query: RunQuery, by: Field, limit: int) -> Groups:
+        """Return the values of a field with their numbers of runs. See RunStore.group_runs."""
         check_groupable(by)
-        wanted = self._wanted(query)
+        matching = self._matching(query)
         workspace_id = get_workspace_id(self.session, query.workspace)
-        found, serials = self._pairs(values(by, workspace_id))
-        counts = Counter(compress(found, wanted.of_each(serials)))
-        return grouped(counts, total=len(wanted.serials()), limit=limit)
+        of_field, serials = self._pairs(values(by, workspace_id))
+        counts = Counter(compress(of_field, matching.of_each(serials)))
+        return grouped(counts, total=len(matching.serials()), limit=limit)
 
     def tally(self, query: RunQuery) -> list[Tally]:
-        wanted = self._wanted(query)
+        """Return the runs per status of each experiment. See RunStore.count_by_experiment."""
+        matching = self._matching(query)
         workspace_id = get_workspace_id(self.session, query.workspace)
         status_of = dict(zip(*reversed(self._pairs(values(Field("status"), workspace_id))), strict=True))
         ordered = values(Field("experiment"), workspace_id).order_by(experiments.c.id, runs.c.serial)
         names, serials = self._pairs(ordered)
-        names = list(compress(names, wanted.of_each(serials)))
-        serials = wanted.among(serials)
+        names = list(compress(names, matching.of_each(serials)))
+        serials = matching.among(serials)
         newest = dict(zip(names, serials, strict=True))  # the last of each stays
         counts: dict[str, dict[str, int]] = {name: {} for name in sorted(newest)}
         for (name, status), count in Counter(zip(names, map(status_of.__getitem__, serials), strict=True)).items():
@@ -161,13 +166,13 @@ class TableReader:
         return self.kept.get((place, where, by, query.descending), version, lambda: self._sort(query, by))
 
     def _sort(self, query: RunQuery, by: Field) -> Sequence[int]:
-        wanted = self._wanted(query)
+        matching = self._matching(query)
         if by.name == "created":
-            found = wanted.serials()
-            return found[::-1] if query.descending else found
+            serials = matching.serials()
+            return serials[::-1] if query.descending else serials
         workspace_id = get_workspace_id(self.session, query.workspace)
         order = self.kept.get(("order", workspace_id, by), self._version(by), lambda: self._order(by, workspace_id))
-        return order.arrange(wanted, descending=query.descending)
+        return order.arrange(matching, descending=query.descending)
 
     def _order(self, by: Field, workspace_id: int) -> Order:
         numbers = self._serials(numbers_in_order(by, workspace_id, now_us=to_microseconds(self.now)))
@@ -178,12 +183,12 @@ class TableReader:
         size = max(map(max, (numbers, texts))) + 1
         return Order(numbers, (~SerialSet.of(size, numbers)).among(texts))
 
-    def _wanted(self, query: RunQuery) -> SerialSet:
+    def _matching(self, query: RunQuery) -> SerialSet:
         """Return the runs that the query asks for."""
         workspace_id = get_workspace_id(self.session, query.workspace)
-        found = self._scope(query, workspace_id)
+        scope = self._scope(query, workspace_id)
         where = whole_filter(query)
-        return found if where is None else found & self._fitting(where, workspace_id, found.size)
+        return scope if where is None else scope & self._matching_filter(where, workspace_id, scope.size)
 
     def _scope(self, query: RunQuery, workspace_id: int) -> SerialSet:
         c = runs.c
@@ -206,21 +211,21 @@ class TableReader:
         version = (self.versions[runs.name], self.versions[experiments.name])
         return self.kept.get(("scope", place), version, lambda: self._flags(self._serials(scope)))
 
-    def _fitting(self, wanted: Filter, workspace_id: int, size: int) -> SerialSet:
-        if isinstance(wanted, Comparison):
-            return SerialSet.of(size, self._compared(wanted, workspace_id))
-        if isinstance(wanted, Negation):
-            return ~self._fitting(wanted.part, workspace_id, size)
-        found = self._fitting(wanted.parts[0], workspace_id, size)
-        for part in wanted.parts[1:]:
-            other = self._fitting(part, workspace_id, size)
-            found = found & other if wanted.op == "and" else found | other
-        return found
+    def _matching_filter(self, where: Filter, workspace_id: int, size: int) -> SerialSet:
+        if isinstance(where, Comparison):
+            return SerialSet.of(size, self._compared(where, workspace_id))
+        if isinstance(where, Negation):
+            return ~self._matching_filter(where.part, workspace_id, size)
+        matching = self._matching_filter(where.parts[0], workspace_id, size)
+        for part in where.parts[1:]:
+            other = self._matching_filter(part, workspace_id, size)
+            matching = matching & other if where.op == "and" else matching | other
+        return matching
 
-    def _compared(self, one: Comparison, workspace_id: int) -> Sequence[int]:
-        wanted = fitting(one, workspace_id, now_us=to_microseconds(self.now))
-        version = self._version(Field(one.field, one.key))
-        return self.kept.get(("fits", workspace_id, one), version, lambda: self._serials(wanted))
+    def _compared(self, comparison: Comparison, workspace_id: int) -> Sequence[int]:
+        matching = select_matching(comparison, workspace_id, now_us=to_microseconds(self.now))
+        version = self._version(Field(comparison.field, comparison.key))
+        return self.kept.get(("fits", workspace_id, comparison), version, lambda: self._serials(matching))
 
     def _rows(self, serials: Sequence[int], columns: Sequence[Field]) -> list[TableRow]:
         documents = self._documents(serials)
@@ -228,9 +233,9 @@ class TableReader:
         lasts: dict[int, dict[str, Any]] = {}
         m = run_metrics.c
         for batch in _batches(serials) if names else ():
-            found = select(m.run_serial, m.name, m.last_value)
+            last_values = select(m.run_serial, m.name, m.last_value)
             for serial, name, last in self._all(
-                found.where(m.run_serial.in_(batch), m.name.in_(names), m.column == "", m.kind == "scalar")
+                last_values.where(m.run_serial.in_(batch), m.name.in_(names), m.column == "", m.kind == "scalar")
             ):
                 lasts.setdefault(serial, {})[names[name]] = None if last is None else load(last)
         there = [serial for serial in serials if serial in documents]
@@ -238,16 +243,16 @@ class TableReader:
 
     def _documents(self, serials: Sequence[int], max_bytes: int | None = None) -> dict[int, tuple[str, int | None]]:
         """Return each run's document, and when it goes for good; no more batches than `max_bytes` allow."""
-        found: dict[int, tuple[str, int | None]] = {}
+        documents: dict[int, tuple[str, int | None]] = {}
         size = 0
         for batch in _batches(serials, 50 if max_bytes is not None else MAX_PARAMETERS - 100):
             rows = select(runs.c.serial, runs.c.document, runs.c.purge_us).where(runs.c.serial.in_(batch))
             for serial, document, purge_us in self._all(rows):
-                found[serial] = (document, purge_us)
+                documents[serial] = (document, purge_us)
                 size += len(document)
             if max_bytes is not None and size > max_bytes:
                 break
-        return found
+        return documents
 
     def _version(self, field: Field) -> Any:
         return self.versions[table_of(field.name)], self.versions[experiments.name], self._moment(field, None)
@@ -291,8 +296,8 @@ def _batches(serials: Sequence[int], size: int = MAX_PARAMETERS - 100) -> Iterat
         yield list(serials[at : at + size])
 
 
-class SqlTables(SqlPart):
-    """SqlStore's part that answers questions about the table."""
+class SqlQueries(SqlPart, Queries):
+    """Pages and tables of runs. Lists of serials are kept between calls until their tables change."""
 
     def __init__(self, database: Database, *, clock: Callable[[], datetime]) -> None:
         super().__init__(database, clock=clock)

@@ -32,20 +32,37 @@ MAX_WORK_S = 0.05  # after this long a transaction takes no more jobs, so that n
 class Transactions(Protocol):
     """What the writer needs of a database. Each call may raise; after `lost` the next `begin` uses a new connection."""
 
-    def begin(self) -> Session: ...
-    def save(self, session: Session) -> None: ...
-    def keep(self, session: Session) -> None: ...
+    def begin(self) -> Session:
+        """Begin a transaction; connect first where there is no connection."""
+        ...
+
+    def save(self, session: Session) -> None:
+        """Set the savepoint of one job."""
+        ...
+
+    def keep(self, session: Session) -> None:
+        """Release the savepoint: the job is part of the transaction."""
+        ...
+
     def undo(self, session: Session) -> bool:
         """Undo to the last `save`; False when the whole transaction is gone."""
         ...
 
-    def commit(self, session: Session) -> None: ...
-    def lost(self, error: BaseException) -> None: ...
+    def commit(self, session: Session) -> None:
+        """Commit; when this returns, every job of the transaction is durable."""
+        ...
+
+    def lost(self, error: BaseException) -> None:
+        """Drop the connection after a transaction failed."""
+        ...
+
     def failure(self, error: BaseException) -> Exception | None:
         """Return what a caller gets for a driver's error, a new one per call; None for all other errors."""
         ...
 
-    def leave(self) -> None: ...
+    def leave(self) -> None:
+        """Close the writer's connection. Called last, on the writer's thread."""
+        ...
 
 
 class GroupWriter:
@@ -65,6 +82,7 @@ class GroupWriter:
         self._thread.start()
 
     def write(self, job: Callable[[Session], T]) -> T:
+        """Run the job on the writer's thread and return its result once it is committed. Any other thread."""
         waiting = _Job(job)
         with self._lock:
             if self._closed:
@@ -168,11 +186,11 @@ def bring_up_to_date(connection: Connection, place: str, *, lock: Callable[[Conn
     lock(connection)
     try:
         # Another process may have done it while this one waited for the lock.
-        found = _find_revision(connection)
-        if found is None:
+        revision = _find_revision(connection)
+        if revision is None:
             _create(connection, place)
-        elif found != REVISION:
-            _upgrade(connection, place, found)
+        elif revision != REVISION:
+            _upgrade(connection, place, revision)
         connection.exec_driver_sql("COMMIT")
     except BaseException:
         # The driver's own call: a full disk may have ended the transaction, and ROLLBACK would be the error then.
@@ -204,11 +222,11 @@ def _create(connection: Connection, place: str) -> None:
     connection.exec_driver_sql(f"INSERT INTO alembic_version (version_num) VALUES ('{REVISION}')")
 
 
-def _upgrade(connection: Connection, place: str, found: str) -> None:
-    if found not in KNOWN_REVISIONS:
+def _upgrade(connection: Connection, place: str, revision: str) -> None:
+    if revision not in KNOWN_REVISIONS:
         raise StoreUnavailable(
             f"The database `{place}` was made by a newer Runyard.",
-            why=f"Its schema is {found}; this version knows schemas up to {REVISION}.",
+            why=f"Its schema is {revision}; this version knows schemas up to {REVISION}.",
             hint="Upgrade with `pip install --upgrade runyard`, or set RUNYARD_HOME to another folder.",
         )
     from runyard.store.migrations import upgrade  # slow, and only an old database needs it

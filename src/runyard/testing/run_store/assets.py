@@ -1,7 +1,4 @@
-"""What every `RunStore` does with assets, named things in versions, and with the journals of sweeps.
-
-What every `RunStore` does with the users of a team's server.
-"""
+"""What every store does with assets, and with users and their tokens."""
 
 from __future__ import annotations
 
@@ -13,10 +10,12 @@ from runyard.core.errors import Conflict, NotFound
 from runyard.core.records import NewRun
 from runyard.core.users import Access, RunAccess
 from runyard.store.base import RunStore
-from runyard.testing.runs import a_run, a_workspace
+from runyard.testing.runs import a_workspace
 
 
-class AssetSuite:
+class AssetsSuite:
+    """The contract of `Assets`."""
+
     def test_each_registration_is_the_next_version(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())
         first, is_new = store.put_asset("default", "environment", "train", {"packages": ["a"]})
@@ -109,31 +108,9 @@ class AssetSuite:
         assert store.put_asset("default", "environment", "train", {}, key="k")[0].version == 2
 
 
-class EventSuite:
-    def test_events_come_back_in_order_from_any_place(self, store: RunStore) -> None:
-        a_run(store, "sweep")
-        assert store.append_events("sweep", [{"kind": "planned", "n": 1}, {"kind": "planned", "n": 2}], after=0) == 2
-        assert store.append_events("sweep", [{"kind": "ended", "value": 0.1}], after=2) == 3
+class UsersSuite:
+    """The contract of `Users`, and what a run's token opens for its user."""
 
-        assert store.list_events("sweep", after=1) == [{"kind": "planned", "n": 2}, {"kind": "ended", "value": 0.1}]
-        assert len(store.list_events("sweep")) == 3
-
-    def test_a_writer_that_missed_an_event_writes_nothing(self, store: RunStore) -> None:
-        a_run(store, "sweep")
-        store.append_events("sweep", [{"n": 1}], after=0)
-
-        with pytest.raises(Conflict, match="has 1 events"):
-            store.append_events("sweep", [{"n": 2}], after=0)
-        assert store.list_events("sweep") == [{"n": 1}]
-
-    def test_only_a_run_has_a_journal(self, store: RunStore) -> None:
-        with pytest.raises(NotFound, match="nobody"):
-            store.append_events("nobody", [{}], after=0)
-        with pytest.raises(NotFound, match="nobody"):
-            store.list_events("nobody")
-
-
-class UserSuite:
     def test_a_user_is_found_by_the_hash_of_its_token_and_by_the_tokens_id(self, store: RunStore) -> None:
         made = store.add_user("ada", role="user", label="first", token_hash="h1")
         store.add_user("bob", role="reader", label="first", token_hash="h2")

@@ -1,7 +1,4 @@
-"""What every `RunStore` does with metrics: exactly once, in order, every value as it was.
-
-What every `RunStore` does for charts: few buckets, exact minima and maxima.
-"""
+"""What every store does with metrics: parts of journals in; series, charts and summaries out."""
 
 from __future__ import annotations
 
@@ -23,7 +20,26 @@ def values_of(store: RunStore, metric: str, **which: Any) -> list[Any]:
     return [bool(value) for value in found] if series.kind == "b1" else found
 
 
-class MetricSuite:
+SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
+
+
+def check_exact(chart: Chart, values: np.ndarray, steps: np.ndarray) -> None:
+    """Compare each bucket with the points that it says it covers, in order."""
+    at = 0
+    for index, count in enumerate(chart.count.tolist()):
+        covered = values[at : at + count]
+        assert chart.minimum[index] == covered.min()
+        assert chart.maximum[index] == covered.max()
+        assert chart.last[index] == covered[-1]
+        assert chart.first_step[index] == steps[at : at + count].min()
+        assert chart.last_step[index] == steps[at : at + count].max()
+        at += count
+    assert at == len(values)
+
+
+class MetricSeriesSuite:
+    """The contract of `MetricSeries`."""
+
     def test_points_come_back_with_steps_and_times(self, store: RunStore) -> None:
         a_run(store, "r1")
         journal = Journal(store, "r1", wall_offset_ns=1000)
@@ -347,25 +363,6 @@ class MetricSuite:
         assert store.list_metrics("r1") == []
         assert store.list_marks("r1", 1) == [Mark("r0-1-aa", 0, 32)]
 
-
-SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
-
-
-def check_exact(chart: Chart, values: np.ndarray, steps: np.ndarray) -> None:
-    """Compare each bucket with the points that it says it covers, in order."""
-    at = 0
-    for index, count in enumerate(chart.count.tolist()):
-        covered = values[at : at + count]
-        assert chart.minimum[index] == covered.min()
-        assert chart.maximum[index] == covered.max()
-        assert chart.last[index] == covered[-1]
-        assert chart.first_step[index] == steps[at : at + count].min()
-        assert chart.last_step[index] == steps[at : at + count].max()
-        at += count
-    assert at == len(values)
-
-
-class ChartSuite:
     @pytest.mark.parametrize("size", SIZES)
     @pytest.mark.parametrize("width", [1, 7, 200])
     def test_buckets_cover_every_point_exactly(self, store: RunStore, size: int, width: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.filters import parse_filter
+from runyard.core.records import RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery, RunStore
@@ -38,6 +39,8 @@ def with_metric(store: RunStore, run_id: str, value: float | str | None, **field
 
 
 class PageSuite:
+    """Pages of runs: a part of QueriesSuite."""
+
     def test_the_newest_runs_come_first(self, store: RunStore) -> None:
         for name in ("a", "b", "c"):
             a_run(store, name)
@@ -116,7 +119,7 @@ class PageSuite:
 
     def test_a_changed_tag_is_found_by_its_new_value(self, store: RunStore) -> None:
         a_run(store, "a", tags={"stage": "draft", "gone": "x"})
-        store.update_run("a", tags_set={"stage": "final"}, tags_remove=["gone"])
+        store.update_run("a", RunChange(tags_set={"stage": "final"}, tags_remove=["gone"]))
 
         assert ids(store, tags={"stage": "final"}) == ["a"]
         assert ids(store, tags={"stage": "draft"}) == []
@@ -234,12 +237,12 @@ class PageSuite:
 
     def test_a_filter_finds_a_run_by_the_name_and_the_number_that_it_has_now(self, store: RunStore) -> None:
         a_run(store, "a", display_name="old", tags={"size": "1"})
-        store.update_run("a", display_name="n" * 300, tags_set={"size": "-2.5"})
+        store.update_run("a", RunChange(display_name="n" * 300, tags_set={"size": "-2.5"}))
 
         assert ids(store, where=parse_filter(f"name = {'n' * 300}")) == ["a"]
         assert ids(store, where=parse_filter("name = old or tags.size = 1 or tags.size >= 1")) == []
         assert ids(store, where=parse_filter("tags.size < -2")) == ["a"]
-        store.update_run("a", tags_set={"size": "large"})
+        store.update_run("a", RunChange(tags_set={"size": "large"}))
         assert ids(store, where=parse_filter("tags.size < -2")) == []
 
     def test_children_are_ordered_by_a_metric(self, store: RunStore) -> None:

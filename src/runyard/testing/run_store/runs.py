@@ -1,4 +1,4 @@
-"""What every `RunStore` does. Subclass RunStoreSuite with a fixture `store` that gives an empty store."""
+"""What every store does with the records of runs."""
 
 from __future__ import annotations
 
@@ -9,71 +9,18 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from runyard.core.errors import Conflict, InvalidTransition, NotFound
-from runyard.core.records import RunFile
+from runyard.core.records import RunChange
 from runyard.core.specs import EnvironmentSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.store.base import RunStore
-from runyard.testing.run_store.assets import AssetSuite, EventSuite, UserSuite
-from runyard.testing.run_store.deletes import DeleteSuite, HiddenSuite
-from runyard.testing.run_store.metrics import ChartSuite, MetricSuite
-from runyard.testing.run_store.pages import PageSuite
-from runyard.testing.run_store.table import TableSuite
+from runyard.testing.run_store.deletes import DeletedRunsSuite
 from runyard.testing.runs import a_new_run, a_run, a_workspace
 
 
-class WorkspaceSuite:
-    def test_a_value_is_kept_and_replaced(self, store: RunStore) -> None:
-        assert store.find_value("port") is None
-        store.set_value("port", "1")
-        store.set_value("port", "2")
+class RunRecordsSuite(DeletedRunsSuite):
+    """The contract of `RunRecords`."""
 
-        assert store.find_value("port") == "2"
-
-    def test_a_workspace_is_made_once(self, store: RunStore) -> None:
-        first = store.put_workspace(a_workspace("team", tags={"a": "b"}))
-        again = store.put_workspace(replace(a_workspace("team"), id="other"))
-
-        assert first == again == store.get_workspace("team")
-        assert [workspace.name for workspace in store.list_workspaces()] == ["team"]
-
-    def test_an_unknown_workspace_is_not_found(self, store: RunStore) -> None:
-        with pytest.raises(NotFound, match="nowhere"):
-            store.get_workspace("nowhere")
-        with pytest.raises(NotFound, match="nowhere"):
-            store.put_experiment("nowhere", "e")
-
-    def test_an_experiment_is_made_once(self, store: RunStore) -> None:
-        store.put_workspace(a_workspace())
-        first = store.put_experiment("default", "mnist")
-
-        assert store.put_experiment("default", "mnist") == first == store.get_experiment("default", "mnist")
-        with pytest.raises(NotFound, match="cifar"):
-            store.get_experiment("default", "cifar")
-
-    def test_archived_experiments_leave_the_usual_list(self, store: RunStore) -> None:
-        store.put_workspace(a_workspace())
-        for name in ("b", "a"):
-            store.put_experiment("default", name)
-        archived = store.update_experiment("default", "a", archived=True)
-
-        assert archived.archived_at is not None
-        assert [item.name for item in store.list_experiments("default")] == ["b"]
-        assert [item.name for item in store.list_experiments("default", view="ArchivedOnly")] == ["a"]
-        assert [item.name for item in store.list_experiments("default", view="All")] == ["a", "b"]
-        assert store.list_experiments("default", view="All", name="a") == [archived]
-        assert store.update_experiment("default", "a", archived=False).archived_at is None
-
-    def test_an_experiments_tags_are_set_and_removed(self, store: RunStore) -> None:
-        store.put_workspace(a_workspace())
-        store.put_experiment("default", "e")
-        store.update_experiment("default", "e", tags_set={"a": "1", "b": None})
-        found = store.update_experiment("default", "e", tags_set={"c": "3"}, tags_remove=["a"])
-
-        assert found.tags == {"b": None, "c": "3"} == store.get_experiment("default", "e").tags
-
-
-class RunSuite:
     def test_a_run_comes_back_as_it_was_made(self, store: RunStore) -> None:
         store.put_workspace(a_workspace())
         new = replace(
@@ -142,7 +89,7 @@ class RunSuite:
         for call in (
             lambda: store.get_run("ghost"),
             lambda: store.set_status("ghost", RunStatus.QUEUED),
-            lambda: store.update_run("ghost", tags_set={"a": "b"}),
+            lambda: store.update_run("ghost", RunChange(tags_set={"a": "b"})),
             lambda: store.list_files("ghost"),
             lambda: store.list_metrics("ghost"),
             lambda: store.list_marks("ghost", 1),
@@ -300,14 +247,16 @@ class RunSuite:
         a_run(store, "r1", tags={"a": "1", "b": "2"})
         run = store.update_run(
             "r1",
-            tags_set={"c": None},
-            tags_remove=["a", "never"],
-            properties_add={"p": "1"},
-            display_name="shown",
-            description="words",
-            warnings_add=[{"source": "s", "message": "m"}],
-            environment={"python": "3.11"},
-            snapshot=("id", "root"),
+            RunChange(
+                tags_set={"c": None},
+                tags_remove=["a", "never"],
+                properties_add={"p": "1"},
+                display_name="shown",
+                description="words",
+                warnings_add=[{"source": "s", "message": "m"}],
+                environment={"python": "3.11"},
+                snapshot=("id", "root"),
+            ),
         )
 
         assert run == store.get_run("r1")
@@ -318,11 +267,11 @@ class RunSuite:
 
     def test_a_property_never_changes(self, store: RunStore) -> None:
         a_run(store, "r1")
-        store.update_run("r1", properties_add={"p": "1"})
-        store.update_run("r1", properties_add={"p": "1", "q": "2"})
+        store.update_run("r1", RunChange(properties_add={"p": "1"}))
+        store.update_run("r1", RunChange(properties_add={"p": "1", "q": "2"}))
 
         with pytest.raises(Conflict, match="`p`"):
-            store.update_run("r1", properties_add={"p": "9", "r": "3"}, tags_set={"a": "b"})
+            store.update_run("r1", RunChange(properties_add={"p": "9", "r": "3"}, tags_set={"a": "b"}))
         assert store.get_run("r1").properties == {"p": "1", "q": "2"}
         assert store.get_run("r1").tags == {}
 
@@ -357,108 +306,32 @@ class RunSuite:
     @pytest.mark.parametrize("text", ["a\0b", "lone \ud800 surrogate", "é\u2028ß", "x" * 5000], ids=ascii)
     def test_any_text_can_be_a_tag_or_property(self, store: RunStore, text: str) -> None:
         a_run(store, "r1", tags={text: text})
-        store.update_run("r1", properties_add={text: text}, display_name=text, warnings_add=[{"message": text}])
+        store.update_run(
+            "r1", RunChange(properties_add={text: text}, display_name=text, warnings_add=[{"message": text}])
+        )
         run = store.get_run("r1")
 
         assert (run.tags, run.properties, run.display_name) == ({text: text}, {text: text}, text)
-        assert store.update_run("r1", tags_remove=[text]).tags == {}
+        assert store.update_run("r1", RunChange(tags_remove=[text])).tags == {}
 
+    def test_events_come_back_in_order_from_any_place(self, store: RunStore) -> None:
+        a_run(store, "sweep")
+        assert store.append_events("sweep", [{"kind": "planned", "n": 1}, {"kind": "planned", "n": 2}], after=0) == 2
+        assert store.append_events("sweep", [{"kind": "ended", "value": 0.1}], after=2) == 3
 
-class FileSuite:
-    def test_a_file_is_replaced_or_refused(self, store: RunStore) -> None:
-        a_run(store, "r1")
-        first = store.put_file("r1", RunFile("outputs/m", 3, sha256="a" * 64, chunks=["c1"]))
-        same = store.put_file("r1", RunFile("outputs/m", 3, sha256="a" * 64, chunks=["c1"]), replace=False)
+        assert store.list_events("sweep", after=1) == [{"kind": "planned", "n": 2}, {"kind": "ended", "value": 0.1}]
+        assert len(store.list_events("sweep")) == 3
 
-        assert first.updated_at is not None
-        assert same.sha256 == first.sha256
-        with pytest.raises(Conflict, match="outputs/m"):
-            store.put_file("r1", RunFile("outputs/m", 4, sha256="b" * 64, chunks=["c2"]), replace=False)
-        assert store.put_file("r1", RunFile("outputs/m", 4, sha256="b" * 64)).size == 4
-        found = store.find_file("r1", "outputs/m")
-        assert found is not None and (found.size, found.sha256) == (4, "b" * 64)
+    def test_a_writer_that_missed_an_event_writes_nothing(self, store: RunStore) -> None:
+        a_run(store, "sweep")
+        store.append_events("sweep", [{"n": 1}], after=0)
 
-    def test_many_files_are_stored_at_once_and_a_refused_one_keeps_none_out(self, store: RunStore) -> None:
-        a_run(store, "r1")
-        store.put_file("r1", RunFile("b", 3, sha256="a" * 64, chunks=["c1"]))
-        files = [RunFile(name, 4, sha256="b" * 64, chunks=["c2"]) for name in ("a", "b", "é")]
+        with pytest.raises(Conflict, match="has 1 events"):
+            store.append_events("sweep", [{"n": 2}], after=0)
+        assert store.list_events("sweep") == [{"n": 1}]
 
-        first, refused, last = store.put_files("r1", files, replace=False)
-
-        assert isinstance(refused, Conflict) and "`b`" in refused.what
-        assert isinstance(first, RunFile) and isinstance(last, RunFile) and first.updated_at is not None
-        assert [(file.name, file.size) for file in store.list_files("r1")] == [("a", 4), ("b", 3), ("é", 4)]
-        assert store.put_files("r1", files)[1] == store.find_file("r1", "b")
-        assert {name: file.size for name, file in store.find_files("r1", ["b", "é", "none"]).items()} == {
-            "b": 4,
-            "é": 4,
-        }
-        assert store.put_files("r1", []) == []
-
-    def test_the_last_of_two_files_of_one_name_counts(self, store: RunStore) -> None:
-        a_run(store, "r1")
-        store.put_files("r1", [RunFile("a", 1), RunFile("a", 2)])
-        _, second = store.put_files("r1", [RunFile("n", 1), RunFile("n", 2)], replace=False)
-
-        assert [(file.name, file.size) for file in store.list_files("r1")] == [("a", 2), ("n", 1)]
-        assert isinstance(second, Conflict)
-
-    def test_files_of_an_unknown_run_are_refused(self, store: RunStore) -> None:
+    def test_only_a_run_has_a_journal(self, store: RunStore) -> None:
         with pytest.raises(NotFound, match="nobody"):
-            store.put_files("nobody", [RunFile("a", 1)])
-
-    def test_files_are_listed_by_name(self, store: RunStore) -> None:
-        a_run(store, "r1")
-        for name in ("outputs/b", "logs/a", "outputs/é"):
-            store.put_file("r1", RunFile(name, 1, kind="stream", complete=False))
-
-        assert [file.name for file in store.list_files("r1")] == ["logs/a", "outputs/b", "outputs/é"]
-        assert store.find_file("r1", "outputs/none") is None
-
-    def test_files_are_listed_without_chunks_and_summed_up(self, store: RunStore) -> None:
-        for run_id, user in (("r1", "ann"), ("r2", "ann"), ("r3", "bob")):
-            a_run(store, run_id, submitted_by=user)
-            store.put_file(run_id, RunFile("outputs/m", 10, chunks=["c1", "c1"]))
-        store.put_file("r1", RunFile("log", 5, kind="stream", chunks=["s1"]))
-
-        assert [file.chunks for file in store.list_files("r1")] == [["s1"], ["c1", "c1"]]
-        assert [file.chunks for file in store.list_files("r1", with_chunks=False)] == [["s1"], []]
-        assert (store.sum_file_sizes(run_id="r1"), store.sum_file_sizes(run_id="r2")) == (15, 10)
-        assert [store.sum_file_sizes(submitted_by=user) for user in ("ann", "bob", "eve")] == [25, 10, 0]
-
-    def test_a_snapshot_keeps_its_root(self, store: RunStore) -> None:
-        store.put_snapshot("s1", "root1", files=2, size_bytes=10)
-        store.put_snapshot("s1", "root1", files=2, size_bytes=10)
-
-        assert store.find_snapshot("s1") == "root1"
-        assert store.find_snapshot("s2") is None
-
-    def test_content_is_found_where_it_was_packed_first(self, store: RunStore) -> None:
-        ids = [f"{index:064x}" for index in range(2500)]
-        store.add_chunks("pack-1", {id: (index, 10, 20, "zstd") for index, id in enumerate(ids)})
-        store.add_chunks("pack-2", {ids[0]: (99, 1, 1, "raw"), "f" * 64: (7, 1, 2, "raw")})
-        found = store.find_chunks([*ids, "f" * 64, "e" * 64])
-
-        assert len(found) == 2501
-        assert found[ids[0]] == ("pack-1", 0, 10, 20, "zstd")
-        assert found[ids[2499]] == ("pack-1", 2499, 10, 20, "zstd")
-        assert found["f" * 64] == ("pack-2", 7, 1, 2, "raw")
-        assert list(store.iter_packs()) == ["pack-1", "pack-2"]
-        assert store.find_chunks([]) == {}
-
-
-class RunStoreSuite(
-    WorkspaceSuite,
-    RunSuite,
-    FileSuite,
-    PageSuite,
-    TableSuite,
-    MetricSuite,
-    ChartSuite,
-    DeleteSuite,
-    HiddenSuite,
-    AssetSuite,
-    EventSuite,
-    UserSuite,
-):
-    """All of it."""
+            store.append_events("nobody", [{}], after=0)
+        with pytest.raises(NotFound, match="nobody"):
+            store.list_events("nobody")

@@ -9,10 +9,11 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.filters import Field, parse_field, parse_filter
+from runyard.core.records import RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.store.base import MetricCondition, RunQuery, RunStore
-from runyard.testing.run_store.pages import all_pages, ids, with_metric
+from runyard.testing.run_store.pages import PageSuite, all_pages, ids, with_metric
 from runyard.testing.runs import Journal, a_run, a_workspace, points
 
 ORDERS = {
@@ -81,7 +82,9 @@ def a_mixture(store: RunStore) -> None:
     store.set_status("a", RunStatus.RUNNING)
 
 
-class TableSuite:
+class QueriesSuite(PageSuite):
+    """The contract of `Queries`: pages, and tables of runs."""
+
     def test_a_window_is_read_from_any_place_with_the_count_of_all(self, store: RunStore) -> None:
         names = [f"r{index}" for index in range(7)]
         for name in names:
@@ -173,7 +176,7 @@ class TableSuite:
         before = [table(store), table(store, **loss), table(store, **failed), table(store, order="tags.size")]
         with_metric(store, "f", 0.2)
         store.set_status("b", RunStatus.FAILED)
-        store.update_run("b", tags_set={"size": "11"})
+        store.update_run("b", RunChange(tags_set={"size": "11"}))
 
         assert before == [[*"edcba"], [*"daceb"], ["d"], [*"dceba"]]
         assert table(store) == [*"fedcba"] and table(store, **loss) == [*"dafceb"]
@@ -184,7 +187,7 @@ class TableSuite:
 
     def test_archived_runs_are_in_their_own_view(self, store: RunStore) -> None:
         a_mixture(store)
-        store.update_run("d", archived=True)
+        store.update_run("d", RunChange(archived=True))
 
         assert table(store) == ["e", "c", "b", "a"]
         assert table(store, view="archived") == ["d"]

@@ -1,0 +1,73 @@
+"""The metrics of all runs of the store in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from runyard.core.records import Mark, MetricInfo
+from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, Series
+from runyard.store.memory.tables import MemoryPart
+from runyard.store.metrics.charts import Window, chart_of_series
+from runyard.store.rules import apply_parts
+
+
+class MemoryMetricSeries(MemoryPart, MetricSeries):
+    """A StoredMetrics for each run."""
+
+    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+        with self._tables.lock:
+            run = self._tables.get_run(run_id)
+            marks, accepted, warnings = self._tables.metrics[run_id].ingest(attempt, parts)
+            self._tables.runs[run_id] = apply_parts(run, accepted, warnings)
+            return marks
+
+    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            marks = self._tables.metrics[run_id].marks.get(attempt, {})
+            return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
+
+    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            return self._tables.metrics[run_id].marks.get(attempt, {}).get((writer, segment))
+
+    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            return dict(self._tables.metrics[run_id].names.get((attempt, writer, segment), {}))
+
+    def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            return self._tables.metrics[run_id].list_metrics(name)
+
+    def summarize_metrics(
+        self, run_ids: Sequence[str], *, names: Sequence[str] | None = None
+    ) -> dict[str, dict[str, MetricSummary]]:
+        with self._tables.lock:
+            known = [run_id for run_id in run_ids if self._tables.find_run(run_id)]
+            by_run = {run_id: self._tables.metrics[run_id].summarize(names) for run_id in known}
+        return {run_id: summaries for run_id, summaries in by_run.items() if summaries}
+
+    def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            return self._tables.metrics[run_id].read_series(metric, column, rank)
+
+    def chart(
+        self,
+        run_id: str,
+        metric: str,
+        *,
+        column: str = "",
+        rank: int | None = None,
+        width: int = 1000,
+        x: str = STEP,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> Chart:
+        with self._tables.lock:
+            self._tables.get_run(run_id)
+            series = self._tables.metrics[run_id].read_series(metric, column, rank, fill_gaps=False)
+        return chart_of_series(series, Window(x, first, last), width=width)

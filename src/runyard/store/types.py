@@ -1,0 +1,230 @@
+"""The values that go into and come out of a RunStore: queries, pages, table rows, journal parts, series, charts.
+
+All of them are immutable. numpy is imported for type checkers only; arrays are made where points are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from runyard.core.formats.filters import Field, Filter
+from runyard.core.records import Run
+from runyard.core.statuses import RunStatus
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class MetricCondition:
+    """`metrics.<name> <op> <value>` on the last value; op is one of < <= > >= = !=."""
+
+    name: str
+    op: str
+    value: float
+
+
+@dataclass(frozen=True)
+class RunQuery:
+    """Which runs, in which order. Conditions are joined by AND."""
+
+    workspace: str
+    experiment: str | None = None
+    statuses: Sequence[RunStatus] = ()
+    type: str | None = None
+    parent_id: str | None = None
+    include_children: bool = False
+    tags: Mapping[str, str | None] = field(default_factory=dict)  # None: the key is present
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    parameters: Mapping[str, str | None] = field(default_factory=dict)
+    metrics: Sequence[MetricCondition] = ()
+    where: Filter | None = None  # beside the conditions above
+    view: str = "active"  # "active", "archived", "all" (both), or "deleted": those that can be restored
+    order: str = "created"  # a field of core.filters: numbers before texts, runs without the field last
+    descending: bool = True
+    limit: int = 100
+    cursor: str | None = None  # from the page before
+    max_bytes: int | None = None  # of a page's records: it may end before `limit`, but holds one run at least
+
+
+@dataclass(frozen=True)
+class References:
+    """Content that runs and models still use; everything else may be collected."""
+
+    roots: set[str]  # trees: the runs' snapshots
+    chunks: set[str]  # of the runs' files
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """One page of runs; `next` is the cursor of the page after it, None on the last page."""
+
+    runs: list[Run]
+    next: str | None
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A run as one line of a table: what is short of it, and a value for each column that was asked for."""
+
+    id: str
+    number: int
+    experiment: str
+    display_name: str
+    status: RunStatus
+    type: str | None
+    target: str
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    parent_id: str | None
+    submitted_by: str
+    archived: bool
+    waits_for: str
+    error: dict[str, str] | None  # {"code", "line"}
+    values: list[Any]  # a text (of a long one its beginning), the last value of a metric, or None
+
+
+@dataclass(frozen=True)
+class RunTable:
+    """A window of a table of runs; `total` counts the runs of the whole table."""
+
+    total: int
+    rows: list[TableRow]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A metric, parameter, tag or property, and how many of the runs that were looked at have it."""
+
+    field: Field
+    runs: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """How many runs have one value of a field."""
+
+    value: str | float | None  # None: those without the field
+    count: int
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The values of a field in the runs of a query, with the number of runs of each."""
+
+    groups: list[Group]  # by value: numbers, then texts, then None
+    total: int  # how many groups there are
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How the runs of one experiment stand."""
+
+    experiment: str
+    statuses: dict[str, int]
+    last: TableRow  # the newest
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points of one series in journal order. `kind`: f8, i8, b1 (bool kept as i8) are arrays; json is a list."""
+
+    metric: str
+    kind: str
+    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
+    times: NDArray[np.int64]  # CLOCK_MONOTONIC ns of the writer
+    steps: NDArray[np.int64] | None = None  # None: number them by position
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table metric: every column has `len(times)` scalars, None where the row had no such column."""
+
+    metric: str
+    columns: Mapping[str, list[Any]]
+    times: Sequence[int]
+
+
+@dataclass(frozen=True)
+class ArtifactMetric:
+    """A metric whose value is a file of the run, such as a logged image."""
+
+    metric: str
+    kind: str  # image, confusion_matrix, …
+    file: str
+    time: int
+
+
+@dataclass(frozen=True)
+class SegmentPart:
+    """What bytes [start, end) of one journal segment mean. Applied whole or not at all."""
+
+    writer: str
+    segment: int
+    start: int
+    end: int
+    rank: int = 0
+    role: str = "worker"
+    wall_offset_ns: int = 0  # wall clock minus CLOCK_MONOTONIC when the segment was opened
+    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes; -1: the segment's HEADER
+    content: Sequence[Points | Rows | ArtifactMetric] = ()  # in journal order
+    tags_set: Mapping[str, str | None] = field(default_factory=dict)
+    tags_remove: Sequence[str] = ()
+    properties_add: Mapping[str, str] = field(default_factory=dict)
+    quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
+
+
+@dataclass(frozen=True)
+class ValueParts:
+    """The values of one series in arrays of 64-bit numbers that follow each other; of a b1 each is 0 or 1."""
+
+    rank: int
+    kind: str  # f8, i8 or b1
+    count: int
+    parts: Iterator[NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """Points of one (metric, column, rank), writers merged by monotonic time, attempts one after another."""
+
+    metric: str
+    column: str
+    rank: int
+    kind: str  # f8, i8, b1 or json; ints are widened to f8 once a float is among them
+    values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
+    steps: NDArray[np.int64]
+    times_ns: NDArray[np.int64]  # wall clock
+
+
+STEP, TIME = "step", "time"  # what a chart may be drawn over
+
+
+@dataclass(frozen=True)
+class Chart:
+    """At most `width` buckets of a numeric series, minima and maxima exact; arrays of one length."""
+
+    first_step: NDArray[np.int64]
+    last_step: NDArray[np.int64]
+    first_time_ns: NDArray[np.int64]
+    last_time_ns: NDArray[np.int64]
+    minimum: NDArray[np.float64]
+    maximum: NDArray[np.float64]
+    last: NDArray[np.float64]
+    count: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MetricSummary:
+    """A scalar metric of one run, in four values. `last` is what was logged last, of any type."""
+
+    last: Any
+    minimum: float | None
+    maximum: float | None
+    count: int
