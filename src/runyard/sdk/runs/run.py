@@ -1,4 +1,4 @@
-"""`Run` and `ScriptRun`: a handle on one run. Parts of it are in run_metrics, run_files, run_wait and run_details."""
+"""`Run` and `ScriptRun`: a handle on one run. Parts of it are in its sibling modules."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _COLUMNS = {"name": runs.c.name, "target": runs.c.target}
 
 
 def filter_condition(wanted: Filter) -> Condition:
-    """Return the condition, never NULL, so that `not` turns it round. `duration` is for sql_table.py to answer."""
+    """Return the condition, never NULL, so that `not` turns it round. `duration` is for `table.py` to answer."""
     if isinstance(wanted, Comparison):
         return _comparison(wanted)
     if isinstance(wanted, Negation):
@@ -154,7 +154,7 @@ class _Scope:
 
 
 def find_page(session: Session, query: RunQuery) -> RunPage:
-    """Return a page in order of creation, or of a metric; sql_table.py knows the other orders."""
+    """Return a page in order of creation, or of a metric; `table.py` knows the other orders."""
     query = replace(query, metrics=[*query.metrics, *metric_conditions(query.where)])
     scope = _look_up(session, query)
     if scope is None or (scope.few is not None and not scope.few):

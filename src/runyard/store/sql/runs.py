@@ -1,4 +1,4 @@
-"""SqlStore's part for runs: creating, changing, tokens and kinship. Searching is in sql_query.py.
+"""SqlStore's part for runs: creating, changing, tokens and kinship. Searching is in `query.py`.
 
 SqlStore's part for the server's own values, workspaces and experiments.
 """
