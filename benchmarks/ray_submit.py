@@ -47,7 +47,7 @@ for number, line in enumerate(sys.stdin):
     sys.stdin.readline()
     ray.kill(actor)
 """
-# Answers as ray_bridge.py does when 300 runs live.
+# Answers as bridge.py does when 300 runs live.
 MANY = """\
 import json, sys
 view = open(sys.argv[0] + ".view").read()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import tokenize
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -75,6 +76,70 @@ def test_links_lead_to_files_and_titles_that_exist(page: Path) -> None:
             broken.append(link)
 
     assert not broken
+
+
+# Names of other people's files: scripts of examples, what Python or a package index looks for.
+OTHERS = {
+    "train.py",
+    "src/train.py",
+    "submit.py",
+    "train_all.py",
+    "setup.py",
+    "sitecustomize.py",
+    "tests/browser/test_x.py",
+    "t.py",
+    "benchmarks/NAME.py",
+}
+FILE = re.compile(r"(?<![\w./*<>{}-])[\w/-]*\w\.py\b")
+
+
+def lost_files(text: str, known: set[str]) -> list[str]:
+    """Return the files named in a text that are not there; the end of a path is enough (`runs/submit.py`)."""
+    return [name for name in FILE.findall(text) if name not in OTHERS and name not in known]
+
+
+def known_files() -> set[str]:
+    parts = [path.relative_to(ROOT).parts for path in files("*.py")]
+    return {"/".join(tail[start:]) for tail in parts for start in range(len(tail))}
+
+
+def test_files_that_pages_and_comments_name_are_there() -> None:
+    known = known_files()
+    lost = [
+        f"{page.relative_to(ROOT)}: {name}" for page in files("*.md") for name in lost_files(page.read_text(), known)
+    ]
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        lost += [f"{path.relative_to(ROOT)}: {name}" for name in lost_files(_remarks(path), known)]
+
+    assert lost_files("see `engine/runs/submit.py` and yard.py, engine/yard.py", known) == ["engine/yard.py"]
+    assert not lost
+
+
+def _remarks(path: Path) -> str:
+    """Return the comments and docstrings of a module."""
+    with path.open("rb") as stream:
+        comments = [token.string for token in tokenize.tokenize(stream.readline) if token.type == tokenize.COMMENT]
+    nodes = ast.walk(ast.parse(path.read_text()))
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return "\n".join(comments + [ast.get_docstring(node) or "" for node in nodes if isinstance(node, kinds)])
+
+
+def test_the_architecture_page_has_every_room() -> None:
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    rows = re.findall(r"^\| `([\w/]+)` \| (.+) \|$", page, re.MULTILINE)
+    folders = {path.parent.relative_to(ROOT / "src") for path in (ROOT / "src/runyard").rglob("__init__.py")}
+    rooms = {str(folder.relative_to("runyard")) for folder in folders} - {".", "store/migrations/versions"}
+
+    assert sorted(name for name, _ in rows) == sorted([*rooms, "azureml"])
+    assert [name for name, cells in rows if not re.search(rf"\]\(\.\./src/(runyard/)?{name}/[\w./]+\)$", cells)] == []
+
+
+def test_the_flows_of_the_architecture_page_are_short() -> None:
+    page = (ROOT / "docs/ARCHITECTURE.md").read_text()
+    flows = re.findall(r"^## Flow: (.+)\n\n\|.+\n\|-.+\n((?:\|.+\n)+)", page, re.MULTILINE)
+
+    assert [title for title, _ in flows] == ["a submit", "a metric", "a failure"]
+    assert all(len(text.splitlines()) <= 12 for _, text in flows)
 
 
 def test_every_documentation_page_is_reached_from_the_index() -> None:

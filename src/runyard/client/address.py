@@ -1,4 +1,4 @@
-"""Where a server is and what opens it. `core.plain` makes it a dict for job.json."""
+"""Where a server is and what opens it. `core.formats.plain` makes it a dict for job.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP API as one ASGI app. Who asks is decided before it, by `auth`; what is answered, in `routes/`."""
+"""The HTTP API as one ASGI app. Who asks is decided before it, by `access`; what is answered, in `routes/`."""
 
 from __future__ import annotations
 

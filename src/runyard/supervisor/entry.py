@@ -1,4 +1,4 @@
-"""A process becomes the supervisor of a run. Apart from `modes`: a node's supervisor imports nothing of the reaper."""
+"""A process becomes the supervisor of a run. Apart from `main`: a node's supervisor imports nothing of the reaper."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class RayLink:
     """Questions to one cluster. Thread-safe; `variables` are all that the bridge's environment holds."""
 
     def __init__(self, python: str, address: str, variables: Mapping[str, str], *, script: Path = SCRIPT) -> None:
-        # -I: the folder of the script has a ray.py of its own.
+        # -I: neither the folder of the script nor the environment names what the cluster's Python imports.
         self._argv = [python, "-I", str(script)]
         self._address = address
         self._variables = dict(variables)

@@ -1,6 +1,6 @@
 """What the server does on a machine that it reaches over SSH. A program by itself: Python 3.8, standard library.
 
-`ssh_hosts.py` sends it with one request on standard input, and reads one line of JSON from standard output. Nothing of
+`client.py` sends it with one request on standard input, and reads one line of JSON from standard output. Nothing of
 it stays on the machine: what is known there lies below the node home, in `starts/<run>/<attempt>-<rank>.json`, one
 record for each node of a run that was started here, and in the run folders with their locks.
 """

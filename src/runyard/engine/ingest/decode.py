@@ -1,6 +1,6 @@
 """Journal bytes into what the store keeps. Hostile bytes end in quarantine, never in an exception.
 
-Numbers go through numpy by the hundred thousand (`numbers.py`); everything else is one JSON object a time.
+Numbers go through numpy by the hundred thousand (`columns.py`); everything else is one JSON object a time.
 
 Records that could not be applied, folded together: a million bad cells are one entry.
 

@@ -1,6 +1,6 @@
 """The journal of an ordinary run: what must be remembered of its attempts, in the store, in order.
 
-A sweep keeps its own kinds of events there (sweep_journal.py).
+A sweep keeps its own kinds of events there (`sweeps/journal.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Solve and install conda packages into a prefix: orders for `conda_solver.py`, and what its answers mean.
+"""Solve and install conda packages into a prefix: orders for `solver.py`, and what its answers mean.
 
 Conda's package specifications read as pip's: names that mean the same on PyPI, versions in pip's words. Pure.
 
