@@ -9,7 +9,6 @@ from runyard.compute.base import JobHandle, JobReport, JobState
 from runyard.core.compute import INSTANCE, ComputeSpec
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.compute import admin
 from runyard.engine.runs.events import JOINED, append_event, list_hosts
 from tests.engine.bench import Bench
 
@@ -52,12 +51,12 @@ def test_a_run_that_stood_in_the_queue_says_behind_whom_when_it_is_done(tmp_path
 def test_a_wait_of_another_kind_is_noted_and_one_of_the_same_kind_is_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     box = ComputeSpec(type=INSTANCE, min_nodes=1)
-    admin.create_target(bench.engine.context, "default", "box", box)
+    bench.engine.compute.create("default", "box", box)
     for at in (1, 2, 3):
         submit(bench, f"exp_{at}", target="box")
     bench.pass_time(1)
     bench.report(RunStatus.COMPLETED, "exp_1")
-    admin.update_target(bench.engine.context, "default", "box", {"is_stopped": True})
+    bench.engine.compute.update("default", "box", {"is_stopped": True})
     bench.pass_time(5)
     third = waits(bench, "exp_3")["Queued"]
 

@@ -89,8 +89,8 @@ def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: s
         _check_all_ended(context, name, experiment)
     deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(context, shipping, name, one)]
     context.store.delete_workspace(name)
-    for target in context.targets.remove_workspace(name):
-        context.secrets.forget(target.options)
+    for target in context.compute.targets.remove_workspace(name):
+        context.compute.secrets.forget(target.options)
     return deleted
 
 
@@ -118,13 +118,13 @@ def _until(context: EngineContext) -> datetime:
 
 
 def _hidden(context: EngineContext, run_ids: list[str], until: datetime) -> Deleted:
-    context.on_hide()
+    context.events.on_hide()
     return Deleted(_changed(context, run_ids), until)
 
 
 def _changed(context: EngineContext, run_ids: list[str]) -> list[str]:
     for run_id in run_ids:
-        context.on_change(run_id)
+        context.events.on_change(run_id)
     return run_ids
 
 
@@ -141,7 +141,7 @@ def _erase(
     context: EngineContext, shipping: ShipmentReceiver, run_id: str, delete: Callable[[str], list[str]]
 ) -> list[str]:
     intent = INTENTS + key_part(run_id)
-    context.on_delete()
+    context.events.on_delete()
     context.artifacts.put(intent, "\n".join(context.store.list_family(run_id)).encode())
     try:
         deleted = delete(run_id)
@@ -150,7 +150,7 @@ def _erase(
         raise
     for gone in deleted:
         _delete_streams(context, shipping, gone)
-        context.on_change(gone)
+        context.events.on_change(gone)
     context.artifacts.delete(intent)
     return deleted
 
@@ -177,7 +177,7 @@ def _erase_experiment(context: EngineContext, shipping: ShipmentReceiver, worksp
 
 def _delete_streams(context: EngineContext, shipping: ShipmentReceiver, run_id: str) -> None:
     # Whoever ships for the run now holds this lock; who comes later finds no run.
-    with context.shipping(run_id):
+    with context.locks.of_shipments(run_id):
         shipping.forget(run_id)
         for key in list(context.artifacts.iter_keys(stream_folder(run_id))):
             context.artifacts.delete(key)
@@ -278,6 +278,6 @@ def archive(context: EngineContext, run_id: str, archived: bool) -> Run:
             context.store.update_run(below, archived=archived)
         except NotFound:
             continue  # it is deleted
-        context.on_change(below)
-    context.on_change(run_id)
+        context.events.on_change(below)
+    context.events.on_change(run_id)
     return run

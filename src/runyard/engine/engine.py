@@ -18,13 +18,15 @@ from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec
 from runyard.engine import deletes
-from runyard.engine.context import EngineContext, ignore, ignore_run
+from runyard.engine.compute.admin import ComputeTargets
+from runyard.engine.context import Addresses, ComputeState, EngineContext, EngineEvents, ignore, ignore_run
 from runyard.engine.deletes import Deleted, Purging, archive
 from runyard.engine.ingest.effects import Writer, add_writer
 from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver
 from runyard.engine.loop import Loop
 from runyard.engine.runs import control, liveness, reports, schedule
-from runyard.engine.runs.join import Join, join
+from runyard.engine.runs.events import list_hosts
+from runyard.engine.runs.join import Join, NodeWord, hear_node, join, look
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
 from runyard.engine.runs.reports import StateReport
 from runyard.engine.runs.resubmit import ResubmitRequest, own_variables, resubmit_request
@@ -79,32 +81,21 @@ class Engine:
         opened = backends if backends is not None else open_backends(settings)
         targets = Targets(builtin_targets(opened, local_runs=settings.local_runs), AliasBook(settings.home))
         secrets = ComputeSecrets(server_folder(settings.home) / "compute")
-        engines = Backends(settings, opened, secrets, make=make_backend)
+        made = Backends(settings, opened, secrets, make=make_backend)
         gpus = Gpus(settings.gpu_devices, find_gpus)
         self.context = EngineContext(
             settings=settings,
             store=store,
             artifacts=artifacts,
-            backends=engines,
-            cluster_nodes=ClusterNodes(engines),
-            secrets=secrets,
-            targets=targets,
-            gpus=gpus,
-            bundles=Bundles(settings.home),
-            board=Board(Capacity(targets, gpus.devices, closed=engines.closed_places)),
-            address=address,
-            node_address=node_address,
             spool=Spool(server_folder(settings.home) / "spool"),
-            clock=clock or SystemClock(),
-            threads=threads or CallThreads(),
+            compute=ComputeState(targets, made, secrets, ClusterNodes(made), gpus, threads or CallThreads()),
+            addresses=Addresses(address, node_address, Bundles(settings.home)),
+            board=Board(Capacity(targets, gpus.devices, closed=made.closed_places)),
             gangs=GangBoard(on_node),
-            on_change=on_change,
-            on_log=on_log,
-            hold_snapshot=hold_snapshot,
-            check_snapshot=check_snapshot,
-            on_delete=on_delete,
-            on_hide=self._note_hidden,
+            clock=clock or SystemClock(),
+            events=EngineEvents(on_change, on_log, hold_snapshot, check_snapshot, on_delete, self._note_hidden),
         )
+        self.compute = ComputeTargets(self.context)
         self.reserve = Reserve(server_folder(settings.home))
         self.loop = Loop(self.context)
         self._shipping = ShipmentReceiver(self.context)
@@ -119,8 +110,8 @@ class Engine:
     def start(self, *, thread: bool = True) -> None:
         """Take up where the last server left: unfinished runs are on the board before this returns."""
         self.horizon.observe()
-        self.context.targets.load(self.context.store)
-        self.context.secrets.sweep(target.options for target in self.context.targets.list_all())
+        self.context.compute.targets.load(self.context.store)
+        self.context.compute.secrets.sweep(target.options for target in self.context.compute.targets.list_all())
         sweeps.recover_sweeps(self.context)
         schedule.recover(self.context)
         deletes.finish_deletes(self.context, self._shipping)
@@ -137,8 +128,8 @@ class Engine:
             self.horizon.save()
         except StoreUnavailable as error:
             logger.warning("where the horizon is was not stored: %s", error)
-        self.context.threads.close(wait_s=_STOP_S)
-        self.context.backends.close()
+        self.context.compute.threads.close(wait_s=_STOP_S)
+        self.context.compute.backends.close()
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
         if new.spec.sweep is not None:
@@ -213,10 +204,19 @@ class Engine:
 
     def bundle(self) -> Bundle:
         """Return the archive of our code that nodes of a cluster fetch."""
-        return self.context.bundles.get()
+        return self.context.addresses.bundles.get()
 
     def join(self, run_id: str, rank: int, said: Join) -> JobSpec:
         return join(self.context, run_id, rank, said)
+
+    def hear_node(self, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
+        return hear_node(self.context, run_id, rank, said)
+
+    def look_at_nodes(self, run_id: str, attempt: int) -> dict[str, Any]:
+        return look(self.context, run_id, attempt)
+
+    def list_hosts(self, run: Run) -> list[dict[str, Any]]:
+        return list_hosts(self.context, run)
 
     def report(self, run_id: str, said: StateReport) -> Run:
         return reports.accept_report(self.context, run_id, said)

@@ -50,7 +50,7 @@ class Loop:
     def stop(self) -> None:
         """Return when the thread has ended; a second call does nothing."""
         self._stopping.set()
-        self._context.wake.set()
+        self._context.events.wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join()
             self._thread = None
@@ -67,7 +67,7 @@ class Loop:
         start_waiting(self._context)
         note_lacks(self._context)
         poll_jobs(self._context)
-        self._context.releases.begin_due(self._context.threads, self._context.clock.monotonic)
+        self._context.compute.releases.begin_due(self._context.compute.threads, self._context.clock.monotonic)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -77,21 +77,21 @@ class Loop:
                 # The edge of a thread: the store may be full or locked now and well in a second.
                 logger.exception("a round of the engine failed")
             self._sleep()
-            self._context.wake.clear()
+            self._context.events.wake.clear()
 
     def _sleep(self) -> None:
         if self._has_work():
             self._was_busy = True
-            self._context.wake.wait(TICK_S)
+            self._context.events.wake.wait(TICK_S)
             return
         self._last_tick = None
-        if self._was_busy and not self._context.wake.wait(REST_S):
+        if self._was_busy and not self._context.events.wake.wait(REST_S):
             self._was_busy = False
             trim_heap()
-        self._context.wake.wait()
+        self._context.events.wake.wait()
 
     def _has_work(self) -> bool:
         """Whether anything can happen without an event: a job to poll, or one to try again."""
-        if self._context.sweeps or len(self._context.releases):
+        if self._context.sweeps or len(self._context.compute.releases):
             return True
         return any(job.stage is not Stage.WAITING or job.retry_at > 0 for job in self._context.board.jobs())

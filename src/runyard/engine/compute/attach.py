@@ -38,11 +38,11 @@ def attach(context: EngineContext, target: Target, spec: ComputeSpec) -> Compute
     Raises:
         UserError, SystemFailure: the engine cannot be used; nothing is left behind.
     """
-    kept = replace(spec, options=context.secrets.keep(spec.options))
+    kept = replace(spec, options=context.compute.secrets.keep(spec.options))
     try:
         _look(context, replace(target, options=kept.options))
     except Exception:
-        context.secrets.forget(kept.options)
+        context.compute.secrets.forget(kept.options)
         raise
     return kept
 
@@ -72,12 +72,12 @@ def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any
     staying = {name: value for name, value in before.options.items() if name not in given}
     new = check_options(before.backend, given)
     shape = check_compute(replace(before, options={**_without_secrets(staying), **new}))
-    kept = context.secrets.keep(new)
+    kept = context.compute.secrets.keep(new)
     options = {**staying, **kept}
     try:
         _look(context, replace(target_of(asset), options=options))
     except Exception:
-        context.secrets.forget(kept)
+        context.compute.secrets.forget(kept)
         raise
     return replace(before, **{**changes, "options": options, "max_nodes": shape.max_nodes})
 
@@ -85,28 +85,30 @@ def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any
 def leave(context: EngineContext, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
     """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
     before = spec_of(asset).options
-    context.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
+    context.compute.secrets.forget(
+        {name: value for name, value in before.items() if (staying or {}).get(name) != value}
+    )
     _let_go(context, target_of(asset))
 
 
 def _look(context: EngineContext, target: Target) -> None:
     try:
-        backend = context.backends.of(target)
+        backend = context.compute.backends.of(target)
         if isinstance(backend, Attachable):
             said = backend.check()
             logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
-        if isinstance(backend, ReachesBack) and context.node_address is not None:
-            backend.check_reach(context.node_address)
+        if isinstance(backend, ReachesBack) and context.addresses.for_nodes is not None:
+            backend.check_reach(context.addresses.for_nodes)
     except Exception:
         _let_go(context, target)
         raise
 
 
 def _let_go(context: EngineContext, target: Target) -> None:
-    key = context.backends.key_of(target)
-    if key not in {context.backends.key_of(other) for other in context.targets.list_all()}:
-        context.cluster_nodes.forget(key)
-        context.backends.forget(key)
+    key = context.compute.backends.key_of(target)
+    if key not in {context.compute.backends.key_of(other) for other in context.compute.targets.list_all()}:
+        context.compute.nodes.forget(key)
+        context.compute.backends.forget(key)
 
 
 def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
@@ -172,7 +174,7 @@ def configured_backend(context: EngineContext) -> str:
 
 
 def _on_attached(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
-    target = context.targets.find(workspace, name)
+    target = context.compute.targets.find(workspace, name)
     if target is None or target.is_local or (target.is_pool and target.backend != KIND_OF_TYPE["VirtualMachine"]):
         raise InvalidArgument(
             f"A pool cannot be put on `{name}`.",

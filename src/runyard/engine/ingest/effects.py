@@ -140,6 +140,6 @@ def add_writer(context: EngineContext, run_id: str, process: Watched) -> Writer:
     job = job_spec_of(
         context, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks)
     )
-    backend = context.backend(job.workspace, job.spec.target)
+    backend = context.compute.backend(job.workspace, job.spec.target)
     backend.submit(backend.plan(job))
     return Writer(token, str(run_folder(context.settings.home, run.id, attempt)), attempt)

@@ -211,7 +211,7 @@ class ShipmentReceiver:
             NotFound: a frame names a run that is neither a descendant nor the parent.
         """
         shipment = sort_frames(run_id, frames)
-        with self._context.shipping(run_id):
+        with self._context.locks.of_shipments(run_id):
             run = self._context.store.get_run(run_id)
             if attempt == run.attempt:
                 run = note_heartbeat(self._context, run, attempt)
@@ -221,7 +221,7 @@ class ShipmentReceiver:
                 if pieces:
                     marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
         if logs:
-            self._context.on_log(run_id)
+            self._context.events.on_log(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
 
     def forget(self, run_id: str) -> None:

@@ -62,7 +62,7 @@ def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
 
 
 def _wish(context: EngineContext, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.set_desired(run_id, desired, error)
         if run.status.is_terminal:
             return run
@@ -74,7 +74,7 @@ def _wish(context: EngineContext, run_id: str, desired: str, error: Mapping[str,
             return _end_unwatched(context, run)
         run = _show_wish(context, run)
     _tell(context, run)
-    context.on_change(run_id)
+    context.events.on_change(run_id)
     context.gangs.touch(run_id)
     return run
 
@@ -90,18 +90,18 @@ def _nothing_runs(context: EngineContext, run: Run) -> bool:
     if run.is_fenced:
         return False
     job = context.board.find(run.id)
-    if job is not None and not context.is_local(run):
+    if job is not None and not context.compute.is_local(run):
         return never_ran(context, job)
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)
-    report = context.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
+    report = context.compute.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
     return report is not None and report.state is JobState.GONE
 
 
 def _end_sweep(context: EngineContext, run: Run) -> Run:
     """Let the sweep end itself: it waits for its children."""
-    context.wake.set()
+    context.events.wake.set()
     return _show_wish(context, run)
 
 
@@ -129,7 +129,7 @@ def _tell(context: EngineContext, run: Run) -> None:
     if run.status.is_terminal:
         return
     try:
-        context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+        context.compute.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The wish is durable; the supervisor learns it with its next heartbeat.
         logger.warning("run %s: its supervisor could not be told to stop at once", run.id, exc_info=True)

@@ -30,15 +30,15 @@ from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
 
 def address_for(context: EngineContext, workspace: str, target: str) -> Mapping[str, Any]:
     """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
-    found = context.targets.find(workspace, target)
+    found = context.compute.targets.find(workspace, target)
     if found is None or found.backend == LOCAL:
-        return context.address
-    return context.node_address or context.address
+        return context.addresses.local
+    return context.addresses.for_nodes or context.addresses.local
 
 
 def require_reachable(context: EngineContext, target_kind: str) -> None:
     """Raise UserError unless machines of a cluster can reach this server."""
-    if context.node_address is not None:
+    if context.addresses.for_nodes is not None:
         return
     name = find_own_address() or socket.gethostname()
     raise UserError(
@@ -61,7 +61,7 @@ def dispatch(context: EngineContext, run_id: str) -> str | None:
     A target that refuses for good ends the run; one that cannot now (disk full) is asked again later. Another machine's
     engine may hang, so it is told by a thread, and nobody waits for that.
     """
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.find_run(run_id)
         if run is None:
             context.board.remove(run_id)
@@ -80,9 +80,9 @@ def dispatch(context: EngineContext, run_id: str) -> str | None:
             _note_handed(context, run)
             return None
         token, run = _begin_attempt(context, run)
-        if context.is_local(run):
+        if context.compute.is_local(run):
             return token if _deliver(context, run, token) else None
-    context.threads.submit(run.spec.target, lambda: _deliver_elsewhere(context, run, token))
+    context.compute.threads.submit(run.spec.target, lambda: _deliver_elsewhere(context, run, token))
     return token
 
 
@@ -165,7 +165,7 @@ def spooled_of(context: EngineContext, run: Run) -> Spooled:
     try:
         return context.spool.get(run.id)
     except SubmissionLost:
-        target = context.targets.find(run.workspace, run.spec.target)
+        target = context.compute.targets.find(run.workspace, run.spec.target)
         if target is None or target.is_local or holds_hidden(run.spec):
             raise
         return Spooled()  # a cluster's run that hides nothing has nothing there
@@ -176,12 +176,12 @@ def try_again_soon(context: EngineContext, run_id: str) -> None:
     logger.exception("run %s: not started, will be tried again", run_id)
     retry_at = context.clock.monotonic() + _STORE_RETRY_S
     context.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
-    context.wake.set()
+    context.events.wake.set()
 
 
 def keeps_spool(context: EngineContext, run: Run) -> bool:
     """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
-    return not context.is_local(run) or run.spec.max_attempts > 1
+    return not context.compute.is_local(run) or run.spec.max_attempts > 1
 
 
 def _begin_attempt(context: EngineContext, run: Run) -> tuple[str, Run]:
@@ -223,7 +223,7 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
         # As above.
         fault = error
     try:
-        with context.locks(run.id):
+        with context.locks.of_run(run.id):
             now = context.store.get_run(run.id)
             if now.status.is_terminal or now.attempt != run.attempt or now.is_fenced:
                 _give_late_back(context, run, now)
@@ -234,7 +234,7 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
             else:
                 _delivered(context, run)
         if fault is None and now.desired is not None:  # it came when the engine did not know the job yet
-            context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+            context.compute.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The run is committed: it waits, and the same attempt is handed over again.
         try_again_soon(context, run.id)
@@ -250,7 +250,7 @@ def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
 
 def _submit(context: EngineContext, run: Run, token: str) -> None:
     spooled = spooled_of(context, run)
-    backend = context.backend(run.workspace, run.spec.target)
+    backend = context.compute.backend(run.workspace, run.spec.target)
     request = backend.plan(job_spec_of(context, run, token, spooled))
     held = context.board.find(run.id)
     backend.submit(replace(request, is_first=held is not None and held.is_first))
@@ -267,8 +267,8 @@ def _delivered(context: EngineContext, run: Run) -> None:
 
 
 def _bundle_for(context: EngineContext, run: Run) -> str:
-    target = context.targets.find(run.workspace, run.spec.target)
-    return "" if target is None or target.backend == LOCAL else context.bundles.get().key
+    target = context.compute.targets.find(run.workspace, run.spec.target)
+    return "" if target is None or target.backend == LOCAL else context.addresses.bundles.get().key
 
 
 def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
@@ -279,7 +279,7 @@ def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
 def _note_handed(context: EngineContext, run: Run) -> None:
     now = context.clock.monotonic()
     context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, heard=now, fault="", retry_at=0.0)
-    context.wake.set()
+    context.events.wake.set()
 
 
 def _refused(context: EngineContext, run: Run, error: UserError) -> None:
@@ -300,6 +300,6 @@ def _postpone(context: EngineContext, run: Run, error: Exception) -> None:
     retry_at = context.clock.monotonic() + delay
     text = f"{type(error).__name__}: {error}".partition("\n")[0]
     context.board.update(run.id, stage=Stage.WAITING, faults=faults, fault=text, retry_at=retry_at)
-    context.wake.set()
+    context.events.wake.set()
     if job is None or job.fault != text:
         note_wait(context, run.id)

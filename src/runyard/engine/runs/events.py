@@ -41,7 +41,7 @@ def list_hosts(context: EngineContext, run: Run) -> list[dict[str, Any]]:
     """Return the machines of all attempts of a run, `{attempt, rank, host, address}` each, in their order."""
     if run.attempt == 0 or not is_launched(run):
         return []
-    if context.is_local(run):
+    if context.compute.is_local(run):
         return [{"attempt": run.attempt, "rank": 0, "host": socket.gethostname(), "address": ""}]
     joins = [event for event in context.store.list_events(run.id) if event.get("event") == JOINED]
     wanted = ("attempt", "rank", "host", "address")

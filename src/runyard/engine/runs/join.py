@@ -57,7 +57,7 @@ def join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
 def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
     if not _INCARNATION.fullmatch(said.incarnation) or max(len(said.host), len(said.address)) > _LONGEST_NAME:
         raise InvalidArgument("A node must say who it is: an incarnation of 16 to 64 hex digits, its host and address.")
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_join(context, run, rank, said)
         known = list_joins(context, run_id, said.attempt).get(rank)
@@ -80,7 +80,7 @@ def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec
 
 
 def _check_join(context: EngineContext, run: Run, rank: int, said: Join) -> None:
-    target = context.targets.find(run.workspace, run.spec.target)
+    target = context.compute.targets.find(run.workspace, run.spec.target)
     if not is_launched(run) or target is None or target.backend == LOCAL:
         raise Conflict(f"Run `{run.id}` is not one that nodes of a cluster take part in.")
     if run.status.is_terminal or run.is_fenced or run.attempt != said.attempt:

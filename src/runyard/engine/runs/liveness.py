@@ -56,7 +56,7 @@ QUIET_S = {
 
 def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now: float) -> None:
     """Act on a job of which its engine found nothing, twice in a row, unless the run's end arrived meanwhile."""
-    with context.locks(job.run_id):
+    with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         current = context.board.find(job.run_id)
         if run.status.is_terminal:
@@ -68,7 +68,7 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
                 start_next(context, run)
             return
         loss = loss_reason(run, report, hosts_of(context, run))
-        has_begun = context.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context, job)
+        has_begun = context.compute.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context, job)
         if not _is_believed(context, run, job, report.cause, now):
             _prepare_for(context, run, job, report.cause, loss)
         elif may_follow(run, loss.code, has_begun=has_begun):
@@ -78,7 +78,7 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
 
 
 def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, now: float) -> bool:
-    if context.is_local(run):
+    if context.compute.is_local(run):
         return True
     if never_ran(context, job):
         return True
@@ -94,7 +94,7 @@ def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause
     elif run.desired is None:
         logger.warning("run %s: its engine has lost it, so it shall end", run.id)
         context.store.set_desired(run.id, "fail", loss.error)
-        context.backend(run.workspace, run.spec.target).cancel(handle_of(job))
+        context.compute.backend(run.workspace, run.spec.target).cancel(handle_of(job))
         context.gangs.touch(run.id)
 
 
@@ -152,7 +152,7 @@ def poll_jobs(context: EngineContext) -> None:
     quiet: dict[InstanceKey, list[QueueEntry]] = defaultdict(list)
     for job in context.board.jobs():
         if _is_asked_for(context, job, now):
-            quiet[context.backends.key_of(context.targets.find(job.workspace, job.target))].append(job)
+            quiet[context.compute.backends.key_of(context.compute.targets.find(job.workspace, job.target))].append(job)
         if job.stage is Stage.HANDED and not job.silent and context.gangs.silent_nodes(job.run_id, now):
             _show_silence(context, job)
     for backend, jobs in quiet.items():
@@ -171,7 +171,7 @@ def poll_jobs(context: EngineContext) -> None:
 def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
     """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
     # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
-    context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.is_local(run))
+    context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.compute.is_local(run))
     if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
         return run
     if context.gangs.silent_nodes(run.id, context.clock.monotonic()):
@@ -190,7 +190,7 @@ def note_cluster_report(context: EngineContext, run: Run) -> None:
     if job is not None and job.attempt == run.attempt and not job.engine_gone:
         logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
         context.board.update(run.id, engine_gone=True)
-        context.wake.set()
+        context.events.wake.set()
 
 
 def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
@@ -204,7 +204,7 @@ def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
 
 def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
     try:
-        return context.backends.get(backend).poll([handle_of(job) for job in jobs])
+        return context.compute.backends.get(backend).poll([handle_of(job) for job in jobs])
     except Exception:
         # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
         logger.exception("backend %s could not be polled", backend[0])
@@ -218,7 +218,7 @@ def _note_wait(context: EngineContext, job: QueueEntry, report: JobReport) -> No
         context.board.update(job.run_id, why=why)
         if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
             note_wait(context, job.run_id)
-        context.on_change(job.run_id)
+        context.events.on_change(job.run_id)
 
 
 def _before_silence(run: Run) -> RunStatus:
@@ -236,7 +236,7 @@ def _act(context: EngineContext, job: QueueEntry, verdict: Verdict, report: JobR
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
         context.board.update(job.run_id, adopted_at=now, gone=0)
-        context.backend(job.workspace, job.target).adopt(handle_of(job))
+        context.compute.backend(job.workspace, job.target).adopt(handle_of(job))
     elif verdict is Verdict.GONE:
         context.board.update(job.run_id, gone=job.gone + 1)
     elif verdict is Verdict.LOST:
@@ -263,4 +263,4 @@ def _show_silence(context: EngineContext, job: QueueEntry) -> None:
         return
     context.board.update(job.run_id, silent=True)
     logger.warning("run %s: silent for %.0f s", job.run_id, SILENT_AFTER_S)
-    context.on_change(job.run_id)
+    context.events.on_change(job.run_id)

@@ -76,8 +76,8 @@ def plan_of(context: EngineContext, run: Run) -> RunPlan:
 
 
 def _plan(context: EngineContext, job: JobSpec) -> RunPlan:
-    target = context.targets.get(job.workspace, job.spec.target)
-    request = context.backends.of(target).plan(job)
+    target = context.compute.targets.get(job.workspace, job.spec.target)
+    request = context.compute.backends.of(target).plan(job)
     return RunPlan(
         run_id=request.run_id,
         target=request.target,

@@ -72,7 +72,11 @@ def _code(error: Error) -> str:
 
 def _was_killed_by_engine(context: EngineContext, run: Run, error: Error) -> bool:
     """Whether the program was killed since its machine was wanted for another job, which only the engine knows."""
-    if not _was_killed((error or {}).get("details") or {}) or not may_follow(run, PREEMPTED) or context.is_local(run):
+    if (
+        not _was_killed((error or {}).get("details") or {})
+        or not may_follow(run, PREEMPTED)
+        or context.compute.is_local(run)
+    ):
         return False
     if _engine_loss(context, run) is not None:
         return True
@@ -103,11 +107,11 @@ def _engine_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
 def _report_of(context: EngineContext, run: Run) -> JobReport:
     job = context.board.find(run.id)
     unknown = JobReport(JobState.UNKNOWN)
-    if job is None or context.is_local(run):
+    if job is None or context.compute.is_local(run):
         return unknown
     handle = handle_of(job)
     try:
-        return context.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
+        return context.compute.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
     except Exception:
         # A backend may be somebody else's code; what it cannot tell must not keep a run from ending.
         logger.exception("run %s: its target could not be polled", run.id)
@@ -149,7 +153,7 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
         raise InvalidArgument(f"A supervisor cannot report the status {said.status}.")
     if is_external_writer(said.attempt):
         return _report_of_writer(context, run_id, said)
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_attempt(run, said.attempt)
         if run.status.is_terminal:
@@ -167,13 +171,13 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
         logger.info("run %s: %s", run_id, run.status)
         context.ended(run)
     else:
-        context.on_change(run_id)
+        context.events.on_change(run_id)
     return run
 
 
 def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
     """End a run without a supervisor of its own (a script's child run) by what its journal says."""
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         if run.attempt or run.status.is_terminal or not status.is_terminal:
             return

@@ -22,13 +22,13 @@ def waiting_entry(context: EngineContext, run: Run) -> QueueEntry:
 
 def dispatched_entry(context: EngineContext, run: Run) -> QueueEntry:
     """Return the job of a run that an earlier server started, with the places and GPUs that it was given."""
-    if is_launched(run) and not context.is_local(run):
+    if is_launched(run) and not context.compute.is_local(run):
         spooled = context.spool.read(run.id)
         slots = spooled.slots if spooled is not None and spooled.handed == run.attempt else ()
         return replace(_job(run, Stage.HANDED, GpuRequest(), ()), slots=slots)
     live = (
         find_live_job(context.settings.home, run.id, run.attempt)
-        if is_launched(run) and context.gpus.devices()
+        if is_launched(run) and context.compute.gpus.devices()
         else None
     )
     if live is None:
@@ -44,10 +44,10 @@ def find_gpu_request(context: EngineContext, workspace: str, spec: RunSpec, subm
     Raises:
         SubmitRejected: its variables say something impossible.
     """
-    target = context.targets.find(workspace, spec.target)
+    target = context.compute.targets.find(workspace, spec.target)
     if target is not None and not target.is_local:
         return GpuRequest()
-    return gpu_request_of(spec, submitter, len(context.gpus.devices()))
+    return gpu_request_of(spec, submitter, len(context.compute.gpus.devices()))
 
 
 def would_get(context: EngineContext, new: NewRun, submitter: Mapping[str, str]) -> list[str]:

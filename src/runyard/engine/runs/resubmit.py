@@ -73,12 +73,12 @@ def _check(context: EngineContext, run: Run) -> None:
         )
     if run.snapshot_id is None:
         return
-    context.hold_snapshot(run.snapshot_id)
+    context.events.hold_snapshot(run.snapshot_id)
     root = context.store.find_snapshot(run.snapshot_id)
     if root is None:
         raise _without_code(run, "Its code is no longer on the server.")
     try:
-        context.check_snapshot(root)
+        context.events.check_snapshot(root)
     except (NotFound, DamagedContent) as error:
         raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
 

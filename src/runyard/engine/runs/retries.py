@@ -133,7 +133,7 @@ def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
 
 def hosts_of(context: EngineContext, run: Run) -> list[str]:
     """Return the machines of the present attempt, by rank."""
-    if context.is_local(run):
+    if context.compute.is_local(run):
         return []
     joins = sorted(list_joins(context, run.id, run.attempt).items())
     return [str(join["host"]) for _, join in joins if join.get("host")]
@@ -150,14 +150,14 @@ def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_beg
     context.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
     context.release(fenced)
     context.gangs.touch(run.id)
-    context.on_change(run.id)
-    context.wake.set()
+    context.events.on_change(run.id)
+    context.events.wake.set()
     return fenced
 
 
 def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
     """Whether it is certain that nothing of a job lives that its engine has twice called gone."""
-    target = context.targets.find(job.workspace, job.target)
+    target = context.compute.targets.find(job.workspace, job.target)
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
     return never_ran(context, job) or now - max(job.heard, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
@@ -170,7 +170,7 @@ def never_ran(context: EngineContext, job: QueueEntry) -> bool:
 
 def is_all_over(context: EngineContext, run: Run) -> bool:
     """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
-    if context.is_local(run):
+    if context.compute.is_local(run):
         return True
     others = set(list_joins(context, run.id, run.attempt)) - {0}
     told = {one["rank"] for one in context.gangs.show(run.id, context.clock.monotonic()) if "ended" in one["facts"]}
@@ -192,7 +192,7 @@ def start_next(context: EngineContext, run: Run) -> Run:
 
 def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> bool:
     """Go on with a run of whose given up attempt node 0 has told its end, once the other nodes have."""
-    with context.locks(job.run_id):
+    with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         is_due = run.attempt == job.attempt and run.is_fenced and not run.status.is_terminal
         if not is_due or not is_all_over(context, run):
@@ -206,8 +206,8 @@ def put_in_queue(context: EngineContext, run: Run) -> None:
     wants = {"gpus": fresh.gpus, "shares_gpus": fresh.shares_gpus, "devices": fresh.devices, "slots": ()}
     states = {"silent": False, "gone": 0, "engine_gone": False, "spoke": False, "told_end": False, "doubted_at": 0.0}
     context.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
-    context.on_change(run.id)
-    context.wake.set()
+    context.events.on_change(run.id)
+    context.events.wake.set()
 
 
 def keep_logs(context: EngineContext, run: Run) -> None:

@@ -18,7 +18,7 @@ def launch_now(context: EngineContext, run: Run) -> None:
     if context.board.take(run.id, now=context.clock.monotonic()) is not None:
         _hand_over(context, run.id)
     elif run.status is RunStatus.NOT_STARTED:
-        with context.locks(run.id):
+        with context.locks.of_run(run.id):
             job = context.board.find(run.id)
             if job is not None and job.stage is Stage.WAITING and job.attempt == 0:
                 context.store.set_status(run.id, RunStatus.QUEUED, waits_for=explain(context, job))

@@ -34,7 +34,7 @@ def with_target(context: EngineContext, new: NewRun) -> NewRun:
         SubmitRejected: there is no such target, its machines cannot reach this server, or its engine cannot be told
             what the run asks for.
     """
-    target = context.targets.get(new.workspace, new.spec.target)
+    target = context.compute.targets.get(new.workspace, new.spec.target)
     spec = new.spec if target.name == new.spec.target else replace(new.spec, target=target.name)
     try:
         check_resources(spec.resources)
@@ -136,10 +136,10 @@ def accept(context: EngineContext, prepared: NewRun, submitter: Mapping[str, str
     Raises:
         SubmitRejected: its target would refuse it.
     """
-    context.backend(prepared.workspace, prepared.spec.target).plan(draft_entry(context, prepared, submitter))
+    context.compute.backend(prepared.workspace, prepared.spec.target).plan(draft_entry(context, prepared, submitter))
     shown = redact(prepared.spec)
     whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    is_here = context.targets.get(prepared.workspace, prepared.spec.target).is_local
+    is_here = context.compute.targets.get(prepared.workspace, prepared.spec.target).is_local
     return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
 
 
@@ -191,7 +191,7 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_nodes(context: EngineContext, new: NewRun) -> None:
-    target = context.targets.get(new.workspace, new.spec.target)
+    target = context.compute.targets.get(new.workspace, new.spec.target)
     nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
     if nodes < 1 or processes < 1:
         raise SubmitRejected(
@@ -269,7 +269,7 @@ def _check_parent(context: EngineContext, new: NewRun) -> None:
 def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
     if new.snapshot_id is None:
         return replace(new, snapshot_root=None)
-    context.hold_snapshot(new.snapshot_id)
+    context.events.hold_snapshot(new.snapshot_id)
     root = context.store.find_snapshot(new.snapshot_id)
     if root is None:
         raise NotFound(
@@ -282,7 +282,7 @@ def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
 
 def create(context: EngineContext, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
     """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
-    with context.locks(new.id):
+    with context.locks.of_run(new.id):
         known = context.store.find_run(new.id)
         if known is None:
             context.spool.write(new.id, spooled)

@@ -50,7 +50,7 @@ def note_lacks(context: EngineContext) -> None:
         context.board.update(job.run_id, lack=kind.value)
         if job.lack:  # the first was noted when it was submitted
             note_wait(context, job.run_id)
-            context.on_change(job.run_id)
+            context.events.on_change(job.run_id)
 
 
 def _missing_nodes(context: EngineContext, run: Run) -> str:
@@ -78,7 +78,7 @@ def explain(context: EngineContext, job: QueueEntry) -> str:
         return _at_target(job)
     if job.fault:
         return f"It could not be handed to `{job.target}` ({job.fault}) and is tried again."
-    target = context.targets.find(job.workspace, job.target)
+    target = context.compute.targets.find(job.workspace, job.target)
     if target is None:
         return f"The compute target `{job.target}` is gone."
     lack = context.board.lack_of(job.run_id, now=context.clock.monotonic())
@@ -118,13 +118,13 @@ def _places_taken(context: EngineContext, target: Target, job: QueueEntry) -> st
     nodes = "a free node of" if job.nodes == 1 else f"{job.nodes} free nodes of"
     what = nodes if target.is_pool else "a free place on"
     limit = "" if target.places is None else f" of {target.places}"
-    closed = len(context.backends.closed_places(target))
+    closed = len(context.compute.backends.closed_places(target))
     away = f" {closed} cannot be used now, since their machine does not answer." if closed else ""
     return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}.{away}"
 
 
 def _gpus_taken(context: EngineContext, job: QueueEntry) -> str:
-    total = len(context.gpus.devices())
+    total = len(context.compute.gpus.devices())
     holders = [other for other in context.board.jobs() if other.stage is not Stage.WAITING and other.owned_gpus]
     taken = sum(len(other.owned_gpus) for other in holders)
     what = "a free GPU" if job.gpus == 1 else f"{job.gpus} free GPUs"

@@ -141,7 +141,7 @@ def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, 
     run, is_new = create(context, replace(accepted, type=SWEEP_TYPE, status=RunStatus.RUNNING), spooled)
     if not run.status.is_terminal:
         context.sweeps.setdefault(run.id, None)
-    context.wake.set()
+    context.events.wake.set()
     return Submitted(run, is_new)
 
 
@@ -151,7 +151,7 @@ def recover_sweeps(context: EngineContext) -> set[str]:
     for run_id in live:
         context.sweeps.setdefault(run_id, None)
     if live:
-        context.wake.set()
+        context.events.wake.set()
     return live
 
 
@@ -367,7 +367,7 @@ class _Sweep:
         error = None
         if status is RunStatus.FAILED:
             error = self._run.desired_error or self._children_error(reason)
-        with self._context.locks(self._run.id):
+        with self._context.locks.of_run(self._run.id):
             close_streams(self._context, self._run)
             ended = self._context.store.set_status(self._run.id, status, error=error)
         logger.info("sweep %s: %s", self._run.id, ended.status)
