@@ -143,7 +143,7 @@ def test_attempts_of_which_nothing_began_are_not_counted(running: Bench) -> None
 def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_starts_with_its_end(
     running: Bench,
 ) -> None:
-    running.engine.heartbeat("exp_1", 1, engine_gone=True)
+    running.engine.heartbeat("exp_1", 1, cluster_gone=True)
     running.pass_time(1)
     lose(running)
     running.pass_time(2)

@@ -33,7 +33,14 @@ from runyard.engine.runs.resubmit import ResubmitRequest, own_variables, resubmi
 from runyard.engine.runs.submit import Submitted, Watched, submit, watch_run
 from runyard.engine.runs.wait_reasons import explain_run
 from runyard.engine.state.allocation import Capacity
-from runyard.engine.state.backends import Backends, ComputeSecrets, Given, Make, load_backend, open_backends
+from runyard.engine.state.backends import (
+    BackendFactory,
+    Backends,
+    BackendsByKind,
+    ComputeSecrets,
+    load_backend,
+    open_backends,
+)
 from runyard.engine.state.board import Board
 from runyard.engine.state.clock import Clock, SystemClock
 from runyard.engine.state.gang_board import GangBoard
@@ -66,8 +73,8 @@ class Engine:
         artifacts: ArtifactStore,
         address: Mapping[str, Any],
         node_address: Mapping[str, Any] | None = None,
-        backends: Given | None = None,
-        make_backend: Make = load_backend,
+        backends: BackendsByKind | None = None,
+        make_backend: BackendFactory = load_backend,
         clock: Clock | None = None,
         threads: CallThreads | None = None,
         on_change: Callable[[str], None] = ignore_run,
@@ -90,7 +97,7 @@ class Engine:
             spool=Spool(server_folder(settings.home) / "spool"),
             compute=ComputeState(targets, made, secrets, ClusterNodes(made), gpus, threads or CallThreads()),
             addresses=Addresses(address, node_address, Bundles(settings.home)),
-            board=Board(Capacity(targets, gpus.devices, closed=made.closed_places)),
+            board=Board(Capacity(targets, gpus.devices, closed=made.closed_slots)),
             gangs=GangBoard(on_node),
             clock=clock or SystemClock(),
             events=EngineEvents(on_change, on_log, hold_snapshot, check_snapshot, on_delete, self._note_hidden),
@@ -187,8 +194,8 @@ class Engine:
     def show_sweep(self, run_id: str) -> dict[str, Any]:
         return show_sweep(self.context, run_id)
 
-    def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> Run:
-        """Note that the run's supervisor lives; `engine_gone`: its engine's process beside it does not.
+    def heartbeat(self, run_id: str, attempt: int, *, cluster_gone: bool = False) -> Run:
+        """Note that the run's supervisor lives; `cluster_gone`: the cluster's process beside it does not.
 
         Raises:
             Conflict: the run is at another attempt.
@@ -198,7 +205,7 @@ class Engine:
             return replace(run, desired=None, desired_error=None)
         if run.attempt != attempt:
             raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
-        if engine_gone:
+        if cluster_gone:
             liveness.note_cluster_report(self.context, run)
         return liveness.note_heartbeat(self.context, run, attempt)
 

@@ -12,7 +12,7 @@ import threading
 from runyard.engine.context import EngineContext
 from runyard.engine.runs.liveness import poll_jobs
 from runyard.engine.runs.schedule import start_waiting
-from runyard.engine.runs.wait_reasons import note_lacks
+from runyard.engine.runs.wait_reasons import note_shortages
 from runyard.engine.state.allocation import Stage
 from runyard.engine.sweeps.sweeps import advance_sweeps
 
@@ -65,7 +65,7 @@ class Loop:
         self._last_tick = now
         advance_sweeps(self._context)
         start_waiting(self._context)
-        note_lacks(self._context)
+        note_shortages(self._context)
         poll_jobs(self._context)
         self._context.compute.releases.begin_due(self._context.compute.threads, self._context.clock.monotonic)
 

@@ -145,7 +145,7 @@ def _last_change(context: EngineContext, key: Key, asset: Asset) -> datetime:
 
 def _waits(job: QueueEntry) -> bool:
     """Whether it stands in a queue, ours or its engine's."""
-    return job.stage is Stage.WAITING or bool(job.why)
+    return job.stage is Stage.WAITING or bool(job.wait_reason)
 
 
 def _running(jobs: list[QueueEntry]) -> list[ComputeRun]:

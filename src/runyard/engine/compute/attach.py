@@ -182,10 +182,10 @@ def _on_attached(context: EngineContext, workspace: str, name: str, spec: Comput
             hint=f"Name one, or `slurm:PARTITION` or `ray:HOST:PORT`. `runyard server set {SETTING} VALUE` sets "
             "it for all pools.",
         )
-    if target.places is not None and spec.max_nodes > target.places:
+    if target.slots is not None and spec.max_nodes > target.slots:
         raise InvalidArgument(
             f"A pool on `{target.name}` cannot have {spec.max_nodes} nodes.",
-            why=f"That target has {target.places} places.",
-            hint=f"max_nodes={target.places}, or attach more hosts.",
+            why=f"That target has {target.slots} places.",
+            hint=f"max_nodes={target.slots}, or attach more hosts.",
         )
     return replace(spec, engine=target.name, backend=target.backend, options=dict(target.options))

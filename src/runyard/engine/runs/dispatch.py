@@ -278,7 +278,7 @@ def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
 
 def _note_handed(context: EngineContext, run: Run) -> None:
     now = context.clock.monotonic()
-    context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, heard=now, fault="", retry_at=0.0)
+    context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, last_heard_at=now, fault="", retry_at=0.0)
     context.events.wake.set()
 
 

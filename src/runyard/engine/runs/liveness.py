@@ -61,7 +61,7 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
         current = context.board.find(job.run_id)
         if run.status.is_terminal:
             return context.ended(run)
-        if current is None or current.heard != job.heard or run.attempt != job.attempt:
+        if current is None or current.last_heard_at != job.last_heard_at or run.attempt != job.attempt:
             return
         if run.is_fenced:
             if is_over(context, job, now):
@@ -82,12 +82,12 @@ def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause
         return True
     if never_ran(context, job):
         return True
-    return now - job.heard >= QUIET_S.get(cause, KILLED_S)
+    return now - job.last_heard_at >= QUIET_S.get(cause, KILLED_S)
 
 
 def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, loss: LossReason) -> None:
     """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
-    if not (job.engine_gone or cause in MACHINE_GONE):
+    if not (job.cluster_gone or cause in MACHINE_GONE):
         return
     if may_follow(run, loss.code):
         fence(context, run, loss.error)
@@ -138,10 +138,10 @@ class Verdict(Enum):
 def judge_liveness(job: QueueEntry, state: JobState, now: float) -> Verdict:
     """Return what to do about a handed job that was not heard for a moment."""
     if state is JobState.GONE:
-        return Verdict.LOST if job.gone + 1 >= GONE_POLLS else Verdict.GONE
+        return Verdict.LOST if job.gone_polls + 1 >= GONE_POLLS else Verdict.GONE
     if state is JobState.ORPHANED and now - job.adopted_at >= ADOPT_AGAIN_S:
         return Verdict.ADOPT
-    if state is not JobState.WAITING and now - job.heard >= SILENT_AFTER_S and not job.silent:
+    if state is not JobState.WAITING and now - job.last_heard_at >= SILENT_AFTER_S and not job.silent:
         return Verdict.SILENT
     return Verdict.FINE
 
@@ -187,9 +187,9 @@ def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
 def note_cluster_report(context: EngineContext, run: Run) -> None:
     """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
     job = context.board.find(run.id)
-    if job is not None and job.attempt == run.attempt and not job.engine_gone:
+    if job is not None and job.attempt == run.attempt and not job.cluster_gone:
         logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
-        context.board.update(run.id, engine_gone=True)
+        context.board.update(run.id, cluster_gone=True)
         context.events.wake.set()
 
 
@@ -197,9 +197,9 @@ def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
     if job.stage is Stage.FENCED:
         return True
     heard = min(
-        job.heard, context.gangs.first_heard(job.run_id, now)
+        job.last_heard_at, context.gangs.first_heard(job.run_id, now)
     )  # one node that talks says nothing about the others
-    return job.stage is Stage.HANDED and (job.engine_gone or now - heard >= POLL_AFTER_S)
+    return job.stage is Stage.HANDED and (job.cluster_gone or now - heard >= POLL_AFTER_S)
 
 
 def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
@@ -214,9 +214,9 @@ def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) 
 def _note_wait(context: EngineContext, job: QueueEntry, report: JobReport) -> None:
     """Keep what the engine says that a job in its queue waits for."""
     why = report.why if report.state is JobState.WAITING else ""
-    if report.state is not JobState.UNKNOWN and why != job.why:
-        context.board.update(job.run_id, why=why)
-        if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
+    if report.state is not JobState.UNKNOWN and why != job.wait_reason:
+        context.board.update(job.run_id, wait_reason=why)
+        if _NUMBER.sub("", why) != _NUMBER.sub("", job.wait_reason):  # a place in a long queue changes all the time
             note_wait(context, job.run_id)
         context.events.on_change(job.run_id)
 
@@ -231,20 +231,20 @@ def _before_silence(run: Run) -> RunStatus:
 
 
 def _act(context: EngineContext, job: QueueEntry, verdict: Verdict, report: JobReport, now: float) -> None:
-    if job.told_end and start_next_when_all_reported(context, job):
+    if job.node0_ended and start_next_when_all_reported(context, job):
         return
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
-        context.board.update(job.run_id, adopted_at=now, gone=0)
+        context.board.update(job.run_id, adopted_at=now, gone_polls=0)
         context.compute.backend(job.workspace, job.target).adopt(handle_of(job))
     elif verdict is Verdict.GONE:
-        context.board.update(job.run_id, gone=job.gone + 1)
+        context.board.update(job.run_id, gone_polls=job.gone_polls + 1)
     elif verdict is Verdict.LOST:
         handle_lost(context, job, report, now)
     elif verdict is Verdict.SILENT and job.stage is Stage.HANDED:
         _show_silence(context, job)
-    elif job.gone and report.state is not JobState.UNKNOWN:
-        context.board.update(job.run_id, gone=0)
+    elif job.gone_polls and report.state is not JobState.UNKNOWN:
+        context.board.update(job.run_id, gone_polls=0)
 
 
 def _show_silence(context: EngineContext, job: QueueEntry) -> None:
@@ -253,7 +253,7 @@ def _show_silence(context: EngineContext, job: QueueEntry) -> None:
         context.ended(run)
         return
     current = context.board.find(job.run_id)
-    if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
+    if current is None or current.last_heard_at != job.last_heard_at or run.status is RunStatus.NOT_RESPONDING:
         return
     try:
         silent = RunStatus.NOT_RESPONDING

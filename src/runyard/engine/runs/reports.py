@@ -62,7 +62,7 @@ def accept_loss(context: EngineContext, run: Run, status: RunStatus, error: Erro
         run = fence(context, run, told if told is not None else error or {})
     if not status.is_terminal or run.is_between_attempts:
         return run
-    context.board.update(run.id, told_end=True)
+    context.board.update(run.id, node0_ended=True)
     return start_next(context, run) if is_all_over(context, run) else run
 
 

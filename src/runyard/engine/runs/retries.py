@@ -147,7 +147,7 @@ def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_beg
         run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context, run))
     )
     logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
-    context.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
+    context.board.update(run.id, stage=Stage.FENCED, silent=False, gone_polls=0, wait_reason="")
     context.release(fenced)
     context.gangs.touch(run.id)
     context.events.on_change(run.id)
@@ -160,12 +160,15 @@ def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
     target = context.compute.targets.find(job.workspace, job.target)
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
-    return never_ran(context, job) or now - max(job.heard, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+    return (
+        never_ran(context, job)
+        or now - max(job.last_heard_at, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+    )
 
 
 def never_ran(context: EngineContext, job: QueueEntry) -> bool:
     """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
-    return not job.spoke and not list_joins(context, job.run_id, job.attempt)
+    return not job.has_reported and not list_joins(context, job.run_id, job.attempt)
 
 
 def is_all_over(context: EngineContext, run: Run) -> bool:
@@ -203,9 +206,17 @@ def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> boo
 
 def put_in_queue(context: EngineContext, run: Run) -> None:
     fresh = waiting_entry(context, run)
-    wants = {"gpus": fresh.gpus, "shares_gpus": fresh.shares_gpus, "devices": fresh.devices, "slots": ()}
-    states = {"silent": False, "gone": 0, "engine_gone": False, "spoke": False, "told_end": False, "doubted_at": 0.0}
-    context.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
+    context.board.update(
+        run.id,
+        stage=Stage.WAITING,
+        **dict.fromkeys(("silent", "cluster_gone", "has_reported", "node0_ended"), False),
+        **dict.fromkeys(("gone_polls", "faults", "doubted_at", "retry_at"), 0),
+        fault="",
+        slots=(),
+        gpus=fresh.gpus,
+        shares_gpus=fresh.shares_gpus,
+        devices=fresh.devices,
+    )
     context.events.on_change(run.id)
     context.events.wake.set()
 

@@ -40,7 +40,7 @@ def recover(context: EngineContext) -> None:
     for run in context.store.list_unfinished():
         job = _recovered(context, run, is_spooled=run.id in spooled)
         if job is not None:
-            context.board.add(replace(job, heard=now, silent=run.status is RunStatus.NOT_RESPONDING))
+            context.board.add(replace(job, last_heard_at=now, silent=run.status is RunStatus.NOT_RESPONDING))
             if job.stage is Stage.WAITING or keeps_spool(context, run):
                 spooled.discard(run.id)
             if job.stage is Stage.FENCED:

@@ -200,11 +200,11 @@ def _check_nodes(context: EngineContext, new: NewRun) -> None:
             hint="Both numbers must be 1 or more.",
         )
     _check_processes(new)
-    if target.is_pool and target.places is not None and nodes > target.places:
+    if target.is_pool and target.slots is not None and nodes > target.slots:
         raise SubmitRejected(
             f"Run `{new.id}` asks for {nodes} node{'s' if nodes > 1 else ''} of `{target.name}`.",
-            why=f"That compute target has {target.places} at most, so the run would wait for ever.",
-            hint=f"Set node_count to {target.places} or less, or `runyard compute update {target.name} "
+            why=f"That compute target has {target.slots} at most, so the run would wait for ever.",
+            hint=f"Set node_count to {target.slots} or less, or `runyard compute update {target.name} "
             f"--max-nodes {nodes}`.",
         )
 

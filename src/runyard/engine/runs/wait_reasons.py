@@ -41,14 +41,14 @@ def note_wait(context: EngineContext, run_id: str) -> None:
         return  # it went on meanwhile
 
 
-def note_lacks(context: EngineContext) -> None:
+def note_shortages(context: EngineContext) -> None:
     """Note for the first of the queue when they wait for something of another kind: a GPU instead of a place."""
-    for job, lack in context.board.list_lacks(now=context.clock.monotonic(), most=MOST_NOTED):
-        kind = Shortage.PLACES if lack is Shortage.TURN else lack
-        if kind is Shortage.NOTHING or job.fault or job.lack == kind.value:
+    for job, shortage in context.board.list_shortages(now=context.clock.monotonic(), most=MOST_NOTED):
+        kind = Shortage.SLOTS if shortage is Shortage.TURN else shortage
+        if kind is Shortage.NOTHING or job.fault or job.noted_shortage == kind.value:
             continue
-        context.board.update(job.run_id, lack=kind.value)
-        if job.lack:  # the first was noted when it was submitted
+        context.board.update(job.run_id, noted_shortage=kind.value)
+        if job.noted_shortage:  # the first was noted when it was submitted
             note_wait(context, job.run_id)
             context.events.on_change(job.run_id)
 
@@ -81,11 +81,11 @@ def explain(context: EngineContext, job: QueueEntry) -> str:
     target = context.compute.targets.find(job.workspace, job.target)
     if target is None:
         return f"The compute target `{job.target}` is gone."
-    lack = context.board.lack_of(job.run_id, now=context.clock.monotonic())
-    if lack is Shortage.TARGET:
+    shortage = context.board.shortage_of(job.run_id, now=context.clock.monotonic())
+    if shortage is Shortage.TARGET:
         return _cannot_hold(target, job)
-    for_gpus = lack is Shortage.GPUS
-    reason = _gpus_taken(context, job) if for_gpus else _places_taken(context, target, job)
+    for_gpus = shortage is Shortage.GPUS
+    reason = _gpus_taken(context, job) if for_gpus else _slots_taken(context, target, job)
     front = context.board.in_front_of(job, wants_gpus=for_gpus)
     return f"{reason} In front of it: {_names(front)}." if front else f"{reason} It is the next."
 
@@ -96,8 +96,8 @@ def _at_target(job: QueueEntry) -> str:
             f"Attempt {job.attempt} was given up. The next one starts when nothing of it can live any more: with its "
             f"own word, or {LEASE_S + MARGIN_S:.0f} s after its last one when `{job.target}` calls it gone."
         )
-    if job.why:
-        return f"It is in the queue of `{job.target}`: {job.why}"
+    if job.wait_reason:
+        return f"It is in the queue of `{job.target}`: {job.wait_reason}"
     if job.stage is Stage.HANDING:
         return f"It is being handed to `{job.target}`."
     return f"It was handed to `{job.target}`; its supervisor is starting."
@@ -107,18 +107,18 @@ def _cannot_hold(target: Target, job: QueueEntry) -> str:
     if target.is_stopped:
         return f"`{target.name}` is stopped: `runyard compute start {target.name}` lets it run."
     return (
-        f"It asks for {job.nodes} nodes and `{target.name}` has {target.places} at most now: "
+        f"It asks for {job.nodes} nodes and `{target.name}` has {target.slots} at most now: "
         f"`runyard compute update {target.name} --max-nodes {job.nodes}` makes room."
     )
 
 
-def _places_taken(context: EngineContext, target: Target, job: QueueEntry) -> str:
+def _slots_taken(context: EngineContext, target: Target, job: QueueEntry) -> str:
     holders = [other for other in context.board.on_target(target.key) if other.stage is not Stage.WAITING]
     taken = len({slot for other in holders for slot in other.slots})
     nodes = "a free node of" if job.nodes == 1 else f"{job.nodes} free nodes of"
     what = nodes if target.is_pool else "a free place on"
-    limit = "" if target.places is None else f" of {target.places}"
-    closed = len(context.compute.backends.closed_places(target))
+    limit = "" if target.slots is None else f" of {target.slots}"
+    closed = len(context.compute.backends.closed_slots(target))
     away = f" {closed} cannot be used now, since their machine does not answer." if closed else ""
     return f"It waits for {what} `{target.name}`: {taken}{limit} taken by {_names(holders)}.{away}"
 

@@ -120,13 +120,13 @@ def _text_of(name: str, value: Any) -> str:
     return value if value.endswith("\n") else f"{value}\n"  # ssh does not read a key without a line end
 
 
-__all__ = ["HERE", "Backends", "Given", "InstanceKey", "Make", "load_backend", "open_backends"]
+__all__ = ["HERE", "BackendFactory", "Backends", "BackendsByKind", "InstanceKey", "load_backend", "open_backends"]
 
 logger = logging.getLogger(__name__)
 
 InstanceKey = tuple[str, str]  # kind, options as JSON
-Make = Callable[[str, Settings, Mapping[str, Any]], ComputeBackend]
-Given = Mapping[str, ComputeBackend]  # by kind
+BackendFactory = Callable[[str, Settings, Mapping[str, Any]], ComputeBackend]
+BackendsByKind = Mapping[str, ComputeBackend]
 HERE: InstanceKey = (LOCAL, "")
 MOST_INSTANCES = 64
 
@@ -141,10 +141,10 @@ class Backends:
     def __init__(
         self,
         settings: Settings,
-        given: Given,
+        given: BackendsByKind,
         secrets: ComputeSecrets,
         *,
-        make: Make = load_backend,
+        make: BackendFactory = load_backend,
     ) -> None:
         self._settings = settings
         self._given = dict(given)
@@ -188,7 +188,7 @@ class Backends:
     def of(self, target: Target) -> ComputeBackend:
         return self.get(self.key_of(target))
 
-    def closed_places(self, target: Target) -> frozenset[int]:
+    def closed_slots(self, target: Target) -> frozenset[int]:
         """Return the target's places that cannot be given now. Never waits: an instance is not made for it."""
         with self._lock:
             made = self._made.get(self.key_of(target))
@@ -248,7 +248,7 @@ class Backends:
             ) from error
 
 
-def open_backends(settings: Settings) -> Given:
+def open_backends(settings: Settings) -> BackendsByKind:
     return {LOCAL: load_backend(LOCAL, settings)}
 
 

@@ -14,8 +14,8 @@ from runyard.engine.state.targets import Key
 class Board:
     """Shared between threads; every method is short and never waits for anything but its own lock."""
 
-    def __init__(self, room: Capacity) -> None:
-        self._room = room
+    def __init__(self, capacity: Capacity) -> None:
+        self._capacity = capacity
         self._lock = threading.Lock()
         self._jobs: dict[str, QueueEntry] = {}
 
@@ -47,14 +47,14 @@ class Board:
             job = self._jobs.get(run_id)
             if job is None or job.attempt != attempt:
                 return None
-            gone = 0 if proves_life else job.gone
-            self._jobs[run_id] = replace(job, heard=now, spoke=True, silent=False, gone=gone)
+            gone_polls = 0 if proves_life else job.gone_polls
+            self._jobs[run_id] = replace(job, last_heard_at=now, has_reported=True, silent=False, gone_polls=gone_polls)
             return job
 
     def renew(self, now: float) -> None:
         """Start every lease anew, as after a pause of the server itself."""
         with self._lock:
-            self._jobs = {key: replace(job, heard=now) for key, job in self._jobs.items()}
+            self._jobs = {key: replace(job, last_heard_at=now) for key, job in self._jobs.items()}
 
     def remove(self, run_id: str) -> QueueEntry | None:
         """Take a job off the board; return it as it was."""
@@ -74,32 +74,32 @@ class Board:
     def preview(self, job: QueueEntry, *, now: float) -> QueueEntry | None:
         """Return a job that is not on the board as it would start now; None when it would wait."""
         with self._lock:
-            books = self._books()
-            for _ in self._place_waiting(books, now):
+            allocator = self._allocator()
+            for _ in self._place_waiting(allocator, now):
                 pass
-            return books.look(job)[1]
+            return allocator.look(job)[1]
 
-    def lack_of(self, run_id: str, *, now: float) -> Shortage:
+    def shortage_of(self, run_id: str, *, now: float) -> Shortage:
         """Return what a waiting job has too little of at the moment."""
         with self._lock:
-            books = self._books()
+            allocator = self._allocator()
             for job in self._jobs.values():
                 if job.run_id == run_id:
-                    return books.look(job)[0]
+                    return allocator.look(job)[0]
                 if job.stage is Stage.WAITING and job.retry_at <= now:
-                    books.place(job)
+                    allocator.place(job)
         return Shortage.NOTHING
 
-    def list_lacks(self, *, now: float, most: int) -> list[tuple[QueueEntry, Shortage]]:
+    def list_shortages(self, *, now: float, most: int) -> list[tuple[QueueEntry, Shortage]]:
         """Return what the first waiting jobs have too little of."""
         found: list[tuple[QueueEntry, Shortage]] = []
         with self._lock:
-            books = self._books()
+            allocator = self._allocator()
             waiting = (job for job in self._jobs.values() if job.stage is Stage.WAITING and job.launched)
             for job in islice(waiting, most):
-                found.append((job, books.look(job)[0]))
+                found.append((job, allocator.look(job)[0]))
                 if job.retry_at <= now:
-                    books.place(job)
+                    allocator.place(job)
         return found
 
     def in_front_of(self, job: QueueEntry, *, wants_gpus: bool = False) -> list[QueueEntry]:
@@ -127,12 +127,12 @@ class Board:
 
     def _startable(self, now: float) -> Iterator[QueueEntry]:
         """Yield the waiting jobs that can start now, oldest first, each as it would start."""
-        return self._place_waiting(self._books(), now)
+        return self._place_waiting(self._allocator(), now)
 
-    def _place_waiting(self, books: Allocator, now: float) -> Iterator[QueueEntry]:
+    def _place_waiting(self, allocator: Allocator, now: float) -> Iterator[QueueEntry]:
         for job in self._jobs.values():
             if job.stage is Stage.WAITING and job.retry_at <= now:
-                placed = books.place(job)
+                placed = allocator.place(job)
                 if placed is not None:
                     yield placed
 
@@ -141,8 +141,8 @@ class Board:
             self._jobs[placed.run_id] = placed
         return placed
 
-    def _books(self) -> Allocator:
-        return Allocator(self._room, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
+    def _allocator(self) -> Allocator:
+        return Allocator(self._capacity, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
 
     def _are_free(self, job: QueueEntry) -> bool:
         """Whether the job says which places it has, and no other has them."""
@@ -150,12 +150,12 @@ class Board:
         return bool(job.slots) and not held & set(job.slots)
 
     def _free_slots(self, job: QueueEntry) -> tuple[int, ...]:
-        target = self._room.targets.find(job.workspace, job.target)
+        target = self._capacity.targets.find(job.workspace, job.target)
         if target is None:
             return ()
         held = (other for other in self._jobs.values() if self._key(other) == target.key)
-        return lowest_free((slot for other in held for slot in other.slots), target.places_of(job.nodes))
+        return lowest_free((slot for other in held for slot in other.slots), target.slots_of(job.nodes))
 
     def _key(self, job: QueueEntry) -> Key:
-        target = self._room.targets.find(job.workspace, job.target)
+        target = self._capacity.targets.find(job.workspace, job.target)
         return target.key if target is not None else (job.workspace, job.target)

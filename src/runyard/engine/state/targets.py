@@ -99,7 +99,7 @@ class Target:
     workspace: str = ""  # "": one and the same in every workspace
     backend: str = LOCAL  # the kind of its engine
     options: Mapping[str, Any] = field(default_factory=dict)  # how that engine is reached; secrets by reference
-    places: int | None = None  # None: as many as come
+    slots: int | None = None  # None: no limit
     is_pool: bool = False
     is_stopped: bool = False
 
@@ -112,8 +112,8 @@ class Target:
         """Whether its runs are on the server's machine, and its GPUs are ours to give."""
         return self.backend == LOCAL
 
-    def places_of(self, nodes: int) -> int:
-        """Return how many places a run on that many nodes takes."""
+    def slots_of(self, nodes: int) -> int:
+        """Return how many slots a run on that many nodes takes."""
         return nodes if self.is_pool else 1
 
 
@@ -193,7 +193,7 @@ class Targets:
 
 def builtin_targets(backends: Iterable[str], *, local_runs: int) -> list[Target]:
     """Return the targets that nobody made: the backends themselves, and a pool for each run that asks for one."""
-    named = [Target(name, backend=name, places=local_runs or None if name == LOCAL else None) for name in backends]
+    named = [Target(name, backend=name, slots=local_runs or None if name == LOCAL else None) for name in backends]
     return [*named, Target(PER_RUN), Target(CONTAINER_INSTANCE)]
 
 
@@ -202,9 +202,9 @@ def target_of(asset: Asset) -> Target:
     made = Target(asset.name, asset.workspace, options=spec.options, is_stopped=spec.is_stopped)
     if spec.is_attached:
         kind = KIND_OF_TYPE[spec.type]
-        return replace(made, backend=kind, places=spec.max_nodes or None, is_pool=spec.max_nodes > 0)
-    places = 1 if spec.type == INSTANCE else spec.max_nodes
-    return replace(made, backend=spec.backend or LOCAL, places=places, is_pool=True)
+        return replace(made, backend=kind, slots=spec.max_nodes or None, is_pool=spec.max_nodes > 0)
+    slots = 1 if spec.type == INSTANCE else spec.max_nodes
+    return replace(made, backend=spec.backend or LOCAL, slots=slots, is_pool=True)
 
 
 def spec_of(asset: Asset) -> ComputeSpec:

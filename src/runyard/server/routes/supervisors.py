@@ -77,7 +77,7 @@ def _ship(call: RequestContext, run_id: str, body: bytes) -> Response:
 def _heartbeat(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("heartbeat", run_id)
     said = parse(Heartbeat, body, lenient=True)
-    return _wish(call.services.engine.heartbeat(run_id, said.attempt, engine_gone=said.engine_gone))
+    return _wish(call.services.engine.heartbeat(run_id, said.attempt, cluster_gone=said.engine_gone))
 
 
 def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
