@@ -170,7 +170,9 @@ def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_sta
 def test_several_nodes_must_all_have_told_their_end_or_be_silent(bench: Bench) -> None:
     bench.submit(spec=a_spec())
     for rank in (0, 1):
-        append_event(bench.engine.context, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"})
+        append_event(
+            bench.engine.context.store, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"}
+        )
         bench.engine.context.gangs.add("exp_1", 1, rank, bench.clock.monotonic(), host=f"n{rank}", incarnation="x")
     bench.report(RunStatus.RUNNING)
     bench.report(RunStatus.FAILED, error={"code": "NodeLost", "message": "node 1 is gone"})

@@ -120,9 +120,9 @@ def test_the_machines_of_all_attempts_are_listed_in_order(tmp_path: Path) -> Non
     submit(bench, target="slurm", distribution=DistributionSpec("pytorch", node_count=2))
     for rank in (1, 0):
         joined = {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "secret"}
-        append_event(bench.engine.context, "exp_1", {**joined, "host": f"n{rank}", "address": f"10.0.0.{rank}"})
+        append_event(bench.engine.context.store, "exp_1", {**joined, "host": f"n{rank}", "address": f"10.0.0.{rank}"})
 
-    assert list_hosts(bench.engine.context, bench.run()) == [
+    assert list_hosts(bench.engine.context.store, bench.engine.context.compute, bench.run()) == [
         {"attempt": 1, "rank": 0, "host": "n0", "address": "10.0.0.0"},
         {"attempt": 1, "rank": 1, "host": "n1", "address": "10.0.0.1"},
     ]

@@ -17,10 +17,10 @@ from datetime import datetime, timedelta
 from runyard.core.errors import NotFound, RunyardError
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import EngineContext
+from runyard.engine.context import EngineContext, EngineEvents
 from runyard.engine.ingest.ship import ShipmentReceiver
 from runyard.engine.runs.streams import key_part, stream_folder
-from runyard.store.base import RunQuery
+from runyard.store.base import RunQuery, RunStore
 from runyard.store.rules import check_ended
 
 INTENTS = "deleting/"
@@ -59,21 +59,21 @@ def delete_experiment(
     return _hidden(context, context.store.hide_experiment(workspace, name, until=until), until)
 
 
-def restore_run(context: EngineContext, run_id: str) -> list[str]:
+def restore_run(store: RunStore, events: EngineEvents, run_id: str) -> list[str]:
     """Bring back a deleted run and what was deleted with it; return the ids, none when it is there.
 
     Raises:
         NotFound: it is not deleted, or gone for good.
         Conflict: the run above it is deleted too.
     """
-    if context.store.find_run(run_id) is not None:
+    if store.find_run(run_id) is not None:
         return []
-    return _changed(context, context.store.restore_run(run_id))
+    return _changed(events, store.restore_run(run_id))
 
 
-def restore_experiment(context: EngineContext, workspace: str, name: str) -> list[str]:
+def restore_experiment(store: RunStore, events: EngineEvents, workspace: str, name: str) -> list[str]:
     """Bring back a deleted experiment and the runs that were deleted with it; return their ids."""
-    return _changed(context, context.store.restore_experiment(workspace, name))
+    return _changed(events, store.restore_experiment(workspace, name))
 
 
 def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: str) -> list[str]:
@@ -86,7 +86,7 @@ def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: s
     shown = [found.name for found in context.store.list_experiments(name, view="All")]
     hidden = [found.name for found in context.store.list_experiments(name, view="DeletedOnly")]
     for experiment in shown:
-        _check_all_ended(context, name, experiment)
+        _check_all_ended(context.store, name, experiment)
     deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(context, shipping, name, one)]
     context.store.delete_workspace(name)
     for target in context.compute.targets.remove_workspace(name):
@@ -119,12 +119,12 @@ def _until(context: EngineContext) -> datetime:
 
 def _hidden(context: EngineContext, run_ids: list[str], until: datetime) -> Deleted:
     context.events.on_hide()
-    return Deleted(_changed(context, run_ids), until)
+    return Deleted(_changed(context.events, run_ids), until)
 
 
-def _changed(context: EngineContext, run_ids: list[str]) -> list[str]:
+def _changed(events: EngineEvents, run_ids: list[str]) -> list[str]:
     for run_id in run_ids:
-        context.events.on_change(run_id)
+        events.on_change(run_id)
     return run_ids
 
 
@@ -159,10 +159,10 @@ def _erase_experiment(context: EngineContext, shipping: ShipmentReceiver, worksp
     hidden = [found.name for found in context.store.list_experiments(workspace, view="DeletedOnly", name=name)]
     if not hidden:
         context.store.get_experiment(workspace, name)
-        _check_all_ended(context, workspace, name)
+        _check_all_ended(context.store, workspace, name)
     deleted: list[str] = []
     for view in ("all", "deleted"):
-        while page := _page(context, workspace, name, view=view):
+        while page := _page(context.store, workspace, name, view=view):
             before = len(deleted)
             for run in page:
                 try:
@@ -183,20 +183,20 @@ def _delete_streams(context: EngineContext, shipping: ShipmentReceiver, run_id: 
             context.artifacts.delete(key)
 
 
-def _check_all_ended(context: EngineContext, workspace: str, experiment: str) -> None:
+def _check_all_ended(store: RunStore, workspace: str, experiment: str) -> None:
     """Look at the runs of the experiment, and at those of others that would go along with a run of it."""
-    for run in _page(context, workspace, experiment, statuses=_LIVE):
+    for run in _page(store, workspace, experiment, statuses=_LIVE):
         check_ended(run)
-    for run in context.store.list_unfinished():
+    for run in store.list_unfinished():
         above = run
         while above.parent_id is not None:
-            above = context.store.get_run(above.parent_id)
+            above = store.get_run(above.parent_id)
             if (above.workspace, above.experiment) == (workspace, experiment):
                 check_ended(run)
 
 
 def _page(
-    context: EngineContext,
+    store: RunStore,
     workspace: str,
     experiment: str,
     *,
@@ -204,7 +204,7 @@ def _page(
     view: str = "all",
 ) -> list[Run]:
     query = RunQuery(workspace, experiment, statuses or (), include_children=True, descending=False, view=view)
-    return context.store.list_runs(query).runs
+    return store.list_runs(query).runs
 
 
 logger = logging.getLogger(__name__)
@@ -270,14 +270,14 @@ class Purging:
         return AGAIN_S if left <= 0 else min(left, MOST_S)
 
 
-def archive(context: EngineContext, run_id: str, archived: bool) -> Run:
+def archive(store: RunStore, events: EngineEvents, run_id: str, archived: bool) -> Run:
     """Archive a run and all below it, or bring them back; return the run."""
-    run = context.store.update_run(run_id, archived=archived)
-    for below in context.store.list_family(run_id)[1:]:
+    run = store.update_run(run_id, archived=archived)
+    for below in store.list_family(run_id)[1:]:
         try:
-            context.store.update_run(below, archived=archived)
+            store.update_run(below, archived=archived)
         except NotFound:
             continue  # it is deleted
-        context.events.on_change(below)
-    context.events.on_change(run_id)
+        events.on_change(below)
+    events.on_change(run_id)
     return run

@@ -169,17 +169,17 @@ class Engine:
         return self.reserve.spend(lambda: deletes.delete_experiment(self.context, shipping, workspace, name, now=now))
 
     def restore_run(self, run_id: str) -> list[str]:
-        return deletes.restore_run(self.context, run_id)
+        return deletes.restore_run(self.context.store, self.context.events, run_id)
 
     def restore_experiment(self, workspace: str, name: str) -> list[str]:
-        return deletes.restore_experiment(self.context, workspace, name)
+        return deletes.restore_experiment(self.context.store, self.context.events, workspace, name)
 
     def archive(self, run_id: str, archived: bool) -> Run:
-        return archive(self.context, run_id, archived)
+        return archive(self.context.store, self.context.events, run_id, archived)
 
     def resubmit(self, run_id: str, wanted: ResubmitRequest, *, owner: str = "") -> Submitted:
         """Submit a run like this one, as a run of user `owner`; the same id and key again is the same run."""
-        new = resubmit_request(self.context, run_id, wanted)
+        new = resubmit_request(self.context.store, self.context.events, run_id, wanted)
         submitter = wanted.submitter or own_variables()
         signed = replace(new, submitted_by=owner or new.submitted_by, owner=owner)
         return self.submit(signed, submitter=submitter)
@@ -192,7 +192,7 @@ class Engine:
         return self.reserve.spend(lambda: deletes.delete_workspace(self.context, self._shipping, name))
 
     def show_sweep(self, run_id: str) -> dict[str, Any]:
-        return show_sweep(self.context, run_id)
+        return show_sweep(self.context.store, run_id)
 
     def heartbeat(self, run_id: str, attempt: int, *, cluster_gone: bool = False) -> Run:
         """Note that the run's supervisor lives; `cluster_gone`: the cluster's process beside it does not.
@@ -223,7 +223,7 @@ class Engine:
         return look(self.context, run_id, attempt)
 
     def list_hosts(self, run: Run) -> list[dict[str, Any]]:
-        return list_hosts(self.context, run)
+        return list_hosts(self.context.store, self.context.compute, run)
 
     def report(self, run_id: str, said: StateReport) -> Run:
         return reports.accept_report(self.context, run_id, said)

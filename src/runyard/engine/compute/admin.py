@@ -37,12 +37,14 @@ from runyard.engine.compute.attach import (
     resolve_pool_backend,
     with_changes,
 )
-from runyard.engine.context import EngineContext
+from runyard.engine.context import ComputeState, EngineContext
 from runyard.engine.runs.dispatch import require_reachable
 from runyard.engine.runs.wait_reasons import explain
 from runyard.engine.state.allocation import QueueEntry, Stage
 from runyard.engine.state.backends import shown_options
+from runyard.engine.state.nodes import IdleNodes
 from runyard.engine.state.targets import Key, Target, spec_of, target_of
+from runyard.store.base import RunStore
 
 _NOT_ASKED = "Its nodes are shown when a run was sent there, or when it is attached."
 MOST_EXPLAINED = 100  # of a queue; each costs a look at all in front of it
@@ -57,7 +59,7 @@ def describe(context: EngineContext, asset: Asset) -> ComputeTarget:
         spec=replace(spec, options=shown_options(spec.options)),
         created_at=asset.created_at,
         updated_at=asset.updated_at,
-        nodes_since=_last_change(context, target.key, asset),
+        nodes_since=_last_change(context.compute.idle, target.key, asset),
     )
     return _with_engine(context, _with_runs(context, found, target), target)
 
@@ -66,7 +68,11 @@ def describe_engine(context: EngineContext, workspace: str, target: Target) -> C
     """Return an engine that is named directly, as a pool of all its nodes: old code wants one. 0: no limit of ours."""
     spec = ComputeSpec(POOL, max_nodes=0, engine=target.name, backend=target.backend, options=dict(target.options))
     found = _with_runs(context, ComputeTarget(workspace, target.name, spec), target)
-    return _with_engine(context, found, target) if _may_be_asked(context, target) else replace(found, note=_NOT_ASKED)
+    return (
+        _with_engine(context, found, target)
+        if _may_be_asked(context.compute, target)
+        else replace(found, note=_NOT_ASKED)
+    )
 
 
 def describe_local(context: EngineContext, workspace: str) -> ComputeTarget:
@@ -75,11 +81,11 @@ def describe_local(context: EngineContext, workspace: str) -> ComputeTarget:
     return _with_runs(context, ComputeTarget(workspace, LOCAL, spec), Target(LOCAL))
 
 
-def _may_be_asked(context: EngineContext, target: Target) -> bool:
+def _may_be_asked(compute: ComputeState, target: Target) -> bool:
     """Who only looks must not send this server to an address of their choice: a cluster answers with code to run."""
-    if target.backend == SLURM or target.name in context.compute.targets.aliases.get().values():
+    if target.backend == SLURM or target.name in compute.targets.aliases.get().values():
         return True
-    return context.compute.backends.is_made(context.compute.backends.key_of(target))
+    return compute.backends.is_made(compute.backends.key_of(target))
 
 
 def _with_runs(context: EngineContext, found: ComputeTarget, target: Target) -> ComputeTarget:
@@ -138,8 +144,8 @@ def _node(slot: int, job: QueueEntry | None) -> ComputeNode:
     return ComputeNode(node_name(slot), job.run_id if job is not None else None)
 
 
-def _last_change(context: EngineContext, key: Key, asset: Asset) -> datetime:
-    released = context.compute.idle.last_release(key)
+def _last_change(idle: IdleNodes, key: Key, asset: Asset) -> datetime:
+    released = idle.last_release(key)
     return asset.updated_at if released is None else max(released, asset.updated_at)
 
 
@@ -187,7 +193,7 @@ class ComputeTargets:
         check_compute_name(name)
         spec = check_compute(spec)
         self._context.store.get_workspace(workspace)
-        known = _find(self._context, workspace, name)
+        known = _find(self._context.store, workspace, name)
         if known is not None:
             _check_same(self._context, known, spec)
             return describe(self._context, known), False
@@ -214,7 +220,7 @@ class ComputeTargets:
             InvalidArgument: no target can be like this.
             Conflict: runs live on the engine that it would leave.
         """
-        asset = _get(self._context, workspace, name)
+        asset = _get(self._context.store, workspace, name)
         before = spec_of(asset)
         spec = with_changes(self._context, asset, changes) if before.is_attached else _changed_pool(before, changes)
         changed = self._context.store.update_asset(
@@ -222,7 +228,7 @@ class ComputeTargets:
         )
         self._context.compute.targets.put(target_of(changed))
         if spec.options != before.options:
-            leave(self._context, asset, staying=spec.options)
+            leave(self._context.compute, asset, staying=spec.options)
         self._context.events.wake.set()
         return describe(self._context, changed)
 
@@ -233,13 +239,13 @@ class ComputeTargets:
             Conflict: runs wait for it or are on it, or pools are.
         """
         check_compute_name(name)
-        asset = _find(self._context, workspace, name)
+        asset = _find(self._context.store, workspace, name)
         _check_unused(self._context, workspace, name)
         self._context.store.delete_asset(workspace, ASSET_KIND, name)
         self._context.compute.targets.remove(workspace, name)
         self._context.compute.idle.forget((workspace, name))
         if asset is not None and spec_of(asset).is_attached:
-            leave(self._context, asset)
+            leave(self._context.compute, asset)
 
     def get(self, workspace: str, name: str) -> ComputeTarget:
         """Return a target with the runs on it. Every workspace has `local`, the aliases, and clusters by their names.
@@ -249,7 +255,7 @@ class ComputeTargets:
         """
         if name == LOCAL:
             return describe_local(self._context, workspace)
-        asset = _find(self._context, workspace, name)
+        asset = _find(self._context.store, workspace, name)
         if asset is not None:
             return describe(self._context, asset)
         meant = self._context.compute.targets.aliases.get().get(name)
@@ -257,7 +263,7 @@ class ComputeTargets:
             return replace(self.get(workspace, meant), name=name, alias_of=meant)
         target = self._context.compute.targets.find(workspace, check_target_name(name))
         if target is None or target.is_local:
-            return describe(self._context, _get(self._context, workspace, name))
+            return describe(self._context, _get(self._context.store, workspace, name))
         return describe_engine(self._context, workspace, target)
 
     def list(self, workspace: str) -> list[ComputeTarget]:
@@ -265,7 +271,7 @@ class ComputeTargets:
         self._context.store.get_workspace(workspace)
         assets = self._context.store.list_assets(workspace, ASSET_KIND)
         for asset in assets:
-            _ask_engine(self._context, target_of(asset))
+            _ask_engine(self._context.compute, target_of(asset))
         made = {asset.name: describe(self._context, asset) for asset in assets}
         aliases = {
             name: self._find_meant(workspace, name)
@@ -301,10 +307,10 @@ def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _on_engine(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
     """Return the spec as it is stored, when the engine can be used and its machines reach this server."""
-    require_reachable(context, target.backend)
+    require_reachable(context.addresses, target.backend)
     if spec.is_attached:
-        return attach(context, target, spec)
-    check_cluster(context, target)
+        return attach(context.compute, context.addresses, target, spec)
+    check_cluster(context.compute, context.addresses, target)
     return spec
 
 
@@ -323,12 +329,12 @@ def _check_unused(context: EngineContext, workspace: str, name: str) -> None:
             why=f"{len(used)} unfinished {'run names' if len(used) == 1 else 'runs name'} it: {runs}.",
             hint=f"Wait for them, or cancel: `runyard runs cancel {used[0].run_id}`.",
         )
-    check_no_pools(context, workspace, name)
+    check_no_pools(context.store, workspace, name)
 
 
-def _ask_engine(context: EngineContext, target: Target) -> None:
+def _ask_engine(compute: ComputeState, target: Target) -> None:
     if not target.is_local:
-        context.compute.nodes.ask(context.compute.backends.key_of(target))
+        compute.nodes.ask(compute.backends.key_of(target))
 
 
 def _check_same(context: EngineContext, known: Asset, spec: ComputeSpec) -> None:
@@ -348,17 +354,17 @@ def _check_same(context: EngineContext, known: Asset, spec: ComputeSpec) -> None
     )
 
 
-def _find(context: EngineContext, workspace: str, name: str) -> Asset | None:
+def _find(store: RunStore, workspace: str, name: str) -> Asset | None:
     try:
-        return context.store.get_asset(workspace, ASSET_KIND, name)
+        return store.get_asset(workspace, ASSET_KIND, name)
     except NotFound:
         return None
 
 
-def _get(context: EngineContext, workspace: str, name: str) -> Asset:
-    found = _find(context, workspace, name)
+def _get(store: RunStore, workspace: str, name: str) -> Asset:
+    found = _find(store, workspace, name)
     if found is None:
-        known = [asset.name for asset in context.store.list_assets(workspace, ASSET_KIND)]
+        known = [asset.name for asset in store.list_assets(workspace, ASSET_KIND)]
         raise NotFound(
             f"There is no compute target `{name}` in workspace `{workspace}`.",
             why=f"Known here: {', '.join(known) or 'none yet'}.",

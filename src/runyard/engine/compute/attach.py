@@ -22,35 +22,37 @@ from runyard.core.compute import (
 )
 from runyard.core.compute_options import SECRETS, check_options
 from runyard.core.config.server_settings import read_server_settings
+from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, InvalidArgument, SystemFailure
 from runyard.core.records import Asset
-from runyard.engine.context import EngineContext
-from runyard.engine.state.targets import Target, spec_of, target_of
+from runyard.engine.context import Addresses, ComputeState, EngineContext
+from runyard.engine.state.targets import Target, Targets, spec_of, target_of
+from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
 _OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
 
 
-def attach(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
+def attach(compute: ComputeState, addresses: Addresses, target: Target, spec: ComputeSpec) -> ComputeSpec:
     """Return the spec as it is stored: its engine was found, its secrets are in files.
 
     Raises:
         UserError, SystemFailure: the engine cannot be used; nothing is left behind.
     """
-    kept = replace(spec, options=context.compute.secrets.keep(spec.options))
+    kept = replace(spec, options=compute.secrets.keep(spec.options))
     try:
-        _look(context, replace(target, options=kept.options))
+        _look(compute, addresses, replace(target, options=kept.options))
     except Exception:
-        context.compute.secrets.forget(kept.options)
+        compute.secrets.forget(kept.options)
         raise
     return kept
 
 
-def check_cluster(context: EngineContext, target: Target) -> None:
+def check_cluster(compute: ComputeState, addresses: Addresses, target: Target) -> None:
     """Raise UserError when a new pool's engine can never take its runs; one that does not answer now may do later."""
     try:
-        _look(context, target)
+        _look(compute, addresses, target)
     except SystemFailure as error:
         logger.warning("pool %s of workspace %s: its engine does not answer: %s", target.name, target.workspace, error)
 
@@ -75,40 +77,38 @@ def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any
     kept = context.compute.secrets.keep(new)
     options = {**staying, **kept}
     try:
-        _look(context, replace(target_of(asset), options=options))
+        _look(context.compute, context.addresses, replace(target_of(asset), options=options))
     except Exception:
         context.compute.secrets.forget(kept)
         raise
     return replace(before, **{**changes, "options": options, "max_nodes": shape.max_nodes})
 
 
-def leave(context: EngineContext, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
+def leave(compute: ComputeState, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
     """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
     before = spec_of(asset).options
-    context.compute.secrets.forget(
-        {name: value for name, value in before.items() if (staying or {}).get(name) != value}
-    )
-    _let_go(context, target_of(asset))
+    compute.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
+    _let_go(compute, target_of(asset))
 
 
-def _look(context: EngineContext, target: Target) -> None:
+def _look(compute: ComputeState, addresses: Addresses, target: Target) -> None:
     try:
-        backend = context.compute.backends.of(target)
+        backend = compute.backends.of(target)
         if isinstance(backend, Attachable):
             said = backend.check()
             logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
-        if isinstance(backend, ReachesBack) and context.addresses.for_nodes is not None:
-            backend.check_reach(context.addresses.for_nodes)
+        if isinstance(backend, ReachesBack) and addresses.for_nodes is not None:
+            backend.check_reach(addresses.for_nodes)
     except Exception:
-        _let_go(context, target)
+        _let_go(compute, target)
         raise
 
 
-def _let_go(context: EngineContext, target: Target) -> None:
-    key = context.compute.backends.key_of(target)
-    if key not in {context.compute.backends.key_of(other) for other in context.compute.targets.list_all()}:
-        context.compute.nodes.forget(key)
-        context.compute.backends.forget(key)
+def _let_go(compute: ComputeState, target: Target) -> None:
+    key = compute.backends.key_of(target)
+    if key not in {compute.backends.key_of(other) for other in compute.targets.list_all()}:
+        compute.nodes.forget(key)
+        compute.backends.forget(key)
 
 
 def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
@@ -130,12 +130,12 @@ def _check_left(context: EngineContext, asset: Asset) -> None:
             why="They could not be found any more with other options.",
             hint="Wait for them, or attach another target.",
         )
-    check_no_pools(context, asset.workspace, asset.name)
+    check_no_pools(context.store, asset.workspace, asset.name)
 
 
-def check_no_pools(context: EngineContext, workspace: str, name: str) -> None:
+def check_no_pools(store: RunStore, workspace: str, name: str) -> None:
     """Raise Conflict when pools are on the target: they have its options."""
-    pools = [asset.name for asset in context.store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
+    pools = [asset.name for asset in store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
     if pools:
         raise Conflict(
             f"Compute target `{name}` is in use.",
@@ -159,22 +159,22 @@ def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSp
     """
     if spec.is_attached:
         return replace(spec, backend=KIND_OF_TYPE[spec.type])
-    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context)
+    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context.settings)
     if name in ("", LOCAL):
         return replace(spec, engine="", backend="", options={})
     known = parse_cluster_name(name)
     if known is not None:
         return replace(spec, engine=name, backend=known[0], options=known[1])
-    return _on_attached(context, workspace, name, spec)
+    return _on_attached(context.compute.targets, workspace, name, spec)
 
 
-def configured_backend(context: EngineContext) -> str:
+def configured_backend(settings: Settings) -> str:
     """Return what the server's settings say about pools; empty: they are on its own machine."""
-    return read_server_settings(context.settings.home).amlcompute_engine or context.settings.amlcompute_engine
+    return read_server_settings(settings.home).amlcompute_engine or settings.amlcompute_engine
 
 
-def _on_attached(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
-    target = context.compute.targets.find(workspace, name)
+def _on_attached(targets: Targets, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
+    target = targets.find(workspace, name)
     if target is None or target.is_local or (target.is_pool and target.backend != KIND_OF_TYPE["VirtualMachine"]):
         raise InvalidArgument(
             f"A pool cannot be put on `{name}`.",

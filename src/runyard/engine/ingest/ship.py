@@ -246,7 +246,7 @@ class ShipmentReceiver:
         with self._lock:
             if key in self._registered:
                 return
-        register_stream(self._context, run, attempt, name)
+        register_stream(self._context.store, run, attempt, name)
         with self._lock:
             self._registered[key] = None
             if len(self._registered) > MOST_KNOWN:

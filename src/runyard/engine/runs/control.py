@@ -16,7 +16,7 @@ from runyard.engine.runs.dispatch import end_unstarted
 from runyard.engine.runs.retries import never_ran
 from runyard.engine.sanitize import storable_value
 from runyard.engine.state.allocation import Stage
-from runyard.store.base import RunQuery
+from runyard.store.base import RunQuery, RunStore
 
 logger = logging.getLogger(__name__)
 
@@ -37,14 +37,14 @@ def fail(context: EngineContext, run_id: str, error: Mapping[str, Any]) -> Run:
 
 
 def _cancel_children(context: EngineContext, parent: Run) -> None:
-    for child in _unfinished_children(context, parent):
+    for child in _unfinished_children(context.store, parent):
         try:
             cancel(context, child.id)
         except InvalidTransition:  # it ended by itself just now
             logger.debug("run %s ended before its parent's cancel reached it", child.id)
 
 
-def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
+def _unfinished_children(store: RunStore, parent: Run) -> list[Run]:
     """Return them all: cancelling one takes it out of the list, so the pages are read first."""
     query = RunQuery(
         workspace=parent.workspace,
@@ -54,7 +54,7 @@ def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
     )
     found: list[Run] = []
     while True:
-        page = context.store.list_runs(query)
+        page = store.list_runs(query)
         found += page.runs
         if page.next is None:
             return found
@@ -91,7 +91,7 @@ def _nothing_runs(context: EngineContext, run: Run) -> bool:
         return False
     job = context.board.find(run.id)
     if job is not None and not context.compute.is_local(run):
-        return never_ran(context, job)
+        return never_ran(context.store, job)
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)

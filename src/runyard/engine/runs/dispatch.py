@@ -20,25 +20,27 @@ from runyard.core.machine.facts import find_own_address
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, Addresses, ComputeState, EngineContext, is_launched
 from runyard.engine.runs.wait_reasons import note_wait
 from runyard.engine.sanitize import holds_hidden
 from runyard.engine.state.allocation import Stage
 from runyard.engine.state.gpus import with_device_order
-from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
+from runyard.engine.state.spool import Spool, Spooled, hash_token, mint_run_token
+from runyard.engine.state.targets import Targets
+from runyard.store.base import RunStore
 
 
-def address_for(context: EngineContext, workspace: str, target: str) -> Mapping[str, Any]:
+def address_for(addresses: Addresses, targets: Targets, workspace: str, target: str) -> Mapping[str, Any]:
     """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
-    found = context.compute.targets.find(workspace, target)
+    found = targets.find(workspace, target)
     if found is None or found.backend == LOCAL:
-        return context.addresses.local
-    return context.addresses.for_nodes or context.addresses.local
+        return addresses.local
+    return addresses.for_nodes or addresses.local
 
 
-def require_reachable(context: EngineContext, target_kind: str) -> None:
+def require_reachable(addresses: Addresses, target_kind: str) -> None:
     """Raise UserError unless machines of a cluster can reach this server."""
-    if context.addresses.for_nodes is not None:
+    if addresses.for_nodes is not None:
         return
     name = find_own_address() or socket.gethostname()
     raise UserError(
@@ -86,10 +88,10 @@ def dispatch(context: EngineContext, run_id: str) -> str | None:
     return token
 
 
-def mint_token(context: EngineContext, run: Run) -> str:
+def mint_token(store: RunStore, run: Run) -> str:
     """Return one more token of the run's present attempt."""
     token = mint_run_token()
-    context.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
+    store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
     return token
 
 
@@ -114,7 +116,7 @@ def draft_entry(context: EngineContext, new: NewRun, submitter: Mapping[str, str
         workspace=new.workspace,
         spec=new.spec,
         snapshot_root=new.snapshot_root,
-        server={**address_for(context, new.workspace, new.spec.target), "token": ""},
+        server={**address_for(context.addresses, context.compute.targets, new.workspace, new.spec.target), "token": ""},
         token="",
         cookie="",
         home=str(context.settings.home),
@@ -136,7 +138,10 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         workspace=run.workspace,
         spec=with_device_order(spec, spooled.submitter) if devices else spec,
         snapshot_root=run.snapshot_root,
-        server={**address_for(context, run.workspace, run.spec.target), "token": token},
+        server={
+            **address_for(context.addresses, context.compute.targets, run.workspace, run.spec.target),
+            "token": token,
+        },
         token=token,
         cookie=_cookie(context, run.id, run.attempt),
         home=str(context.settings.home),
@@ -147,7 +152,7 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         node_count=run.spec.distribution.node_count,
         devices=devices,
         places=list(held.slots) if held is not None else [],
-        bundle=_bundle_for(context, run),
+        bundle=_bundle_for(context.compute, context.addresses, run),
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
@@ -155,7 +160,7 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
     )
 
 
-def spooled_of(context: EngineContext, run: Run) -> Spooled:
+def spooled_of(spool: Spool, targets: Targets, run: Run) -> Spooled:
     """Return what the run was submitted with and its record does not hold.
 
     Raises:
@@ -163,9 +168,9 @@ def spooled_of(context: EngineContext, run: Run) -> Spooled:
         StoreUnavailable: it cannot be read now.
     """
     try:
-        return context.spool.get(run.id)
+        return spool.get(run.id)
     except SubmissionLost:
-        target = context.compute.targets.find(run.workspace, run.spec.target)
+        target = targets.find(run.workspace, run.spec.target)
         if target is None or target.is_local or holds_hidden(run.spec):
             raise
         return Spooled()  # a cluster's run that hides nothing has nothing there
@@ -179,9 +184,9 @@ def try_again_soon(context: EngineContext, run_id: str) -> None:
     context.events.wake.set()
 
 
-def keeps_spool(context: EngineContext, run: Run) -> bool:
+def keeps_spool(compute: ComputeState, run: Run) -> bool:
     """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
-    return not context.compute.is_local(run) or run.spec.max_attempts > 1
+    return not compute.is_local(run) or run.spec.max_attempts > 1
 
 
 def _begin_attempt(context: EngineContext, run: Run) -> tuple[str, Run]:
@@ -249,7 +254,7 @@ def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
 
 
 def _submit(context: EngineContext, run: Run, token: str) -> None:
-    spooled = spooled_of(context, run)
+    spooled = spooled_of(context.spool, context.compute.targets, run)
     backend = context.compute.backend(run.workspace, run.spec.target)
     request = backend.plan(job_spec_of(context, run, token, spooled))
     held = context.board.find(run.id)
@@ -257,7 +262,7 @@ def _submit(context: EngineContext, run: Run, token: str) -> None:
 
 
 def _delivered(context: EngineContext, run: Run) -> None:
-    if keeps_spool(context, run):
+    if keeps_spool(context.compute, run):
         held = context.board.find(run.id)
         context.spool.note_handed(run.id, run.attempt, held.slots if held is not None else ())
     else:
@@ -266,9 +271,9 @@ def _delivered(context: EngineContext, run: Run) -> None:
     logger.info("run %s: attempt %d handed to %s", run.id, run.attempt, run.spec.target)
 
 
-def _bundle_for(context: EngineContext, run: Run) -> str:
-    target = context.compute.targets.find(run.workspace, run.spec.target)
-    return "" if target is None or target.backend == LOCAL else context.addresses.bundles.get().key
+def _bundle_for(compute: ComputeState, addresses: Addresses, run: Run) -> str:
+    target = compute.targets.find(run.workspace, run.spec.target)
+    return "" if target is None or target.backend == LOCAL else addresses.bundles.get().key
 
 
 def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:

@@ -60,16 +60,16 @@ def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec
     with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_join(context, run, rank, said)
-        known = list_joins(context, run_id, said.attempt).get(rank)
+        known = list_joins(context.store, run_id, said.attempt).get(rank)
         if known is not None and known["incarnation"] != said.incarnation:
             raise Conflict(
                 f"Node {rank} of run `{run_id}` is in the hands of another process, on {known.get('host') or '?'}.",
                 why="Each node's part of an attempt is started once.",
             )
-        spooled = spooled_of(context, run)
+        spooled = spooled_of(context.spool, context.compute.targets, run)
         if known is None:
             event = {"event": JOINED, "attempt": said.attempt, "rank": rank, "incarnation": said.incarnation}
-            append_event(context, run_id, {**event, "host": said.host, "address": said.address})
+            append_event(context.store, run_id, {**event, "host": said.host, "address": said.address})
             logger.info("run %s: node %d of attempt %d is on %s", run_id, rank, said.attempt, said.host or "?")
         note_heartbeat(context, run, said.attempt)
         if run.spec.distribution.node_count > 1:  # a single one speaks for the run itself
@@ -142,7 +142,7 @@ def _know(context: EngineContext, run: Run, rank: int, now: float) -> None:
     """Begin the leases of all nodes that joined: after a restart of the server nobody else knows of a silent one."""
     if context.gangs.knows(run.id, run.attempt, rank):
         return
-    for joined, event in list_joins(context, run.id, run.attempt).items():
+    for joined, event in list_joins(context.store, run.id, run.attempt).items():
         host, incarnation = str(event.get("host") or ""), str(event["incarnation"])
         context.gangs.add(run.id, run.attempt, joined, now, host=host, incarnation=incarnation)
 

@@ -40,7 +40,7 @@ from runyard.engine.runs.retries import (
 from runyard.engine.runs.streams import close_streams
 from runyard.engine.runs.wait_reasons import explain_run, note_wait
 from runyard.engine.state.allocation import QueueEntry, Stage
-from runyard.engine.state.backends import InstanceKey
+from runyard.engine.state.backends import Backends, InstanceKey
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +67,10 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
             if is_over(context, job, now):
                 start_next(context, run)
             return
-        loss = loss_reason(run, report, hosts_of(context, run))
-        has_begun = context.compute.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context, job)
+        loss = loss_reason(run, report, hosts_of(context.store, context.compute, run))
+        has_begun = (
+            context.compute.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context.store, job)
+        )
         if not _is_believed(context, run, job, report.cause, now):
             _prepare_for(context, run, job, report.cause, loss)
         elif may_follow(run, loss.code, has_begun=has_begun):
@@ -80,7 +82,7 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
 def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, now: float) -> bool:
     if context.compute.is_local(run):
         return True
-    if never_ran(context, job):
+    if never_ran(context.store, job):
         return True
     return now - job.last_heard_at >= QUIET_S.get(cause, KILLED_S)
 
@@ -110,7 +112,7 @@ def _end(context: EngineContext, run: Run, loss: LossReason) -> None:
         status, error = RunStatus.CANCELED, None
     elif run.desired == "fail":
         status, error = RunStatus.FAILED, run.desired_error or loss.error
-    close_streams(context, run)
+    close_streams(context.store, context.artifacts, run)
     ended = context.store.set_status(
         run.id, status, attempt=run.attempt, expected=[run.status], error=error, waits_for=""
     )
@@ -156,7 +158,7 @@ def poll_jobs(context: EngineContext) -> None:
         if job.stage is Stage.HANDED and not job.silent and context.gangs.silent_nodes(job.run_id, now):
             _show_silence(context, job)
     for backend, jobs in quiet.items():
-        reports = _poll(context, backend, jobs)
+        reports = _poll(context.compute.backends, backend, jobs)
         for job in jobs:
             report = reports.get(handle_of(job), NOT_KNOWN)
             verdict = judge_liveness(job, report.state, now)
@@ -202,9 +204,9 @@ def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
     return job.stage is Stage.HANDED and (job.cluster_gone or now - heard >= POLL_AFTER_S)
 
 
-def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
+def _poll(backends: Backends, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
     try:
-        return context.compute.backends.get(backend).poll([handle_of(job) for job in jobs])
+        return backends.get(backend).poll([handle_of(job) for job in jobs])
     except Exception:
         # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
         logger.exception("backend %s could not be polled", backend[0])

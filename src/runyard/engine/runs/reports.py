@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import Cause, JobReport, JobState
 from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
@@ -32,6 +33,7 @@ from runyard.engine.runs.retries import (
 from runyard.engine.runs.streams import close_streams, stream_size
 from runyard.engine.runs.wait_reasons import explain_run
 from runyard.engine.sanitize import storable, storable_value
+from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ def _engine_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
     report = _report_of(context, run)
     if report.state is not JobState.GONE or report.cause not in (Cause.PREEMPTED, Cause.NODE_LOST):
         return None
-    loss = loss_reason(run, report, hosts_of(context, run))
+    loss = loss_reason(run, report, hosts_of(context.store, context.compute, run))
     return loss.error if loss.code in RETRIED else None
 
 
@@ -158,14 +160,14 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
         _check_attempt(run, said.attempt)
         if run.status.is_terminal:
             return run
-        _keep_facts(context, run_id, said)
+        _keep_facts(context.store, run_id, said)
         run = note_heartbeat(context, run, said.attempt)
         if said.status.is_terminal:
-            _check_complete(context, run, said)
+            _check_complete(context.store, context.artifacts, run, said)
         if is_taken_as_loss(context, run, said.status, said.error):
             return accept_loss(context, run, said.status, said.error)
         if said.status.is_terminal:
-            close_streams(context, run)
+            close_streams(context.store, context.artifacts, run)
         run = _move(context, run, said)
     if run.status.is_terminal:
         logger.info("run %s: %s", run_id, run.status)
@@ -181,7 +183,7 @@ def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, err
         run = context.store.get_run(run_id)
         if run.attempt or run.status.is_terminal or not status.is_terminal:
             return
-        close_streams(context, run)
+        close_streams(context.store, context.artifacts, run)
         ended = context.store.set_status(run_id, status, error=storable_value(dict(error)) if error else None)
     context.ended(ended)
 
@@ -190,7 +192,7 @@ def _report_of_writer(context: EngineContext, run_id: str, said: StateReport) ->
     """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
     run = context.store.get_run(run_id)
     if said.status.is_terminal:
-        _check_complete(context, run, said)
+        _check_complete(context.store, context.artifacts, run, said)
     return replace(run, desired=None, desired_error=None)
 
 
@@ -202,15 +204,15 @@ def _check_attempt(run: Run, attempt: int) -> None:
         )
 
 
-def _keep_facts(context: EngineContext, run_id: str, said: StateReport) -> None:
+def _keep_facts(store: RunStore, run_id: str, said: StateReport) -> None:
     if said.warnings or said.environment is not None:
-        context.store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
+        store.update_run(run_id, warnings_add=storable_value(said.warnings), environment=said.environment)
 
 
-def _check_complete(context: EngineContext, run: Run, said: StateReport) -> None:
-    stored = {(mark.writer, mark.segment): mark.offset for mark in context.store.list_marks(run.id, said.attempt)}
+def _check_complete(store: RunStore, artifacts: ArtifactStore, run: Run, said: StateReport) -> None:
+    stored = {(mark.writer, mark.segment): mark.offset for mark in store.list_marks(run.id, said.attempt)}
     short = [mark for mark in said.marks if stored.get((mark.writer, mark.segment), 0) < mark.offset]
-    logs = {name: stream_size(context, run.id, said.attempt, name) for name in said.logs}
+    logs = {name: stream_size(artifacts, run.id, said.attempt, name) for name in said.logs}
     behind = {name: size for name, size in logs.items() if size < said.logs[name]}
     if short or behind:
         held: Sequence[Mark] = [Mark(m.writer, m.segment, stored.get((m.writer, m.segment), 0)) for m in short]

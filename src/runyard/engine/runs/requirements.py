@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import RunSpec
-from runyard.engine.context import EngineContext, is_launched
+from runyard.engine.context import ComputeState, EngineContext, is_launched
 from runyard.engine.state.allocation import QueueEntry, Stage
 from runyard.engine.state.gpus import GpuRequest, devices_of, find_live_job, gpu_request_of
 
@@ -16,7 +16,7 @@ def waiting_entry(context: EngineContext, run: Run) -> QueueEntry:
     """Return the job of a run that was not handed over."""
     spooled = context.spool.read(run.id)
     submitter = spooled.submitter if spooled is not None else {}
-    wish = find_gpu_request(context, run.workspace, run.spec, submitter) if is_launched(run) else GpuRequest()
+    wish = find_gpu_request(context.compute, run.workspace, run.spec, submitter) if is_launched(run) else GpuRequest()
     return _job(run, Stage.WAITING, wish, wish.devices)
 
 
@@ -34,25 +34,25 @@ def dispatched_entry(context: EngineContext, run: Run) -> QueueEntry:
     if live is None:
         return _job(run, Stage.HANDED, GpuRequest(), ())
     return _job(
-        run, Stage.HANDED, find_gpu_request(context, run.workspace, live.spec, live.submitter), devices_of(live)
+        run, Stage.HANDED, find_gpu_request(context.compute, run.workspace, live.spec, live.submitter), devices_of(live)
     )
 
 
-def find_gpu_request(context: EngineContext, workspace: str, spec: RunSpec, submitter: Mapping[str, str]) -> GpuRequest:
+def find_gpu_request(compute: ComputeState, workspace: str, spec: RunSpec, submitter: Mapping[str, str]) -> GpuRequest:
     """Return which GPUs of this machine a run wants; none when it goes to another, whose engine gives out its own.
 
     Raises:
         SubmitRejected: its variables say something impossible.
     """
-    target = context.compute.targets.find(workspace, spec.target)
+    target = compute.targets.find(workspace, spec.target)
     if target is not None and not target.is_local:
         return GpuRequest()
-    return gpu_request_of(spec, submitter, len(context.compute.gpus.devices()))
+    return gpu_request_of(spec, submitter, len(compute.gpus.devices()))
 
 
 def would_get(context: EngineContext, new: NewRun, submitter: Mapping[str, str]) -> list[str]:
     """Return the GPUs that a run would have if it were submitted now; none when it would have to wait for some."""
-    wish = find_gpu_request(context, new.workspace, new.spec, submitter)
+    wish = find_gpu_request(context.compute, new.workspace, new.spec, submitter)
     nodes = new.spec.distribution.node_count
     place = QueueEntry(new.id, new.spec.target, workspace=new.workspace, parent=new.parent_id or "", nodes=nodes)
     asked = replace(place, gpus=wish.count, devices=wish.devices)

@@ -19,12 +19,13 @@ from runyard.compute.base import Cause, JobReport
 from runyard.core.attempts import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, ComputeState, EngineContext, is_launched
 from runyard.engine.runs.events import list_joins
 from runyard.engine.runs.requirements import waiting_entry
 from runyard.engine.runs.streams import close_streams, stream_key
 from runyard.engine.sanitize import storable
 from runyard.engine.state.allocation import QueueEntry, Stage
+from runyard.store.base import RunStore
 
 NODE_LOST, PREEMPTED = "NodeLost", "Preempted"
 NEVER_STARTED = "NeverStarted"  # the code of an attempt of which nothing began; its run's error says why
@@ -131,11 +132,11 @@ def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
     return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
 
 
-def hosts_of(context: EngineContext, run: Run) -> list[str]:
+def hosts_of(store: RunStore, compute: ComputeState, run: Run) -> list[str]:
     """Return the machines of the present attempt, by rank."""
-    if context.compute.is_local(run):
+    if compute.is_local(run):
         return []
-    joins = sorted(list_joins(context, run.id, run.attempt).items())
+    joins = sorted(list_joins(store, run.id, run.attempt).items())
     return [str(join["host"]) for _, join in joins if join.get("host")]
 
 
@@ -144,7 +145,7 @@ def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_beg
     why = " ".join(str(error.get("message") or "").split())
     code = str(error.get("code") or "") if has_begun else NEVER_STARTED
     fenced = context.store.fence_attempt(
-        run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context, run))
+        run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context.store, context.compute, run))
     )
     logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
     context.board.update(run.id, stage=Stage.FENCED, silent=False, gone_polls=0, wait_reason="")
@@ -161,21 +162,21 @@ def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
     return (
-        never_ran(context, job)
+        never_ran(context.store, job)
         or now - max(job.last_heard_at, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
     )
 
 
-def never_ran(context: EngineContext, job: QueueEntry) -> bool:
+def never_ran(store: RunStore, job: QueueEntry) -> bool:
     """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
-    return not job.has_reported and not list_joins(context, job.run_id, job.attempt)
+    return not job.has_reported and not list_joins(store, job.run_id, job.attempt)
 
 
 def is_all_over(context: EngineContext, run: Run) -> bool:
     """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
     if context.compute.is_local(run):
         return True
-    others = set(list_joins(context, run.id, run.attempt)) - {0}
+    others = set(list_joins(context.store, run.id, run.attempt)) - {0}
     told = {one["rank"] for one in context.gangs.show(run.id, context.clock.monotonic()) if "ended" in one["facts"]}
     return others <= told
 
@@ -187,7 +188,7 @@ def start_next(context: EngineContext, run: Run) -> Run:
     """
     if run.desired is not None:
         return _end_as_wished(context, run)
-    keep_logs(context, run)
+    keep_logs(context.store, run)
     ready = context.store.fence_attempt(run.id, run.attempt, is_over=True)
     put_in_queue(context, ready)
     return ready
@@ -221,24 +222,20 @@ def put_in_queue(context: EngineContext, run: Run) -> None:
     context.events.wake.set()
 
 
-def keep_logs(context: EngineContext, run: Run) -> None:
+def keep_logs(store: RunStore, run: Run) -> None:
     """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
-    logs = [
-        file
-        for file in context.store.list_files(run.id, with_chunks=False)
-        if file.kind == "stream" and not file.complete
-    ]
+    logs = [file for file in store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete]
     for file in logs:
         key = stream_key(run.id, run.attempt + 1, file.name)
         if not file.name.startswith("attempt_") and file.chunks != [key]:
-            context.store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
-            context.store.put_file(run.id, replace(file, chunks=[key], size=0))
+            store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
+            store.put_file(run.id, replace(file, chunks=[key], size=0))
 
 
 def _end_as_wished(context: EngineContext, run: Run) -> Run:
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    close_streams(context, run)
+    close_streams(context.store, context.artifacts, run)
     ended = context.store.set_status(run.id, status, attempt=run.attempt, error=error, waits_for="")
     logger.info("run %s: %s between two attempts", run.id, ended.status)
     context.ended(ended)

@@ -41,7 +41,7 @@ def recover(context: EngineContext) -> None:
         job = _recovered(context, run, is_spooled=run.id in spooled)
         if job is not None:
             context.board.add(replace(job, last_heard_at=now, silent=run.status is RunStatus.NOT_RESPONDING))
-            if job.stage is Stage.WAITING or keeps_spool(context, run):
+            if job.stage is Stage.WAITING or keeps_spool(context.compute, run):
                 spooled.discard(run.id)
             if job.stage is Stage.FENCED:
                 context.release(run)

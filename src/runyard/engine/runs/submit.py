@@ -18,13 +18,15 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, EngineContext, EngineEvents, is_launched
 from runyard.engine.runs.dispatch import dispatch, draft_entry, mint_token, require_reachable
 from runyard.engine.runs.requirements import find_gpu_request, waiting_entry
 from runyard.engine.runs.schedule import launch_now
 from runyard.engine.sanitize import redact, redact_variables
 from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.spool import Spooled
+from runyard.engine.state.targets import Targets
+from runyard.store.base import RunStore
 
 
 def with_target(context: EngineContext, new: NewRun) -> NewRun:
@@ -39,7 +41,7 @@ def with_target(context: EngineContext, new: NewRun) -> NewRun:
     try:
         check_resources(spec.resources)
         if not target.is_local:
-            require_reachable(context, target.backend)
+            require_reachable(context.addresses, target.backend)
     except UserError as error:
         raise SubmitRejected(error.what, why=error.why, hint=error.hint) from error
     return replace(new, spec=spec if target.is_local else _with_gpus(spec))
@@ -119,7 +121,7 @@ def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] 
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
     accepted, spooled = accept(context, prepared, submitter or {})
-    wish = find_gpu_request(context, prepared.workspace, prepared.spec, submitter or {})
+    wish = find_gpu_request(context.compute, prepared.workspace, prepared.spec, submitter or {})
     parameters = {**parse_parameters(accepted.spec.arguments), **redact_variables(new.parameters)}
     run, is_new = create(context, replace(accepted, parameters=parameters), spooled)
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
@@ -162,7 +164,7 @@ def watch_run(context: EngineContext, new: NewRun, watched: Watched | None = Non
         token = dispatch(context, run.id)
     run = context.store.get_run(run.id)
     folder = str(run_folder(context.settings.home, run.id, run.attempt))
-    return Submitted(run, is_new, token or mint_token(context, run), folder)
+    return Submitted(run, is_new, token or mint_token(context.store, run), folder)
 
 
 def check(context: EngineContext, new: NewRun) -> NewRun:
@@ -176,11 +178,11 @@ def check(context: EngineContext, new: NewRun) -> NewRun:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
     context.store.get_workspace(new.workspace)
     new = with_target(context, new)
-    _check_nodes(context, new)
+    _check_nodes(context.compute.targets, new)
     _check_script(new)
     _check_limits(new)
-    _check_parent(context, new)
-    return _with_snapshot(context, new)
+    _check_parent(context.store, new)
+    return _with_snapshot(context.store, context.events, new)
 
 
 def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
@@ -190,8 +192,8 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
     return dict(folders)
 
 
-def _check_nodes(context: EngineContext, new: NewRun) -> None:
-    target = context.compute.targets.get(new.workspace, new.spec.target)
+def _check_nodes(targets: Targets, new: NewRun) -> None:
+    target = targets.get(new.workspace, new.spec.target)
     nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
     if nodes < 1 or processes < 1:
         raise SubmitRejected(
@@ -258,19 +260,19 @@ def _check_limits(new: NewRun) -> None:
         )
 
 
-def _check_parent(context: EngineContext, new: NewRun) -> None:
+def _check_parent(store: RunStore, new: NewRun) -> None:
     if new.parent_id is None:
         return
-    parent = context.store.find_run(check_run_id(new.parent_id))
+    parent = store.find_run(check_run_id(new.parent_id))
     if parent is None or parent.workspace != new.workspace:
         raise NotFound(f"There is no run `{new.parent_id}` in workspace `{new.workspace}` to be the parent.")
 
 
-def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
+def _with_snapshot(store: RunStore, events: EngineEvents, new: NewRun) -> NewRun:
     if new.snapshot_id is None:
         return replace(new, snapshot_root=None)
-    context.events.hold_snapshot(new.snapshot_id)
-    root = context.store.find_snapshot(new.snapshot_id)
+    events.hold_snapshot(new.snapshot_id)
+    root = store.find_snapshot(new.snapshot_id)
     if root is None:
         raise NotFound(
             f"There is no snapshot `{new.snapshot_id[:64]}`.",
@@ -312,4 +314,6 @@ def _check_not_launched(run: Run) -> None:
 def _unwatched(context: EngineContext, new: NewRun) -> Submitted:
     run, is_new = context.store.create_run(replace(new, status=RunStatus.RUNNING))
     _check_not_launched(run)
-    return Submitted(run, is_new, mint_token(context, run), str(run_folder(context.settings.home, run.id, run.attempt)))
+    return Submitted(
+        run, is_new, mint_token(context.store, run), str(run_folder(context.settings.home, run.id, run.attempt))
+    )

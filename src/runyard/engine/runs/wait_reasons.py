@@ -9,6 +9,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, EngineContext
 from runyard.engine.runs.retries import MARGIN_S
 from runyard.engine.state.allocation import QueueEntry, Shortage, Stage
+from runyard.engine.state.gang_board import GangBoard
 from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.targets import Target
 
@@ -18,7 +19,7 @@ MOST_NOTED = 20  # runs of the queue whose reasons are noted when they change
 def explain_run(context: EngineContext, run: Run) -> str:
     """Return what a queued run waits for; empty when it does not wait."""
     if run.status is RunStatus.PREPARING:
-        return _missing_nodes(context, run) or run.waits_for
+        return _missing_nodes(context.gangs, run) or run.waits_for
     if run.status is RunStatus.NOT_RESPONDING:
         return _silent_nodes(context, run) or run.waits_for
     if run.status not in BEFORE_START:
@@ -53,10 +54,10 @@ def note_shortages(context: EngineContext) -> None:
             context.events.on_change(job.run_id)
 
 
-def _missing_nodes(context: EngineContext, run: Run) -> str:
+def _missing_nodes(gangs: GangBoard, run: Run) -> str:
     """Return which nodes of a job the others wait for, since they start together."""
     count = run.spec.distribution.node_count
-    missing = context.gangs.waiting_for(run.id, count) if count > 1 else []
+    missing = gangs.waiting_for(run.id, count) if count > 1 else []
     if not missing:
         return ""
     names = [f"node {rank}" + (f" ({host})" if host else "") for rank, host in missing[:3]]

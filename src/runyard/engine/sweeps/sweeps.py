@@ -169,14 +169,14 @@ def advance_sweeps(context: EngineContext) -> None:
             logger.exception("sweep %s could not be moved on", run_id)
 
 
-def read_sweep(context: EngineContext, run_id: str) -> SweepState:
+def read_sweep(store: RunStore, run_id: str) -> SweepState:
     """Return what the sweep's journal says now."""
-    run = context.store.get_run(run_id)
+    run = store.get_run(run_id)
     if run.spec.sweep is None:
         raise InvalidArgument(
             f"Run `{run_id}` is no sweep.", hint="A sweep is what experiment.submit(HyperDriveConfig(...)) returns."
         )
-    return SweepState(run.spec.sweep, context.store.list_events(run_id))
+    return SweepState(run.spec.sweep, store.list_events(run_id))
 
 
 class _Sweep:
@@ -192,7 +192,7 @@ class _Sweep:
             known if known is not None else SweepState(self._spec, context.store.list_events(run_id))
         )
         context.sweeps[run_id] = self._state
-        self._runs = {child.run_id: _find(context, child.run_id) for child in self._state.live}
+        self._runs = {child.run_id: _find(context.store, child.run_id) for child in self._state.live}
 
     def advance(self) -> None:
         if self._run.status.is_terminal:
@@ -221,7 +221,7 @@ class _Sweep:
             return
         events = []
         for earlier in self._spec.resume_from:
-            for trial in read_sweep(self._context, earlier).trials:
+            for trial in read_sweep(self._context.store, earlier).trials:
                 values = plain_values(trial.values)
                 events.append({"kind": "inherited", "run": trial.id, "parameters": trial.parameters, "values": values})
         self._commit(events)
@@ -368,7 +368,7 @@ class _Sweep:
         if status is RunStatus.FAILED:
             error = self._run.desired_error or self._children_error(reason)
         with self._context.locks.of_run(self._run.id):
-            close_streams(self._context, self._run)
+            close_streams(self._context.store, self._context.artifacts, self._run)
             ended = self._context.store.set_status(self._run.id, status, error=error)
         logger.info("sweep %s: %s", self._run.id, ended.status)
         self._context.ended(ended)
@@ -395,7 +395,7 @@ class _Sweep:
             text = "".join(describe(event) + "\n" for event in events if event["kind"] != "observed").encode()
             key = stream_key(self._run.id, self._run.attempt, LOG)
             self._context.artifacts.append(key, state.shown_bytes, text)
-            register_stream(self._context, self._run, self._run.attempt, LOG)
+            register_stream(self._context.store, self._run, self._run.attempt, LOG)
             state.shown_events, state.shown_bytes = state.shown_events + len(events), state.shown_bytes + len(text)
         rows = [(*best, False) for best in state.bests]
         if state.finished is not None and rows:
@@ -407,12 +407,12 @@ class _Sweep:
 
     @cached_property
     def _spooled(self) -> Spooled:
-        return spooled_of(self._context, self._run)
+        return spooled_of(self._context.spool, self._context.compute.targets, self._run)
 
 
-def _find(context: EngineContext, run_id: str) -> Run | None:
+def _find(store: RunStore, run_id: str) -> Run | None:
     """Return a child's run, also one that somebody deleted right after its end."""
-    return context.store.find_run(run_id) or context.store.find_hidden(run_id)
+    return store.find_run(run_id) or store.find_hidden(run_id)
 
 
 def _row(number: int, run_id: str, value: float, is_final: bool) -> SegmentPart:
