@@ -234,7 +234,7 @@ def test_an_engine_that_never_answers_keeps_nobody_waiting(bench: TeamBench) -> 
     bench.made[0][1].list_nodes = lambda: release.wait(20) and []  # type: ignore
     context = bench.engine.context
     context.compute.nodes._fresh_s, context.compute.nodes._wait_s = 0.0, 0.05
-    assert look(bench, "cluster").note == "Its engine has not answered yet; this is what was known last."
+    assert look(bench, "cluster").note == "Its cluster has not answered yet; this is what was known last."
     release.set()
 
 

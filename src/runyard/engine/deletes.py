@@ -1,9 +1,7 @@
-"""Deleting runs and experiments. They are hidden at once and can be restored; when that time is over they go for good:
-rows first, then the logs; a crash in between is made good at the next start.
+"""Delete, restore, purge and archive runs and experiments.
 
-The thread that lets deleted runs go for good when their time is over. It starts with the first that is deleted.
-
-Archiving: runs leave the usual lists, with all below them, and stay as they are otherwise.
+A delete hides runs at once; they can be restored for a while. Then the purging thread deletes them for good: rows
+first, then logs. A crash in between is finished at the next start.
 """
 
 from __future__ import annotations
@@ -29,12 +27,16 @@ _LIVE = [status for status in RunStatus if not status.is_terminal]
 
 @dataclass(frozen=True)
 class Deleted:
+    """The answer to a delete: what went, and until when it can be restored."""
+
     deleted: list[str]  # run ids
     undo_until: datetime | None  # None: they are gone for good
 
 
 def delete_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str, *, now: bool = False) -> Deleted:
-    """Delete a finished run and its descendants; with `now` for good, also one that is deleted already.
+    """Soft-delete a finished run and its descendants. With `now`, delete for good, also what is soft-deleted already.
+
+    Called by request threads, without a lock. It may be repeated.
 
     Raises:
         Conflict: one of them has not ended; none was deleted.
@@ -48,10 +50,10 @@ def delete_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str, 
 def delete_experiment(
     context: EngineContext, shipping: ShipmentReceiver, workspace: str, name: str, *, now: bool = False
 ) -> Deleted:
-    """Delete an experiment and its runs; with `now` for good, also one that is deleted already.
+    """Soft-delete an experiment and its runs. With `now`, delete for good, also what is soft-deleted already.
 
     Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+        Conflict: one of its runs has not ended, so nothing was deleted; or a run was submitted meanwhile.
     """
     if now or context.settings.undo_s == 0:
         return Deleted(_erase_experiment(context, shipping, workspace, name), None)
@@ -60,11 +62,11 @@ def delete_experiment(
 
 
 def restore_run(store: RunStore, events: EngineEvents, run_id: str) -> list[str]:
-    """Bring back a deleted run and what was deleted with it; return the ids, none when it is there.
+    """Restore a soft-deleted run and what was deleted with it. Return their ids; none if the run is not deleted.
 
     Raises:
-        NotFound: it is not deleted, or gone for good.
-        Conflict: the run above it is deleted too.
+        NotFound: there is no such run, or it is deleted for good.
+        Conflict: the parent run is deleted too.
     """
     if store.find_run(run_id) is not None:
         return []
@@ -72,15 +74,15 @@ def restore_run(store: RunStore, events: EngineEvents, run_id: str) -> list[str]
 
 
 def restore_experiment(store: RunStore, events: EngineEvents, workspace: str, name: str) -> list[str]:
-    """Bring back a deleted experiment and the runs that were deleted with it; return their ids."""
+    """Restore a soft-deleted experiment and the runs that were deleted with it. Return the runs' ids."""
     return _changed(events, store.restore_experiment(workspace, name))
 
 
 def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: str) -> list[str]:
-    """Delete a workspace with its assets, experiments and runs for good; return the runs' ids.
+    """Delete a workspace with its assets, experiments and runs for good. Return the runs' ids.
 
     Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+        Conflict: one of its runs has not ended, so nothing was deleted; or a run was submitted meanwhile.
     """
     context.store.get_workspace(name)
     shown = [found.name for found in context.store.list_experiments(name, view="All")]
@@ -95,7 +97,11 @@ def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: s
 
 
 def purge(context: EngineContext, shipping: ShipmentReceiver, now: datetime) -> list[str]:
-    """Delete for good what was deleted long enough ago at `now`; return the runs' ids."""
+    """Delete for good the soft-deleted runs whose time to restore is over at `now`. Return their ids.
+
+    Called by the purging thread. It may be repeated: a crash leaves an intent that the next start
+    finishes.
+    """
     gone: list[str] = []
     for run_id in context.store.list_purges(now):
         if context.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
@@ -105,7 +111,10 @@ def purge(context: EngineContext, shipping: ShipmentReceiver, now: datetime) -> 
 
 
 def finish_deletes(context: EngineContext, shipping: ShipmentReceiver) -> None:
-    """Delete the logs of runs that a killed server had deleted but for them."""
+    """Delete the logs of runs whose rows a killed server had deleted already.
+
+    Called once, at the start, before any request. It may be repeated.
+    """
     for intent in list(context.artifacts.iter_keys(INTENTS)):
         for run_id in context.artifacts.get(intent).decode().split():
             if context.store.find_run(run_id) is None and context.store.find_hidden(run_id) is None:
@@ -213,7 +222,11 @@ MOST_S = 3600.0  # the wall clock may be moved meanwhile
 
 
 class Purging:
-    """`purge` deletes some of what is due and returns it, `find_next` says when that is; the thread alone asks them."""
+    """The thread that deletes soft-deleted runs for good when their time to restore is over.
+
+    It starts with the first delete. `purge` deletes some of what is due and returns it; `find_next` returns when the
+    next one is due. Only this thread calls them.
+    """
 
     def __init__(
         self, purge: Callable[[], object], find_next: Callable[[], datetime | None], now: Callable[[], datetime]
@@ -226,12 +239,13 @@ class Purging:
         self._stopping = False
 
     def start(self) -> None:
-        """Take up what the server before left."""
+        """Allow the thread, and start it if an earlier server left soft-deleted runs."""
         self._is_open = True
         if self._find_next() is not None:
             self.note()
 
     def stop(self) -> None:
+        """Stop the thread and wait for its end. A second call does nothing."""
         with self._lock:
             self._stopping = True
             thread = self._thread
@@ -240,7 +254,7 @@ class Purging:
             thread.join()
 
     def note(self) -> None:
-        """Something was deleted: see to it."""
+        """Tell the thread that a run was soft-deleted. Called by any thread; it returns at once."""
         self._news.set()
         with self._lock:
             if self._thread is None and self._is_open and not self._stopping:
@@ -271,7 +285,7 @@ class Purging:
 
 
 def archive(store: RunStore, events: EngineEvents, run_id: str, archived: bool) -> Run:
-    """Archive a run and all below it, or bring them back; return the run."""
+    """Archive a run and its descendants, or bring them back into the usual lists. Return the run."""
     run = store.update_run(run_id, archived=archived)
     for below in store.list_family(run_id)[1:]:
         try:

@@ -63,7 +63,11 @@ _STOP_S = 2.0  # what hangs longer is taken up by the next server
 
 
 class Engine:
-    """Submit, schedule, watch, cancel, ship and end. `start` before the first call, `stop` once at the end."""
+    """The engine's public face: every route and the loop decide through it.
+
+    Call `start` before the first other call and `stop` once at the end. All methods are synchronous and thread-safe;
+    the functions that they call take the locks that they need.
+    """
 
     def __init__(
         self,
@@ -115,7 +119,10 @@ class Engine:
         self._purging = Purging(self.purge, store.find_next_purge, self.horizon.observe)
 
     def start(self, *, thread: bool = True) -> None:
-        """Take up where the last server left: unfinished runs are on the board before this returns."""
+        """Take up the work of the last server: unfinished runs are on the board before this returns.
+
+        With `thread` False the caller drives `loop.tick` itself, as tests do.
+        """
         self.horizon.observe()
         self.context.compute.targets.load(self.context.store)
         self.context.compute.secrets.sweep(target.options for target in self.context.compute.targets.list_all())
@@ -128,7 +135,7 @@ class Engine:
             self._purging.start()
 
     def stop(self) -> None:
-        """Stop deciding. Started runs go on; spare processes of the targets are let go."""
+        """Stop deciding. Started runs go on; spare processes of the targets end."""
         self.loop.stop()
         self._purging.stop()
         try:
@@ -139,63 +146,80 @@ class Engine:
         self.context.compute.backends.close()
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
+        """Create a run, or a sweep, and start it when its target has room. The same key again returns the same run."""
         if new.spec.sweep is not None:
             return sweeps.start_sweep(self.context, new, submitter=submitter)
         return submit(self.context, new, submitter=submitter)
 
     def plan(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> RunPlan:
+        """Return what `submit` would start. Nothing is stored or started."""
         return plan_run(self.context, new, submitter=submitter)
 
     def plan_of(self, run: Run) -> RunPlan:
+        """Return what the run's present attempt was started with."""
         return plan_of(self.context, run)
 
     def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
+        """Create a run whose process this server did not start, and start a supervisor that ships for it."""
         return watch_run(self.context, new, watched)
 
     def add_writer(self, run_id: str, process: Watched) -> Writer:
+        """Let a process outside of the run log to it. The same process again gets the same folder."""
         return add_writer(self.context, run_id, process)
 
     def cancel(self, run_id: str) -> Run:
+        """Ask for the end of a run and its descendants. It may be repeated, and works on a full disk."""
         return self.reserve.spend(lambda: control.cancel(self.context, run_id))
 
     def fail(self, run_id: str, error: Mapping[str, Any]) -> Run:
+        """End a run as failed with `error` and stop its processes. It may be repeated."""
         return control.fail(self.context, run_id, error)
 
     def delete_run(self, run_id: str, *, now: bool = False) -> Deleted:
+        """Delete a finished run and its descendants; see `deletes.delete_run`."""
         return self.reserve.spend(lambda: deletes.delete_run(self.context, self._shipping, run_id, now=now))
 
     def delete_experiment(self, workspace: str, name: str, *, now: bool = False) -> Deleted:
+        """Delete an experiment and its runs; see `deletes.delete_experiment`."""
         shipping = self._shipping
         return self.reserve.spend(lambda: deletes.delete_experiment(self.context, shipping, workspace, name, now=now))
 
     def restore_run(self, run_id: str) -> list[str]:
+        """Restore a soft-deleted run. Return the ids of all runs that came back."""
         return deletes.restore_run(self.context.store, self.context.events, run_id)
 
     def restore_experiment(self, workspace: str, name: str) -> list[str]:
+        """Restore a soft-deleted experiment. Return the ids of the runs that came back."""
         return deletes.restore_experiment(self.context.store, self.context.events, workspace, name)
 
     def archive(self, run_id: str, archived: bool) -> Run:
+        """Archive a run and its descendants, or bring them back. Return the run."""
         return archive(self.context.store, self.context.events, run_id, archived)
 
     def resubmit(self, run_id: str, wanted: ResubmitRequest, *, owner: str = "") -> Submitted:
-        """Submit a run like this one, as a run of user `owner`; the same id and key again is the same run."""
+        """Submit a copy of the run, owned by user `owner`. The same id and key again return the same run."""
         new = resubmit_request(self.context.store, self.context.events, run_id, wanted)
         submitter = wanted.submitter or own_variables()
         signed = replace(new, submitted_by=owner or new.submitted_by, owner=owner)
         return self.submit(signed, submitter=submitter)
 
     def purge(self) -> list[str]:
-        """Let go for good what was deleted long enough ago; return the runs' ids."""
+        """Delete for good what was soft-deleted long enough ago. Return the runs' ids."""
         return self.reserve.spend(lambda: deletes.purge(self.context, self._shipping, self.horizon.observe()))
 
     def delete_workspace(self, name: str) -> list[str]:
+        """Delete a workspace and all in it for good. Return the runs' ids."""
         return self.reserve.spend(lambda: deletes.delete_workspace(self.context, self._shipping, name))
 
     def show_sweep(self, run_id: str) -> dict[str, Any]:
+        """Return a sweep with its children, as `GET /runs/{id}/sweep` answers."""
         return show_sweep(self.context.store, run_id)
 
     def heartbeat(self, run_id: str, attempt: int, *, cluster_gone: bool = False) -> Run:
-        """Note that the run's supervisor lives; `cluster_gone`: the cluster's process beside it does not.
+        """Note that the run's supervisor lives. Return the run, which says whether it shall stop.
+
+        Args:
+            cluster_gone: the cluster's own process beside the supervisor has ended.
 
         Raises:
             Conflict: the run is at another attempt.
@@ -214,33 +238,40 @@ class Engine:
         return self.context.addresses.bundles.get()
 
     def join(self, run_id: str, rank: int, said: Join) -> JobSpec:
+        """Give a node of a cluster its part of an attempt; see `runs.join.join`."""
         return join(self.context, run_id, rank, said)
 
     def hear_node(self, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
+        """Take a message of a node of a multi-node run and return the answer; see `runs.join.hear_node`."""
         return hear_node(self.context, run_id, rank, said)
 
     def look_at_nodes(self, run_id: str, attempt: int) -> dict[str, Any]:
+        """Return what a waiting node of the attempt is answered now."""
         return look(self.context, run_id, attempt)
 
     def list_hosts(self, run: Run) -> list[dict[str, Any]]:
+        """Return the machines of all attempts of a run."""
         return list_hosts(self.context.store, self.context.compute, run)
 
     def report(self, run_id: str, said: StateReport) -> Run:
+        """Take a supervisor's report about its run; see `runs.reports.accept_report`."""
         return reports.accept_report(self.context, run_id, said)
 
     def ship(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
+        """Store journals, side files and logs that a supervisor sends; see `ingest.ship.ShipmentReceiver.take`."""
         return self._shipping.take(run_id, attempt, frames)
 
     def explained(self, run: Run) -> Run:
-        """Return the run with what it waits for right now."""
+        """Return the run with its current wait reason."""
         text = explain_run(self.context, run)
         return run if text == run.waits_for else replace(run, waits_for=text)
 
     def live_runs(self) -> int:
+        """Return how many unfinished runs there are."""
         return len(self.context.board)
 
     def is_idle(self) -> bool:
-        """Whether no run waits or lives and no sweep goes on."""
+        """Whether there is no unfinished run and no live sweep."""
         return len(self.context.board) == 0 and not self.context.sweeps
 
     def _note_hidden(self) -> None:

@@ -1,6 +1,6 @@
-"""The background thread: starts who waits, looks after who runs. It sleeps while there is nothing to look after.
+"""The background thread that starts waiting runs and watches started ones.
 
-What a busy server used goes back to the machine when it has nothing to do.
+When a busy server has nothing left to do, its free memory goes back to the machine.
 """
 
 from __future__ import annotations
@@ -36,6 +36,11 @@ PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that e
 
 
 class Loop:
+    """The background thread that starts waiting runs and watches started ones, once a second while there is any.
+
+    It sleeps while nothing can happen without an event; `events.wake` wakes it.
+    """
+
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._stopping = threading.Event()
@@ -44,6 +49,7 @@ class Loop:
         self._was_busy = False
 
     def start(self) -> None:
+        """Start the thread. Call it once."""
         self._thread = threading.Thread(target=self._run, name="engine-loop", daemon=True)
         self._thread.start()
 
@@ -56,7 +62,11 @@ class Loop:
             self._thread = None
 
     def tick(self) -> None:
-        """One round. Leases are renewed when this process was paused, so that nobody is blamed for our silence."""
+        """Do one round: sweeps, waiting runs, shortages, polls, releases.
+
+        Called by the thread, and by tests that drive the engine themselves. After a pause of this process all leases
+        begin anew, so that no run is lost for our own silence.
+        """
         now = self._context.clock.monotonic()
         if self._last_tick is not None and now - self._last_tick > PAUSED_AFTER_S:
             logger.warning("the server was paused for %.0f s; all leases begin anew", now - self._last_tick)

@@ -1,7 +1,4 @@
-"""Compute targets of a workspace: make, attach, change, delete, look at.
-
-How a compute target stands now: its nodes, the runs on it, and what each run in its queue waits for.
-"""
+"""Compute targets of a workspace: create, attach, change, delete, and describe with nodes, runs and queue."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ MOST_EXPLAINED = 100  # of a queue; each costs a look at all in front of it
 
 
 def describe(context: EngineContext, asset: Asset) -> ComputeTarget:
-    """Return a target that was made."""
+    """Return a stored target with its nodes, runs and queue."""
     target, spec = target_of(asset), spec_of(asset)
     found = ComputeTarget(
         workspace=asset.workspace,
@@ -61,22 +58,22 @@ def describe(context: EngineContext, asset: Asset) -> ComputeTarget:
         updated_at=asset.updated_at,
         nodes_since=_last_change(context.compute.idle, target.key, asset),
     )
-    return _with_engine(context, _with_runs(context, found, target), target)
+    return _with_cluster(context, _with_runs(context, found, target), target)
 
 
-def describe_engine(context: EngineContext, workspace: str, target: Target) -> ComputeTarget:
-    """Return an engine that is named directly, as a pool of all its nodes: old code wants one. 0: no limit of ours."""
+def describe_cluster(context: EngineContext, workspace: str, target: Target) -> ComputeTarget:
+    """Return a cluster that is named directly as a pool of all its nodes. `max_nodes` 0: no limit of ours."""
     spec = ComputeSpec(POOL, max_nodes=0, engine=target.name, backend=target.backend, options=dict(target.options))
     found = _with_runs(context, ComputeTarget(workspace, target.name, spec), target)
     return (
-        _with_engine(context, found, target)
+        _with_cluster(context, found, target)
         if _may_be_asked(context.compute, target)
         else replace(found, note=_NOT_ASKED)
     )
 
 
 def describe_local(context: EngineContext, workspace: str) -> ComputeTarget:
-    """Return the server's machine as a target. `max_nodes` 0: as many runs as come."""
+    """Return this machine as a target. `max_nodes` 0: no limit."""
     spec = ComputeSpec(type="Local", max_nodes=context.settings.local_runs, description="the server's machine")
     return _with_runs(context, ComputeTarget(workspace, LOCAL, spec), Target(LOCAL))
 
@@ -94,8 +91,8 @@ def _with_runs(context: EngineContext, found: ComputeTarget, target: Target) -> 
     return replace(found, nodes=nodes, running=_running(jobs), waiting=_waiting(context, jobs))
 
 
-def _with_engine(context: EngineContext, found: ComputeTarget, target: Target) -> ComputeTarget:
-    """Return it with what its engine says about its machines."""
+def _with_cluster(context: EngineContext, found: ComputeTarget, target: Target) -> ComputeTarget:
+    """Return it with what its cluster says about its machines."""
     if target.is_local:
         return found
     seen = context.compute.nodes.look(context.compute.backends.key_of(target))
@@ -103,10 +100,10 @@ def _with_engine(context: EngineContext, found: ComputeTarget, target: Target) -
         held = _nodes(context, target.key, found.spec, context.board.on_target(target.key)) if target.is_pool else []
         return replace(found, nodes=held, note=seen.note)
     on_hosts = _runs_on_hosts(context, target)
-    return replace(found, nodes=[_engine_node(node, on_hosts) for node in seen.nodes], note=seen.note)
+    return replace(found, nodes=[_cluster_node(node, on_hosts) for node in seen.nodes], note=seen.note)
 
 
-def _engine_node(node: ClusterNode, on_hosts: dict[str, str]) -> ComputeNode:
+def _cluster_node(node: ClusterNode, on_hosts: dict[str, str]) -> ComputeNode:
     return ComputeNode(
         node.name,
         on_hosts.get(node.name) or on_hosts.get(node.address),
@@ -121,7 +118,7 @@ def _engine_node(node: ClusterNode, on_hosts: dict[str, str]) -> ComputeNode:
 
 
 def _runs_on_hosts(context: EngineContext, target: Target) -> dict[str, str]:
-    """Return a run for each host of an ssh target; which nodes a cluster chose, only its engine knows."""
+    """Return a run for each host of an ssh target; which nodes a cluster chose, only its cluster knows."""
     if target.backend != SSH:
         return {}
     hosts: Sequence[dict[str, str]] = target.options.get("hosts", [])
@@ -150,7 +147,7 @@ def _last_change(idle: IdleNodes, key: Key, asset: Asset) -> datetime:
 
 
 def _waits(job: QueueEntry) -> bool:
-    """Whether it stands in a queue, ours or its engine's."""
+    """Whether it stands in a queue, ours or its cluster's."""
     return job.stage is Stage.WAITING or bool(job.wait_reason)
 
 
@@ -183,12 +180,12 @@ class ComputeTargets:
         return self._context.compute.targets.find(workspace, name)
 
     def create(self, workspace: str, name: str, spec: ComputeSpec) -> tuple[ComputeTarget, bool]:
-        """Make or attach a target; the flag says whether it is new. The same one again is the one that is there.
+        """Create or attach a target. The flag says whether it is new; an equal one is returned as it is.
 
         Raises:
-            InvalidArgument: no target can be like this.
-            Conflict: there is another one of that name.
-            UserError, SystemFailure: the engine of an attached one cannot be used.
+            InvalidArgument: the spec is invalid.
+            Conflict: there is another target of that name.
+            UserError, SystemFailure: the cluster of an attached target cannot be used.
         """
         check_compute_name(name)
         spec = check_compute(spec)
@@ -201,7 +198,7 @@ class ComputeTargets:
             return self._find_alias(workspace, name, spec), False
         spec = resolve_pool_backend(self._context, workspace, spec)
         kept = (
-            _on_engine(self._context, Target(name, workspace, spec.backend, spec.options), spec)
+            _on_cluster(self._context, Target(name, workspace, spec.backend, spec.options), spec)
             if spec.backend
             else spec
         )
@@ -211,14 +208,14 @@ class ComputeTargets:
         return describe(self._context, asset), is_new
 
     def update(self, workspace: str, name: str, changes: Mapping[str, Any]) -> ComputeTarget:
-        """Change what is named in `changes`, fields of ComputeSpec; who waits may start by it.
+        """Change the fields of ComputeSpec that `changes` names, and let waiting runs use the new room.
 
-        Options of an attached target are changed one by one; None takes one away.
+        Options of an attached target are changed one by one; None removes one.
 
         Raises:
             NotFound: there is no such target.
-            InvalidArgument: no target can be like this.
-            Conflict: runs live on the engine that it would leave.
+            InvalidArgument: the changed spec would be invalid.
+            Conflict: runs live on the cluster that it would leave.
         """
         asset = _get(self._context.store, workspace, name)
         before = spec_of(asset)
@@ -233,10 +230,10 @@ class ComputeTargets:
         return describe(self._context, changed)
 
     def delete(self, workspace: str, name: str) -> None:
-        """Delete or detach a target; twice is fine.
+        """Delete or detach a target. It may be repeated.
 
         Raises:
-            Conflict: runs wait for it or are on it, or pools are.
+            Conflict: unfinished runs or pools use it.
         """
         check_compute_name(name)
         asset = _find(self._context.store, workspace, name)
@@ -264,14 +261,14 @@ class ComputeTargets:
         target = self._context.compute.targets.find(workspace, check_target_name(name))
         if target is None or target.is_local:
             return describe(self._context, _get(self._context.store, workspace, name))
-        return describe_engine(self._context, workspace, target)
+        return describe_cluster(self._context, workspace, target)
 
     def list(self, workspace: str) -> list[ComputeTarget]:
-        """Return those that were made in the workspace and those that the alias file names, by name."""
+        """Return the workspace's own targets and the aliases of this server, by name."""
         self._context.store.get_workspace(workspace)
         assets = self._context.store.list_assets(workspace, ASSET_KIND)
         for asset in assets:
-            _ask_engine(self._context.compute, target_of(asset))
+            _ask_cluster(self._context.compute, target_of(asset))
         made = {asset.name: describe(self._context, asset) for asset in assets}
         aliases = {
             name: self._find_meant(workspace, name)
@@ -305,8 +302,8 @@ def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-def _on_engine(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
-    """Return the spec as it is stored, when the engine can be used and its machines reach this server."""
+def _on_cluster(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
+    """Return the spec as it is stored, when the cluster can be used and its machines reach this server."""
     require_reachable(context.addresses, target.backend)
     if spec.is_attached:
         return attach(context.compute, context.addresses, target, spec)
@@ -332,7 +329,7 @@ def _check_unused(context: EngineContext, workspace: str, name: str) -> None:
     check_no_pools(context.store, workspace, name)
 
 
-def _ask_engine(compute: ComputeState, target: Target) -> None:
+def _ask_cluster(compute: ComputeState, target: Target) -> None:
     if not target.is_local:
         compute.nodes.ask(compute.backends.key_of(target))
 
@@ -342,7 +339,7 @@ def _check_same(context: EngineContext, known: Asset, spec: ComputeSpec) -> None
     if there.is_attached and there.type == spec.type:
         is_same = context.compute.secrets.is_same(there.options, spec.options)
     else:
-        # The engine was chosen when the pool was made; what is configured now concerns new ones.
+        # The cluster was chosen when the pool was made; what is configured now concerns new ones.
         engine = spec.engine or there.engine
         is_same = replace(spec, backend=there.backend, options=there.options, engine=engine) == there
     if is_same:

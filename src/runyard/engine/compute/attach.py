@@ -1,6 +1,6 @@
-"""Attached targets: their engine is looked at before anything is stored, and let go when nobody names it any more.
+"""Attaching targets: the cluster is reached before anything is stored, and released when no target names it any more.
 
-Which engine a new pool is put on. Decided once: a pool with runs cannot come to lie elsewhere.
+It also decides which cluster a new pool is on.
 """
 
 from __future__ import annotations
@@ -35,10 +35,12 @@ _OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
 
 
 def attach(compute: ComputeState, addresses: Addresses, target: Target, spec: ComputeSpec) -> ComputeSpec:
-    """Return the spec as it is stored: its engine was found, its secrets are in files.
+    """Return the spec as it is stored, with secrets in files, once the cluster has been reached.
+
+    Called by request threads; the cluster may take its time.
 
     Raises:
-        UserError, SystemFailure: the engine cannot be used; nothing is left behind.
+        UserError, SystemFailure: the cluster cannot be used; nothing is left behind.
     """
     kept = replace(spec, options=compute.secrets.keep(spec.options))
     try:
@@ -50,20 +52,20 @@ def attach(compute: ComputeState, addresses: Addresses, target: Target, spec: Co
 
 
 def check_cluster(compute: ComputeState, addresses: Addresses, target: Target) -> None:
-    """Raise UserError when a new pool's engine can never take its runs; one that does not answer now may do later."""
+    """Raise UserError if a new pool's cluster can never take its runs. One that does not answer now may do later."""
     try:
         _look(compute, addresses, target)
     except SystemFailure as error:
-        logger.warning("pool %s of workspace %s: its engine does not answer: %s", target.name, target.workspace, error)
+        logger.warning("pool %s of workspace %s: its cluster does not answer: %s", target.name, target.workspace, error)
 
 
 def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any]) -> ComputeSpec:
-    """Return the spec of an attached target with some fields changed, of its options those that are named.
+    """Return an attached target's spec with `changes`; of its options, only those named are changed.
 
     Raises:
-        InvalidArgument: it cannot be like this.
-        Conflict: runs live on the engine that it would leave.
-        UserError, SystemFailure: the engine that it would come to cannot be used.
+        InvalidArgument: the changed spec would be invalid.
+        Conflict: runs live on the cluster that it would leave.
+        UserError, SystemFailure: the new cluster cannot be used.
     """
     before = spec_of(asset)
     _refuse_pools_own(asset.name, changes)
@@ -85,7 +87,7 @@ def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any
 
 
 def leave(compute: ComputeState, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
-    """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
+    """Remove what a target no longer needs: secrets, and the backend that no other target names. May be repeated."""
     before = spec_of(asset).options
     compute.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
     _let_go(compute, target_of(asset))
@@ -116,13 +118,13 @@ def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
     if found:
         raise InvalidArgument(
             f"Compute target `{name}` has no {found[0]}.",
-            why="It is attached: its engine decides how many nodes there are.",
+            why="It is attached: its cluster decides how many nodes there are.",
             hint=f"A pool on it has: `runyard compute create NAME --max-nodes 4 --engine {name}`.",
         )
 
 
 def _check_left(context: EngineContext, asset: Asset) -> None:
-    """Its engine is asked about its runs by these options."""
+    """Its cluster is asked about its runs by these options."""
     live = [job.run_id for job in context.board.on_target((asset.workspace, asset.name)) if job.attempt]
     if live:
         raise Conflict(
@@ -134,7 +136,7 @@ def _check_left(context: EngineContext, asset: Asset) -> None:
 
 
 def check_no_pools(store: RunStore, workspace: str, name: str) -> None:
-    """Raise Conflict when pools are on the target: they have its options."""
+    """Raise Conflict if pools are on the target, since they share its options."""
     pools = [asset.name for asset in store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
     if pools:
         raise Conflict(
@@ -152,10 +154,12 @@ SETTING = "compute.amlcompute.engine"
 
 
 def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSpec) -> ComputeSpec:
-    """Return the spec with the kind of its engine, and a pool's with how that is reached.
+    """Return the spec with the kind of its cluster; a pool's also with the options to reach it.
+
+    It is decided once, when the target is created: a pool with runs cannot move to another cluster.
 
     Raises:
-        InvalidArgument: it names an engine that is not there.
+        InvalidArgument: it names a cluster that does not exist.
     """
     if spec.is_attached:
         return replace(spec, backend=KIND_OF_TYPE[spec.type])
@@ -169,7 +173,7 @@ def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSp
 
 
 def configured_backend(settings: Settings) -> str:
-    """Return what the server's settings say about pools; empty: they are on its own machine."""
+    """Return the cluster that the settings name for pools; empty: pools are on this machine."""
     return read_server_settings(settings.home).amlcompute_engine or settings.amlcompute_engine
 
 

@@ -1,6 +1,6 @@
-"""Records that do more than add data: a child run is made, a run without a supervisor ends, a script calls `fail()`.
+"""Journal records that do more than add data: create a child run, end a run without a supervisor, call `fail()`.
 
-A process that logs on a run which it is not, often after the run's end: it gets a journal folder and a watcher.
+It also lets a process outside of a run log to it, often after the run's end.
 """
 
 from __future__ import annotations
@@ -119,6 +119,8 @@ def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Writer:
+    """What a process outside of a run gets to log to it."""
+
     token: str
     folder: str
     attempt: int

@@ -1,4 +1,4 @@
-"""Cancel and fail: a wish that is stored first, delivered at once where possible, and may be repeated."""
+"""Cancel and fail a run: the wish is stored first and delivered at once where possible."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ logger = logging.getLogger(__name__)
 
 
 def cancel(context: EngineContext, run_id: str) -> Run:
-    """Ask for the end of the run and all below it. A finished run is returned as it is; twice is the same as once."""
+    """Ask for the end of the run and its descendants. A finished run is returned as it is.
+
+    Called by request threads and by the loop, for sweeps. It takes the run's lock and may be repeated: the wish is
+    stored first, so a supervisor that cannot be reached now hears of it with its next heartbeat.
+
+    Raises:
+        InvalidTransition: the run ended meanwhile.
+    """
     run = _wish(context, run_id, "cancel", None)
     if run.desired == "cancel":
         _cancel_children(context, run)
@@ -30,7 +37,10 @@ def cancel(context: EngineContext, run_id: str) -> Run:
 
 
 def fail(context: EngineContext, run_id: str, error: Mapping[str, Any]) -> Run:
-    """End the run as failed with `error` and stop its processes."""
+    """End the run as failed with `error` and stop its processes.
+
+    It takes the run's lock and may be repeated.
+    """
     message = str(error.get("message") or "The run was marked as failed.")
     plain = {"code": str(error.get("code") or "UserError"), "message": message, "details": error.get("details") or {}}
     return _wish(context, run_id, "fail", storable_value(plain))

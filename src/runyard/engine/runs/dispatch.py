@@ -1,7 +1,4 @@
-"""One attempt is handed to its compute target. Repeating it is safe: a claimed attempt never starts twice.
-
-Under which address the processes of a target reach this server.
-"""
+"""Starts one attempt on its compute target. It may be repeated: an attempt never starts twice."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ from runyard.store.base import RunStore
 
 
 def address_for(addresses: Addresses, targets: Targets, workspace: str, target: str) -> Mapping[str, Any]:
-    """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
+    """Return the address by which processes of the target reach this server."""
     found = targets.find(workspace, target)
     if found is None or found.backend == LOCAL:
         return addresses.local
@@ -58,10 +55,11 @@ _STORE_RETRY_S = 2.0
 
 
 def dispatch(context: EngineContext, run_id: str) -> str | None:
-    """Start the run's attempt on its target and return the run's new token; None when there was nothing to start.
+    """Start the run's attempt on its target. Return the run's new token, or None if there was nothing to start.
 
-    A target that refuses for good ends the run; one that cannot now (disk full) is asked again later. Another machine's
-    engine may hang, so it is told by a thread, and nobody waits for that.
+    Called by request threads and by the loop once the board has reserved slots; it takes the run's lock. It may be
+    repeated: an attempt that a killed server began is continued, never started twice. A target that refuses ends the
+    run; one that fails is tried again later. A cluster's call may hang, so another thread makes it, without the lock.
     """
     with context.locks.of_run(run_id):
         run = context.store.find_run(run_id)
@@ -96,7 +94,7 @@ def mint_token(store: RunStore, run: Run) -> str:
 
 
 def end_unstarted(context: EngineContext, run: Run) -> Run:
-    """End a run that was never handed over, as its desired state says."""
+    """End a run of which nothing was started, as its desired state says. The caller holds the run's lock."""
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
     ended = context.store.set_status(
@@ -161,11 +159,11 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
 
 
 def spooled_of(spool: Spool, targets: Targets, run: Run) -> Spooled:
-    """Return what the run was submitted with and its record does not hold.
+    """Return what the run was submitted with beyond its stored record: variables and secrets.
 
     Raises:
-        SubmissionLost: that is gone, and the run would start without it.
-        StoreUnavailable: it cannot be read now.
+        SubmissionLost: the spool file is gone or damaged, so the run cannot start as it was submitted.
+        StoreUnavailable: the file cannot be read now.
     """
     try:
         return spool.get(run.id)
@@ -177,7 +175,7 @@ def spooled_of(spool: Spool, targets: Targets, run: Run) -> Spooled:
 
 
 def try_again_soon(context: EngineContext, run_id: str) -> None:
-    """Let a run wait that could not be handed over since the store failed: it is committed, so it is not lost."""
+    """Put a run that could not be started, because the store failed, back into the queue for a few seconds."""
     logger.exception("run %s: not started, will be tried again", run_id)
     retry_at = context.clock.monotonic() + _STORE_RETRY_S
     context.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
@@ -185,7 +183,7 @@ def try_again_soon(context: EngineContext, run_id: str) -> None:
 
 
 def keeps_spool(compute: ComputeState, run: Run) -> bool:
-    """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
+    """Whether the run's spool file is still needed after the dispatch: by nodes, or by a next attempt."""
     return not compute.is_local(run) or run.spec.max_attempts > 1
 
 
@@ -220,7 +218,7 @@ def _deliver(context: EngineContext, run: Run, token: str) -> bool:
 
 
 def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
-    """Submit without any lock, since the engine may hang; then note what came of it, if the run still waits for it."""
+    """Submit without any lock, since the cluster may hang; then note what came of it, if the run still waits for it."""
     fault: Exception | None = None
     try:
         _submit(context, run, token)
@@ -238,7 +236,7 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
                 _postpone(context, run, fault)
             else:
                 _delivered(context, run)
-        if fault is None and now.desired is not None:  # it came when the engine did not know the job yet
+        if fault is None and now.desired is not None:  # it came when the cluster did not know the job yet
             context.compute.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The run is committed: it waits, and the same attempt is handed over again.
@@ -246,7 +244,7 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
 
 
 def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
-    """Give back a job that an engine took after nobody wanted it any more."""
+    """Give back a job that a cluster took after nobody wanted it any more."""
     if now.status.is_terminal:
         context.release(run, done=lambda: context.spool.remove(run.id))
     else:

@@ -18,7 +18,7 @@ JOINED = "joined"  # {attempt, rank, incarnation, host, address}: a process has 
 
 
 def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None:
-    """Add one event; it is durable when this returns."""
+    """Append one event to the run's journal. It is durable when this returns; two threads may append at once."""
     while True:
         known = len(store.list_events(run_id))
         try:
@@ -29,7 +29,7 @@ def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None
 
 
 def list_joins(store: RunStore, run_id: str, attempt: int) -> dict[int, dict[str, Any]]:
-    """Return who joined for each node of the attempt, by rank."""
+    """Return the `joined` event of each node of the attempt, by rank."""
     events = store.list_events(run_id)
     return {
         int(event["rank"]): event

@@ -1,8 +1,6 @@
-"""Nodes of a cluster take their part of an attempt: each once, for good.
+"""Nodes of a cluster: each joins an attempt once, then tells the others what it knows through the server.
 
-Nodes of a job that several supervisors run: each says what it knows and hears what the others do.
-
-A word is a heartbeat as well: every node has a lease of its own, and node 0's word is the run's.
+A node's message is a heartbeat too: every node has a lease of its own, and node 0's renews the run's.
 """
 
 from __future__ import annotations
@@ -40,7 +38,9 @@ class Join:
 
 
 def join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
-    """Give the node its job. Repeating it is fine; a second process for the same node gets nothing.
+    """Give the node its job. The same process may ask again; a second process for the same node gets nothing.
+
+    Called by request threads; it takes the run's lock.
 
     Raises:
         Conflict: another process has this node's part, or the attempt is over.
@@ -97,7 +97,7 @@ MOST_FACTS = 16
 
 @dataclass(frozen=True)
 class NodeWord:
-    """What a node says. `facts` are all of its own, None: as before. It knows the board as of version `since`."""
+    """A node's message. `facts` are all of its own, None: unchanged. The node knows the board as of version `since`."""
 
     attempt: int
     incarnation: str = ""
@@ -107,11 +107,13 @@ class NodeWord:
 
 
 def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
-    """Take a node's word and return the answer, as it is now.
+    """Take a node's message, which is a heartbeat too, and return the answer.
+
+    Called by request threads, without the run's lock. It may be repeated.
 
     Raises:
-        Conflict: the word is from another process than the one that has the node's part.
-        InvalidArgument: the job has no such node.
+        Conflict: the message is from another process than the one that joined.
+        InvalidArgument: the job has no such node, or there are too many facts.
     """
     run = context.store.get_run(run_id)
     _check_word(run, rank, said)
@@ -127,7 +129,7 @@ def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) ->
 
 
 def look(context: EngineContext, run_id: str, attempt: int) -> dict[str, Any]:
-    """Return what a node of the attempt that waits is answered now."""
+    """Return what a waiting node of the attempt is answered now. Changes nothing."""
     return _answer(context, context.store.get_run(run_id), attempt)
 
 

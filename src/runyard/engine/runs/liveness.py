@@ -1,12 +1,11 @@
-"""Is every job still there? Silence is shown as silence; a run is lost only with proof.
+"""Watches started runs: silence is shown as NotResponding, and a run is lost only with proof.
 
-Leases are measured by this process's monotonic clock from the moment a word was received. They begin anew when the
+Leases are measured by this process's monotonic clock from the moment a message was received. They begin anew when the
 server starts, and when it finds that it was itself stopped for a while.
 
-The engine calls a job gone whose run has no end: the end, the next attempt, or a moment's patience.
-
-On this machine gone is proof. Elsewhere it is an engine's opinion: a node that it lost sight of may run on. So a run
-whose supervisor still speaks is told to stop, and one that is silent is ended when it must have stopped by itself.
+A job may be gone before its run has reported an end. On this machine that is proof. Elsewhere it is the cluster's
+opinion: a node that it lost sight of may run on. So a run whose supervisor still speaks is told to stop, and a silent
+one is ended once its own lease must have stopped it.
 """
 
 from __future__ import annotations
@@ -44,9 +43,9 @@ from runyard.engine.state.backends import Backends, InstanceKey
 
 logger = logging.getLogger(__name__)
 
-KILLED_S = 10.0  # two heartbeats: an engine that saw or made the end of a job has no process of it any more
+KILLED_S = 10.0  # two heartbeats: a cluster that saw or made the end of a job has no process of it any more
 MACHINE_GONE = (Cause.NODE_LOST, Cause.PREEMPTED)
-# How long a supervisor elsewhere must be silent before what its engine says is believed.
+# How long a supervisor elsewhere must be silent before what its cluster says is believed.
 QUIET_S = {
     Cause.NODE_LOST: LEASE_S + MARGIN_S,
     Cause.PREEMPTED: LEASE_S + MARGIN_S,
@@ -55,7 +54,11 @@ QUIET_S = {
 
 
 def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now: float) -> None:
-    """Act on a job of which its engine found nothing, twice in a row, unless the run's end arrived meanwhile."""
+    """Handle a job that the cluster reports gone before the run reported its end: retry, end the run, or wait.
+
+    Called by the loop after two such polls in a row; it takes the run's lock and does nothing if the end has arrived
+    meanwhile. It may be repeated.
+    """
     with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         current = context.board.find(job.run_id)
@@ -94,7 +97,7 @@ def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause
     if may_follow(run, loss.code):
         fence(context, run, loss.error)
     elif run.desired is None:
-        logger.warning("run %s: its engine has lost it, so it shall end", run.id)
+        logger.warning("run %s: its cluster has lost it, so it shall end", run.id)
         context.store.set_desired(run.id, "fail", loss.error)
         context.compute.backend(run.workspace, run.spec.target).cancel(handle_of(job))
         context.gangs.touch(run.id)
@@ -130,6 +133,8 @@ GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hea
 
 
 class Verdict(Enum):
+    """What to do about a job after a poll."""
+
     FINE = "fine"
     ADOPT = "adopt"
     SILENT = "silent"
@@ -138,7 +143,7 @@ class Verdict(Enum):
 
 
 def judge_liveness(job: QueueEntry, state: JobState, now: float) -> Verdict:
-    """Return what to do about a handed job that was not heard for a moment."""
+    """Return what to do about a started job that has been quiet for a moment. Pure."""
     if state is JobState.GONE:
         return Verdict.LOST if job.gone_polls + 1 >= GONE_POLLS else Verdict.GONE
     if state is JobState.ORPHANED and now - job.adopted_at >= ADOPT_AGAIN_S:
@@ -149,7 +154,10 @@ def judge_liveness(job: QueueEntry, state: JobState, now: float) -> Verdict:
 
 
 def poll_jobs(context: EngineContext) -> None:
-    """Poll the targets about every job that was not heard for a moment, and act."""
+    """Poll the backends about every job that has been quiet for a moment, once per backend, and act on the answers.
+
+    Called by the loop, without a lock.
+    """
     now = context.clock.monotonic()
     quiet: dict[InstanceKey, list[QueueEntry]] = defaultdict(list)
     for job in context.board.jobs():
@@ -171,8 +179,11 @@ def poll_jobs(context: EngineContext) -> None:
 
 
 def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
-    """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
-    # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
+    """Renew the lease of the run's attempt. A run shown as NotResponding gets its earlier status back.
+
+    Called by request threads with every message of a supervisor, with or without the run's lock. It may be repeated.
+    """
+    # On this machine a word proves that the job lives. Elsewhere a cluster may lose a node whose supervisor goes on.
     context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.compute.is_local(run))
     if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
         return run
@@ -187,10 +198,10 @@ def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
 
 
 def note_cluster_report(context: EngineContext, run: Run) -> None:
-    """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
+    """Note that the cluster's process beside the supervisor has ended, and have the cluster polled at once."""
     job = context.board.find(run.id)
     if job is not None and job.attempt == run.attempt and not job.cluster_gone:
-        logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
+        logger.warning("run %s: the cluster's process beside its supervisor is gone", run.id)
         context.board.update(run.id, cluster_gone=True)
         context.events.wake.set()
 
@@ -214,7 +225,7 @@ def _poll(backends: Backends, backend: InstanceKey, jobs: list[QueueEntry]) -> M
 
 
 def _note_wait(context: EngineContext, job: QueueEntry, report: JobReport) -> None:
-    """Keep what the engine says that a job in its queue waits for."""
+    """Keep what the cluster says that a job in its queue waits for."""
     why = report.why if report.state is JobState.WAITING else ""
     if report.state is not JobState.UNKNOWN and why != job.wait_reason:
         context.board.update(job.run_id, wait_reason=why)

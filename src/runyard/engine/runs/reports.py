@@ -1,6 +1,6 @@
-"""What supervisors report about their run: phases on the way, and the one end.
+"""Reports of supervisors: phases on the way, and the one end.
 
-Supervisors whose report is not the end of their run: the attempt was given up, or another may follow it.
+A report of a failure is not the end of the run if the attempt is fenced or another may follow it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
-DOUBT_S = 8.0  # an engine tells of a preemption a moment after it has killed the program for it
+DOUBT_S = 8.0  # a cluster tells of a preemption a moment after it has killed the program for it
 _KILLS = (signal.SIGTERM, signal.SIGKILL)
 _KILLED_SIGNALS = {str(name) for one in _KILLS for name in (one.name, int(one))}
 _KILLED_CODES = {128 + one for one in _KILLS}  # how a shell tells of it, and a program that saves its state first
@@ -45,7 +45,9 @@ Error = Mapping[str, Any] | None
 
 
 def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> bool:
-    """Whether a report is about an attempt that is, or will be, given up. A script that finished has finished.
+    """Whether a report is about an attempt that is, or will be, fenced. A script that completed has completed.
+
+    The caller holds the run's lock. A cluster may be asked.
 
     Raises:
         StoreUnavailable: that is not known yet; the supervisor reports again in a moment.
@@ -54,13 +56,16 @@ def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error:
         return status is not RunStatus.COMPLETED
     if status is not RunStatus.FAILED:
         return False
-    return may_follow(run, _code(error)) or _was_killed_by_engine(context, run, error)
+    return may_follow(run, _code(error)) or _was_killed_by_cluster(context, run, error)
 
 
 def accept_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> Run:
-    """Give the attempt up, where it is not, and go on when all of it is over. The caller holds the run's lock."""
+    """Fence the attempt, unless it is, and start the next one when all of its nodes are over.
+
+    The caller holds the run's lock.
+    """
     if not run.is_fenced:
-        told = _engine_loss(context, run)
+        told = _cluster_loss(context, run)
         run = fence(context, run, told if told is not None else error or {})
     if not status.is_terminal or run.is_between_attempts:
         return run
@@ -72,15 +77,15 @@ def _code(error: Error) -> str:
     return str((error or {}).get("code") or "")
 
 
-def _was_killed_by_engine(context: EngineContext, run: Run, error: Error) -> bool:
-    """Whether the program was killed since its machine was wanted for another job, which only the engine knows."""
+def _was_killed_by_cluster(context: EngineContext, run: Run, error: Error) -> bool:
+    """Whether the program was killed since its machine was wanted for another job, which only the cluster knows."""
     if (
         not _was_killed((error or {}).get("details") or {})
         or not may_follow(run, PREEMPTED)
         or context.compute.is_local(run)
     ):
         return False
-    if _engine_loss(context, run) is not None:
+    if _cluster_loss(context, run) is not None:
         return True
     job, now = context.board.find(run.id), context.clock.monotonic()
     if job is None or (job.doubted_at and now - job.doubted_at >= DOUBT_S):
@@ -97,8 +102,8 @@ def _was_killed(details: Mapping[str, Any]) -> bool:
     return str(details.get("signal") or "") in _KILLED_SIGNALS or details.get("exit_code") in _KILLED_CODES
 
 
-def _engine_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
-    """Return the error of an attempt whose engine says that it took its machines away, or lost them."""
+def _cluster_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
+    """Return the error of an attempt whose cluster says that it took its machines away, or lost them."""
     report = _report_of(context, run)
     if report.state is not JobState.GONE or report.cause not in (Cause.PREEMPTED, Cause.NODE_LOST):
         return None
@@ -143,9 +148,10 @@ class StateReport:
 
 
 def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run:
-    """Take a report in and return the run as it now is.
+    """Take a supervisor's report and return the run as it now is.
 
-    A phase that the run has already left changes nothing, nor does a second end: the answer's status tells.
+    Called by request threads; it takes the run's lock. It may be repeated: a phase that the run has left changes
+    nothing, nor does a second end. The answer's status tells the supervisor.
 
     Raises:
         Conflict: the report is about an old attempt.
@@ -178,7 +184,11 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
 
 
 def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
-    """End a run without a supervisor of its own (a script's child run) by what its journal says."""
+    """End a run without a supervisor (a script's child run) by the END record of its journal.
+
+    Called while a shipment is stored, under `locks.of_shipments`; it takes the run's lock. A second end changes
+    nothing.
+    """
     with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         if run.attempt or run.status.is_terminal or not status.is_terminal:

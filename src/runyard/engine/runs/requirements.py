@@ -1,4 +1,4 @@
-"""What a run takes while it lives: nodes of its target, and GPUs of the machine."""
+"""What a run takes while it lives: slots of its target, and GPUs of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from runyard.engine.state.gpus import GpuRequest, devices_of, find_live_job, gpu
 
 
 def waiting_entry(context: EngineContext, run: Run) -> QueueEntry:
-    """Return the job of a run that was not handed over."""
+    """Return the queue entry of a run that is not started."""
     spooled = context.spool.read(run.id)
     submitter = spooled.submitter if spooled is not None else {}
     wish = find_gpu_request(context.compute, run.workspace, run.spec, submitter) if is_launched(run) else GpuRequest()
@@ -21,7 +21,7 @@ def waiting_entry(context: EngineContext, run: Run) -> QueueEntry:
 
 
 def dispatched_entry(context: EngineContext, run: Run) -> QueueEntry:
-    """Return the job of a run that an earlier server started, with the places and GPUs that it was given."""
+    """Return the queue entry of a run that an earlier server started, with its slots and GPUs."""
     if is_launched(run) and not context.compute.is_local(run):
         spooled = context.spool.read(run.id)
         slots = spooled.slots if spooled is not None and spooled.handed == run.attempt else ()
@@ -39,10 +39,10 @@ def dispatched_entry(context: EngineContext, run: Run) -> QueueEntry:
 
 
 def find_gpu_request(compute: ComputeState, workspace: str, spec: RunSpec, submitter: Mapping[str, str]) -> GpuRequest:
-    """Return which GPUs of this machine a run wants; none when it goes to another, whose engine gives out its own.
+    """Return which GPUs of this machine a run wants. A run on a cluster wants none: the cluster gives out its own.
 
     Raises:
-        SubmitRejected: its variables say something impossible.
+        SubmitRejected: its variables ask for something impossible.
     """
     target = compute.targets.find(workspace, spec.target)
     if target is not None and not target.is_local:
@@ -51,7 +51,7 @@ def find_gpu_request(compute: ComputeState, workspace: str, spec: RunSpec, submi
 
 
 def would_get(context: EngineContext, new: NewRun, submitter: Mapping[str, str]) -> list[str]:
-    """Return the GPUs that a run would have if it were submitted now; none when it would have to wait for some."""
+    """Return the GPUs that a run would get if it were submitted now; none if it would have to wait."""
     wish = find_gpu_request(context.compute, new.workspace, new.spec, submitter)
     nodes = new.spec.distribution.node_count
     place = QueueEntry(new.id, new.spec.target, workspace=new.workspace, parent=new.parent_id or "", nodes=nodes)

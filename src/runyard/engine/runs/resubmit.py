@@ -1,4 +1,4 @@
-"""A run once more: a new run of the same spec, code, tags and name, which says where it comes from."""
+"""Submits a run again: a new run of the same spec, code, tags and name that names its origin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, w
 
 @dataclass(frozen=True)
 class ResubmitRequest:
-    """What is new of it. `id` and `key` make a repeated request the same run; made here where they are left out."""
+    """A request to submit a run again. `id` and `key` make it repeatable; the server makes them if left out."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -31,10 +31,10 @@ class ResubmitRequest:
 
 
 def resubmit_request(store: RunStore, events: EngineEvents, run_id: str, wanted: ResubmitRequest) -> NewRun:
-    """Return the request for a run like this one.
+    """Return the request for a copy of this run.
 
     Raises:
-        SubmitRejected: the server does not hold all that it was made of; says what is missing.
+        SubmitRejected: the server does not hold all that the run was made of; the error says what is missing.
     """
     run = store.get_run(run_id)
     _check(store, events, run)

@@ -1,11 +1,11 @@
-"""A run whose machine was lost is started again, where its user allowed it; never while the old attempt may live.
-One that was sent to a machine which was dead already, so that nothing of it began, is started again anyhow.
+"""Retries a run whose machine was lost, up to `max_attempts`, and never while the old attempt may live.
 
-The attempt is given up first, in the store: from then on every answer to its supervisors tells them to stop. The next
-one starts when they have reported their end, or when the engine says that it is gone and a lease and a margin have
-passed since their last word: by then they have ended their processes themselves (supervisor/shipping/connection.py).
+A run that was sent to a dead machine, so that nothing of it began, is retried anyhow.
 
-What it means for a run that nothing of its job lives any more, in the words of the engine that had it.
+The attempt is fenced first, in the store: from then on every answer to its supervisors tells them to stop. The next
+one starts when they have reported their end, or when the cluster says that it is gone and a lease and a margin have
+passed since their last message: by then they have ended their processes themselves
+(supervisor/shipping/connection.py).
 """
 
 from __future__ import annotations
@@ -48,15 +48,12 @@ class LossReason:
 
     @property
     def code(self) -> str:
+        """The error's code."""
         return str(self.error["code"])
-
-    @property
-    def is_retried(self) -> bool:
-        return self.code in RETRIED
 
 
 def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossReason:
-    """`hosts`: the nodes that had joined, by rank."""
+    """Return how a run ends whose job is gone. `hosts` are the nodes that had joined, by rank. Pure."""
     lines = [_what(run, report.cause), storable(report.why) or _why(report.cause)]
     details: dict[str, Any] = {"hint": _hint(run, report)}
     if hosts:
@@ -69,12 +66,12 @@ def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossR
 
 
 def counted(run: Run) -> int:
-    """Return which attempt this is of those that its user allowed."""
+    """Return the number of this attempt among those that the user allowed."""
     return run.attempt - never_started_count(run)
 
 
 def never_started_count(run: Run) -> int:
-    """Return how many attempts were given up before anything of them began."""
+    """Return how many attempts were fenced before any process of them started."""
     return sum(one.code == NEVER_STARTED for one in run.attempts)
 
 
@@ -127,7 +124,7 @@ MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another troub
 
 
 def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
-    """Whether another attempt may take the place of one that ended like this."""
+    """Whether another attempt may follow one that ended with this error code. Pure."""
     is_left = counted(run) < run.spec.max_attempts if has_begun else never_started_count(run) < MOST_IN_VAIN
     return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
 
@@ -141,7 +138,10 @@ def hosts_of(store: RunStore, compute: ComputeState, run: Run) -> list[str]:
 
 
 def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
-    """Give the present attempt up; the caller holds the run's lock. What lives of it stops with its next word."""
+    """Give the present attempt up: from now on every answer tells its supervisors to stop.
+
+    The caller holds the run's lock and the run is not fenced. The cluster is asked to free the attempt's resources.
+    """
     why = " ".join(str(error.get("message") or "").split())
     code = str(error.get("code") or "") if has_begun else NEVER_STARTED
     fenced = context.store.fence_attempt(
@@ -157,7 +157,7 @@ def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_beg
 
 
 def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
-    """Whether it is certain that nothing of a job lives that its engine has twice called gone."""
+    """Whether it is certain that no process lives of a job that the cluster has twice called gone."""
     target = context.compute.targets.find(job.workspace, job.target)
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
@@ -168,12 +168,12 @@ def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
 
 
 def never_ran(store: RunStore, job: QueueEntry) -> bool:
-    """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
+    """Whether no node of a job on a cluster ever joined; one that joins later is refused once it is fenced."""
     return not job.has_reported and not list_joins(store, job.run_id, job.attempt)
 
 
 def is_all_over(context: EngineContext, run: Run) -> bool:
-    """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
+    """Whether all nodes of the attempt have reported their end, now that node 0 has."""
     if context.compute.is_local(run):
         return True
     others = set(list_joins(context.store, run.id, run.attempt)) - {0}
@@ -182,7 +182,7 @@ def is_all_over(context: EngineContext, run: Run) -> bool:
 
 
 def start_next(context: EngineContext, run: Run) -> Run:
-    """Start the next attempt, or end the run as was wished meanwhile; nothing of the given up one lives any more.
+    """Queue the next attempt, or end the run if a cancel came meanwhile. No process of the old attempt lives any more.
 
     The caller holds the run's lock.
     """
@@ -195,7 +195,10 @@ def start_next(context: EngineContext, run: Run) -> Run:
 
 
 def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> bool:
-    """Go on with a run of whose given up attempt node 0 has told its end, once the other nodes have."""
+    """Start the next attempt once all nodes of the fenced one have reported their end. Return whether it did.
+
+    Called by the loop for entries with `node0_ended`; it takes the run's lock.
+    """
     with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         is_due = run.attempt == job.attempt and run.is_fenced and not run.status.is_terminal
@@ -206,6 +209,7 @@ def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> boo
 
 
 def put_in_queue(context: EngineContext, run: Run) -> None:
+    """Reset the run's queue entry so that its next attempt waits for a slot. The caller holds the run's lock."""
     fresh = waiting_entry(context, run)
     context.board.update(
         run.id,
@@ -223,7 +227,7 @@ def put_in_queue(context: EngineContext, run: Run) -> None:
 
 
 def keep_logs(store: RunStore, run: Run) -> None:
-    """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
+    """Rename the logs of an attempt that is over to `attempt_N/…`, so that the next attempt's take their names."""
     logs = [file for file in store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete]
     for file in logs:
         key = stream_key(run.id, run.attempt + 1, file.name)

@@ -31,11 +31,12 @@ def key_part(run_id: str) -> str:
 
 
 def stream_size(artifacts: ArtifactStore, run_id: str, attempt: int, name: str) -> int:
+    """Return how many bytes of the log are stored."""
     return artifacts.stream_size(stream_key(run_id, attempt, name))
 
 
 def register_stream(store: RunStore, run: Run, attempt: int, name: str) -> None:
-    """Make the stream a file of the run; a newer attempt's log takes the name over."""
+    """List the stream as a file of the run. A newer attempt's log takes the name over. It may be repeated."""
     key = stream_key(run.id, attempt, name)
     found = store.find_file(run.id, name)
     if found is not None and (found.kind != "stream" or found.chunks == [key] or attempt != run.due_attempt):
@@ -47,7 +48,7 @@ def register_stream(store: RunStore, run: Run, attempt: int, name: str) -> None:
 
 
 def close_streams(store: RunStore, artifacts: ArtifactStore, run: Run) -> None:
-    """Write the final sizes of a run's logs down; they grow no more."""
+    """Store the final sizes of a run's logs. Called before the run's end is stored, under the run's lock."""
     for file in store.list_files(run.id, with_chunks=False):
         if file.kind == "stream" and not file.complete:
             key = key_of(run, file)
@@ -69,4 +70,5 @@ def _final_size(store: RunStore, artifacts: ArtifactStore, run: Run, file: RunFi
 
 
 def key_of(run: Run, file: RunFile) -> str:
+    """Return the key of the stream that holds the file's content."""
     return file.chunks[0] if file.chunks else stream_key(run.id, run.attempt, file.name)

@@ -1,9 +1,4 @@
-"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free.
-
-The target that a request names becomes the one that its run goes to, with what the run asks of its engine.
-
-The `--name value` pairs of a script's arguments: what runs are compared and filtered by.
-"""
+"""Turns a request into a run: checked, stored once, and started when its target has room."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ def with_target(context: EngineContext, new: NewRun) -> NewRun:
     """Return the request with its target's own name: an alias may come to mean another target while the run lives.
 
     Raises:
-        SubmitRejected: there is no such target, its machines cannot reach this server, or its engine cannot be told
+        SubmitRejected: there is no such target, its machines cannot reach this server, or its cluster cannot be told
             what the run asks for.
     """
     target = context.compute.targets.get(new.workspace, new.spec.target)
@@ -48,7 +43,7 @@ def with_target(context: EngineContext, new: NewRun) -> NewRun:
 
 
 def _with_gpus(spec: RunSpec) -> RunSpec:
-    """Return the spec with the GPUs that its variable asks for: an engine knows only numbers."""
+    """Return the spec with the GPUs that its variable asks for: a cluster knows only numbers."""
     variables = {**spec.environment.variables, **spec.variables}
     asked = variables.get(VARIABLE, "").strip()
     if not asked:
@@ -56,7 +51,7 @@ def _with_gpus(spec: RunSpec) -> RunSpec:
     if not asked.isdecimal():
         raise SubmitRejected(
             f"The variable {VARIABLE} is {asked[:40]!r}.",
-            why=f"The engine of `{spec.target}` gives GPUs out by number.",
+            why=f"The cluster of `{spec.target}` gives GPUs out by number.",
             hint=f"{VARIABLE}=2 asks for two on each node of the run.",
         )
     return replace(spec, gpus=int(asked))
@@ -100,6 +95,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class Submitted:
+    """A run that was created, or found by its key. `token` and `folder` are for runs that log from outside."""
+
     run: Run
     is_new: bool
     token: str | None = None
@@ -107,7 +104,9 @@ class Submitted:
 
 
 def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
-    """Create a run and start it as soon as its target has a place. The same key again is the same run.
+    """Create a run and start it as soon as its target has room. The same key again returns the same run.
+
+    Called by request threads and by the loop, for children of sweeps. The run is durable when this returns.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound: the request cannot become a run; nothing was stored.
@@ -283,7 +282,11 @@ def _with_snapshot(store: RunStore, events: EngineEvents, new: NewRun) -> NewRun
 
 
 def create(context: EngineContext, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
-    """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
+    """Store the run and add it to the board. The flag says whether it is new.
+
+    It takes the run's lock. The spool file is on disk before the run is committed, so an acknowledged run always
+    starts.
+    """
     with context.locks.of_run(new.id):
         known = context.store.find_run(new.id)
         if known is None:

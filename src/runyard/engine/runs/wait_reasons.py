@@ -1,4 +1,4 @@
-"""What a queued run waits for, in words. Worked out when somebody asks."""
+"""Explains in a sentence why a run waits. Worked out when somebody asks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_NOTED = 20  # runs of the queue whose reasons are noted when they change
 
 
 def explain_run(context: EngineContext, run: Run) -> str:
-    """Return what a queued run waits for; empty when it does not wait."""
+    """Return the run's wait reason; empty if it does not wait. Called when somebody asks; changes nothing."""
     if run.status is RunStatus.PREPARING:
         return _missing_nodes(context.gangs, run) or run.waits_for
     if run.status is RunStatus.NOT_RESPONDING:
@@ -29,7 +29,7 @@ def explain_run(context: EngineContext, run: Run) -> str:
 
 
 def note_wait(context: EngineContext, run_id: str) -> None:
-    """Keep with a queued run what it waits for now: its timeline shows it later."""
+    """Store the wait reason of a queued run, so that its timeline shows it later."""
     job = context.board.find(run_id)
     if job is None or not job.launched:
         return
@@ -43,7 +43,10 @@ def note_wait(context: EngineContext, run_id: str) -> None:
 
 
 def note_shortages(context: EngineContext) -> None:
-    """Note for the first of the queue when they wait for something of another kind: a GPU instead of a place."""
+    """Store the wait reason of the first runs in the queue when the kind of shortage changes, such as slot to GPU.
+
+    Called by the loop, without a lock.
+    """
     for job, shortage in context.board.list_shortages(now=context.clock.monotonic(), most=MOST_NOTED):
         kind = Shortage.SLOTS if shortage is Shortage.TURN else shortage
         if kind is Shortage.NOTHING or job.fault or job.noted_shortage == kind.value:
@@ -75,6 +78,7 @@ def _silent_nodes(context: EngineContext, run: Run) -> str:
 
 
 def explain(context: EngineContext, job: QueueEntry) -> str:
+    """Return why a queue entry waits, as a sentence."""
     if job.stage is not Stage.WAITING:
         return _at_target(job)
     if job.fault:

@@ -1,7 +1,4 @@
-"""Who has which place and which GPUs, and who could start with what is left. Pure bookkeeping over jobs.
-
-One run in hand, as the board keeps it.
-"""
+"""Slots and GPUs: which run holds which, and which run could start with the rest. Pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from runyard.engine.state.targets import Key, Target, Targets
 
 
 class Stage(Enum):
+    """How far a run's attempt is on its way to its target."""
+
     WAITING = "waiting"  # not handed to its target yet
     HANDING = "handing"
     HANDED = "handed"
@@ -23,6 +22,8 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class QueueEntry:
+    """One unfinished run as the board keeps it. Times are of the monotonic clock."""
+
     run_id: str
     target: str
     launched: bool = True  # false: a run that we only watch; it takes no place on its target
@@ -68,7 +69,7 @@ class Shortage(Enum):
 
 @dataclass(frozen=True)
 class Capacity:
-    """What there is to give."""
+    """What the allocator may give out."""
 
     targets: Targets
     devices: Callable[[], Sequence[str]]  # the machine's GPUs that runs may have

@@ -1,4 +1,4 @@
-"""The jobs in hand, in memory: who waits, who runs, and when each was last heard. Made anew from the store at start."""
+"""All unfinished runs, in memory: which wait, which run, and when each was last heard. Rebuilt at the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from runyard.engine.state.targets import Key
 
 
 class Board:
-    """Shared between threads; every method is short and never waits for anything but its own lock."""
+    """All unfinished runs, in the order in which they came: the queue, and what each started run holds.
+
+    Thread-safe; every method holds the board's lock for a moment and waits for nothing else.
+    """
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -20,17 +23,19 @@ class Board:
         self._jobs: dict[str, QueueEntry] = {}
 
     def add(self, job: QueueEntry) -> QueueEntry:
-        """Put a job on the board unless it is there; one that runs already has places of its target's, or gets some."""
+        """Add an entry unless the run has one. A started run keeps its slots if they are free, or gets others."""
         with self._lock:
             if job.stage is not Stage.WAITING and job.launched:
                 job = job if self._are_free(job) else replace(job, slots=self._free_slots(job))
             return self._jobs.setdefault(job.run_id, job)
 
     def find(self, run_id: str) -> QueueEntry | None:
+        """Return the run's entry; None if it is not on the board."""
         with self._lock:
             return self._jobs.get(run_id)
 
     def update(self, run_id: str, **changes: object) -> QueueEntry | None:
+        """Change fields of the run's entry and return it; None if it is not on the board."""
         with self._lock:
             job = self._jobs.get(run_id)
             if job is None:
@@ -39,9 +44,9 @@ class Board:
             return changed
 
     def hear(self, run_id: str, attempt: int, now: float, *, proves_life: bool = True) -> QueueEntry | None:
-        """Note a word from a job's supervisor and return the job as it was before.
+        """Note a message from the attempt's supervisor. Return the entry as it was before.
 
-        `proves_life`: what the target said about a job that is gone was wrong, or is over.
+        `proves_life`: earlier polls that found the job gone were wrong.
         """
         with self._lock:
             job = self._jobs.get(run_id)
@@ -118,6 +123,7 @@ class Board:
         return [job for job in self.jobs() if job.launched and self._key(job) == key]
 
     def jobs(self) -> list[QueueEntry]:
+        """Return all entries, oldest first."""
         with self._lock:
             return list(self._jobs.values())
 

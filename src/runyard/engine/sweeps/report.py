@@ -1,4 +1,4 @@
-"""A sweep as people ask for it: its children with their values, results and ends, and why each was stopped."""
+"""A sweep as users ask for it: its children with their values, results and ends, and why each was stopped."""
 
 from __future__ import annotations
 

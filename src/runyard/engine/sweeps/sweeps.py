@@ -1,7 +1,4 @@
-"""Sweeps: children are planned in a journal first, then made; killed anywhere, the next server goes on from it.
-
-A sweep's child as a request: the sweep's own run with the sampled values after its arguments.
-"""
+"""Sweeps: children are planned in a journal first, then submitted; a killed server's successor goes on from it."""
 
 from __future__ import annotations
 
@@ -38,6 +35,7 @@ from runyard.tuning import get_policy, get_sampler
 
 
 def child_id(parent_id: str, index: int) -> str:
+    """Return the run id of a sweep's child."""
     return f"{parent_id}_{index}"
 
 
@@ -102,10 +100,12 @@ def sampled_arguments(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def argument_text(value: Any) -> str:
+    """Return a sampled value as a command-line argument."""
     return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
 
 
 def hyperparameters(parameters: Mapping[str, Any]) -> str:
+    """Return sampled values as the JSON text that Azure keeps in tags."""
     return json.dumps(dict(parameters))
 
 
@@ -126,7 +126,9 @@ BEST_TABLE = "best_child_by_primary_metric"
 
 
 def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
-    """Create a sweep: a run without processes of its own, which makes its children one after another.
+    """Create a sweep: a run without processes of its own, whose children the loop submits one after another.
+
+    Called by request threads. The same key again returns the same sweep.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound, MissingExtra: the request cannot become a sweep; nothing was stored.
@@ -146,7 +148,7 @@ def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, 
 
 
 def recover_sweeps(context: EngineContext) -> set[str]:
-    """Take up the sweeps that have not ended, and return their ids."""
+    """Take up the sweeps that have not ended. Return their ids. Called once, at the start."""
     live = {run.id for run in context.store.list_unfinished() if run.spec.sweep is not None}
     for run_id in live:
         context.sweeps.setdefault(run_id, None)
@@ -156,7 +158,11 @@ def recover_sweeps(context: EngineContext) -> set[str]:
 
 
 def advance_sweeps(context: EngineContext) -> None:
-    """Move every live sweep on: note what its children did, stop and start some, end it when all is done."""
+    """Advance every live sweep: note what its children did, stop some, submit some, end it when all is done.
+
+    Called by the loop, without a lock. What is decided is committed to the journal before it is done, so a killed
+    server repeats a step without effect.
+    """
     for run_id in list(context.sweeps):
         try:
             _Sweep(context, run_id).advance()
