@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from runyard.artifacts.aside import ASIDE
 from runyard.artifacts.base import ArtifactStore
@@ -18,7 +19,6 @@ from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec
 from runyard.engine import deletes
-from runyard.engine.compute.admin import ComputeTargets
 from runyard.engine.context import Addresses, ComputeState, EngineContext, EngineEvents, ignore, ignore_run
 from runyard.engine.deletes import Deleted, Purging, archive
 from runyard.engine.ingest.effects import Writer, add_writer
@@ -55,6 +55,9 @@ from runyard.engine.sweeps import sweeps
 from runyard.engine.sweeps.report import show_sweep
 from runyard.runtime.bundle import Bundle, Bundles
 from runyard.store.base import RunStore
+
+if TYPE_CHECKING:
+    from runyard.engine.compute.admin import ComputeTargets
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +109,6 @@ class Engine:
             clock=clock or SystemClock(),
             events=EngineEvents(on_change, on_log, hold_snapshot, check_snapshot, on_delete, self._note_hidden),
         )
-        self.compute = ComputeTargets(self.context)
         self.reserve = Reserve(server_folder(settings.home))
         self.loop = Loop(self.context)
         self._shipping = ShipmentReceiver(self.context)
@@ -144,6 +146,14 @@ class Engine:
             logger.warning("where the horizon is was not stored: %s", error)
         self.context.compute.threads.close(wait_s=_STOP_S)
         self.context.compute.backends.close()
+
+    @cached_property
+    def compute(self) -> ComputeTargets:
+        """The compute targets of all workspaces: create, attach, change, delete, describe."""
+        # Loaded with the routes that ask for it: runs need none of it.
+        from runyard.engine.compute.admin import ComputeTargets
+
+        return ComputeTargets(self.context)
 
     def submit(self, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
         """Create a run, or a sweep, and start it when its target has room. The same key again returns the same run."""
