@@ -364,6 +364,37 @@ def test_no_two_classes_have_one_name() -> None:
     assert {name: places for name, places in homes.items() if len(places) > 1 and name not in TWICE} == {}
 
 
+def reaches_through_engine(text: str) -> list[int]:
+    """Return the lines that use the engine's context, such as `services.engine.context.board`."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute)
+        and node.attr == "context"
+        and getattr(node.value, "attr", getattr(node.value, "id", "")).endswith("engine")
+    ]
+
+
+def test_the_server_calls_the_engine_by_its_methods() -> None:
+    server = [path for path in FILES if layer_of(path) == "server"]
+    broken = [
+        f"{path.relative_to(SOURCE)}:{line}" for path in server for line in reaches_through_engine(path.read_text())
+    ]
+
+    assert not broken, "\n".join(broken)
+    assert reaches_through_engine("call.services.engine.context.board")
+    assert not reaches_through_engine("self._team.context")
+
+
+def test_the_engine_context_stays_small() -> None:
+    tree = ast.parse((SOURCE / "runyard/engine/context.py").read_text())
+    classes = {node.name: node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    fields = [node for node in classes["EngineContext"].body if isinstance(node, ast.AnnAssign)]
+
+    assert len(fields) <= 12
+    assert not [ast.unparse(one) for one in fields if "Any" in ast.unparse(one.annotation)]
+
+
 def test_file_names_say_what_is_inside() -> None:
     bad = [str(path.relative_to(SOURCE)) for path in FILES if path.stem in NAMES_WITHOUT_A_JOB]
 

@@ -93,7 +93,7 @@ class Bench:
             on_log=self.changes.append,
             find_gpus=lambda: self.gpus,
         )
-        engine.context.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test
+        engine.context.addresses.bundles._made = Bundle("b" * 64, b"")  # packing our code would take longer than a test
         engine.start(thread=False)
         return engine
 

@@ -143,7 +143,7 @@ def test_attempts_of_which_nothing_began_are_not_counted(running: Bench) -> None
 def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_starts_with_its_end(
     running: Bench,
 ) -> None:
-    running.engine.heartbeat("exp_1", 1, engine_gone=True)
+    running.engine.heartbeat("exp_1", 1, cluster_gone=True)
     running.pass_time(1)
     lose(running)
     running.pass_time(2)
@@ -170,7 +170,9 @@ def test_a_supervisor_that_outlived_its_node_hears_of_the_fence_and_the_next_sta
 def test_several_nodes_must_all_have_told_their_end_or_be_silent(bench: Bench) -> None:
     bench.submit(spec=a_spec())
     for rank in (0, 1):
-        append_event(bench.engine.context, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"})
+        append_event(
+            bench.engine.context.store, "exp_1", {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "x"}
+        )
         bench.engine.context.gangs.add("exp_1", 1, rank, bench.clock.monotonic(), host=f"n{rank}", incarnation="x")
     bench.report(RunStatus.RUNNING)
     bench.report(RunStatus.FAILED, error={"code": "NodeLost", "message": "node 1 is gone"})

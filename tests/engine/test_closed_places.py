@@ -12,7 +12,7 @@ from runyard.engine.state.targets import AliasBook, Target, Targets
 
 def test_a_run_gets_the_places_that_are_open_and_waits_when_they_are_too_few() -> None:
     closed = {0}
-    targets = Targets([Target("boxes", places=3, is_pool=True)], AliasBook(Path("/nowhere")))
+    targets = Targets([Target("boxes", slots=3, is_pool=True)], AliasBook(Path("/nowhere")))
     board = Board(Capacity(targets, tuple, closed=lambda target: frozenset(closed)))
     for run_id, nodes in (("one", 1), ("two", 2)):
         board.add(QueueEntry(run_id, "boxes", nodes=nodes))
@@ -26,7 +26,7 @@ def test_a_run_gets_the_places_that_are_open_and_waits_when_they_are_too_few() -
 
 
 def test_runs_that_an_earlier_server_placed_keep_their_places_unless_another_has_them() -> None:
-    targets = Targets([Target("boxes", places=3, is_pool=True)], AliasBook(Path("/nowhere")))
+    targets = Targets([Target("boxes", slots=3, is_pool=True)], AliasBook(Path("/nowhere")))
     board = Board(Capacity(targets, tuple))
     told = [("one", (2,)), ("two", (2,)), ("three", ())]
     found = [board.add(QueueEntry(run_id, "boxes", stage=Stage.HANDED, slots=slots)).slots for run_id, slots in told]

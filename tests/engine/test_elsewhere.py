@@ -194,7 +194,7 @@ def test_a_submit_that_hangs_holds_up_no_request_no_other_target_and_not_the_loo
         assert engine.cancel("stuck_0").status is RunStatus.CANCELED
 
         stuck.gate.set()
-        wait_for(lambda: len(stuck.submitted) == 70 and len(engine.context.releases) == 1)
+        wait_for(lambda: len(stuck.submitted) == 70 and len(engine.context.compute.releases) == 1)
         assert {request.run_id for request in stuck.submitted} == {f"stuck_{number}" for number in range(70)}
     finally:
         stuck.gate.set()
@@ -215,7 +215,7 @@ def test_a_run_that_ends_before_its_slow_submit_returns_is_given_back_after_it(t
         wait_for(lambda: stuck.ended == [JOB])
 
         stuck.gate.set()
-        wait_for(lambda: len(stuck.submitted) == 1 and len(engine.context.releases) == 1)
+        wait_for(lambda: len(stuck.submitted) == 1 and len(engine.context.compute.releases) == 1)
         engine.loop.tick()
         wait_for(lambda: stuck.ended == [JOB, JOB] and engine.context.spool.list_runs() == [])
     finally:
@@ -245,8 +245,8 @@ def a_threaded_engine(bench: Bench) -> Engine:
         settings=context.settings,
         store=bench.store,
         artifacts=bench.artifacts,
-        address=context.address,
-        node_address=context.node_address,
+        address=context.addresses.local,
+        node_address=context.addresses.for_nodes,
         backends=bench.backends,
         clock=bench.clock,
         threads=CallThreads(),

@@ -16,7 +16,6 @@ from runyard.core.errors import SubmitRejected
 from runyard.core.formats.plain import to_plain
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.compute import admin
 from runyard.engine.runs.requirements import would_get
 from runyard.engine.state.gpus import GpuRequest, gpu_request_of
 from tests.engine.bench import Bench
@@ -175,7 +174,7 @@ def test_a_run_that_waits_for_many_is_not_starved_by_those_behind_it(two: Bench)
 
 
 def test_a_run_that_waits_for_a_gpu_lets_others_pass_and_keeps_its_places(two: Bench) -> None:
-    admin.create_target(two.engine.context, "default", "pool", ComputeSpec(max_nodes=3))
+    two.engine.compute.create("default", "pool", ComputeSpec(max_nodes=3))
     pool = replace(spec(), target="pool")
     two.submit("exp_1", spec=replace(pool, gpus=2))
     two.submit("exp_2", spec=pool)

@@ -27,7 +27,7 @@ steps = st.lists(st.one_of(jobs, st.integers(0, 5)), max_size=30)
 
 
 def a_board() -> Board:
-    known = [Target(name, places=places, is_pool=places is not None) for name, places in TARGETS.items()]
+    known = [Target(name, slots=places, is_pool=places is not None) for name, places in TARGETS.items()]
     targets = Targets(known, AliasBook(Path("/nowhere")))
     return Board(Capacity(targets, lambda: DEVICES))
 

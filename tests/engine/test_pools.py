@@ -13,7 +13,6 @@ from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejec
 from runyard.core.records import Workspace
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.compute import admin
 from tests.engine.bench import Bench
 from tests.engine.test_schedule import started
 
@@ -21,11 +20,11 @@ POOL = ComputeSpec(max_nodes=4, idle_seconds=60)
 
 
 def make(bench: Bench, name: str = "pool", spec: ComputeSpec = POOL) -> ComputeTarget:
-    return admin.create_target(bench.engine.context, "default", name, spec)[0]
+    return bench.engine.compute.create("default", name, spec)[0]
 
 
 def look(bench: Bench, name: str = "pool") -> ComputeTarget:
-    return admin.get_target(bench.engine.context, "default", name)
+    return bench.engine.compute.get("default", name)
 
 
 def submit(bench: Bench, run_id: str, nodes: int = 1, target: str = "pool", **spec: Any) -> None:
@@ -113,7 +112,7 @@ def test_a_target_belongs_to_its_workspace(bench: Bench) -> None:
     with pytest.raises(SubmitRejected, match="no compute target `pool` in workspace `other`"):
         bench.submit("exp_1", workspace="other", spec=RunSpec(target="pool", script="train.py"))
     with pytest.raises(NotFound, match="`pool` in workspace `other`"):
-        admin.get_target(bench.engine.context, "other", "pool")
+        bench.engine.compute.get("other", "pool")
 
 
 @pytest.mark.parametrize("target", ["amlcompute", "containerinstance"])
@@ -155,7 +154,7 @@ def test_a_bigger_pool_lets_waiting_runs_start(bench: Bench) -> None:
     make(bench)
     submit(bench, "exp_1", nodes=3)
     submit(bench, "exp_2", nodes=2)
-    admin.update_target(bench.engine.context, "default", "pool", {"max_nodes": 5})
+    bench.engine.compute.update("default", "pool", {"max_nodes": 5})
     bench.engine.loop.tick()
 
     assert started(bench) == ["exp_1", "exp_2"]
@@ -165,7 +164,7 @@ def test_a_run_that_no_longer_fits_says_so_and_holds_up_nobody(bench: Bench) -> 
     make(bench)
     submit(bench, "exp_1", nodes=2)
     submit(bench, "exp_2", nodes=4)
-    admin.update_target(bench.engine.context, "default", "pool", {"max_nodes": 3})
+    bench.engine.compute.update("default", "pool", {"max_nodes": 3})
     submit(bench, "exp_3", nodes=1)
 
     assert started(bench) == ["exp_1", "exp_3"]
@@ -179,7 +178,7 @@ def test_a_stopped_instance_starts_nothing_until_it_is_started(bench: Bench) -> 
     submit(bench, "exp_1", target="mine")
     assert started(bench) == [] and "`mine` is stopped" in waits_for(bench, "exp_1")
 
-    admin.update_target(bench.engine.context, "default", "mine", {"is_stopped": False})
+    bench.engine.compute.update("default", "mine", {"is_stopped": False})
     bench.engine.loop.tick()
 
     assert started(bench) == ["exp_1"]
@@ -187,7 +186,7 @@ def test_a_stopped_instance_starts_nothing_until_it_is_started(bench: Bench) -> 
 
 def test_making_the_same_target_again_is_the_same_and_another_is_a_conflict(bench: Bench) -> None:
     made = make(bench)
-    same, is_new = admin.create_target(bench.engine.context, "default", "pool", POOL)
+    same, is_new = bench.engine.compute.create("default", "pool", POOL)
 
     assert (same, is_new) == (made, False)
     with pytest.raises(Conflict, match="with other settings") as caught:
@@ -199,17 +198,17 @@ def test_a_target_in_use_is_not_deleted(bench: Bench) -> None:
     make(bench)
     submit(bench, "exp_1")
     with pytest.raises(Conflict, match="`pool` is in use") as caught:
-        admin.delete_target(bench.engine.context, "default", "pool")
+        bench.engine.compute.delete("default", "pool")
     assert "`exp_1`" in caught.value.why
 
     bench.report(RunStatus.COMPLETED, "exp_1")
     for _ in range(2):
-        admin.delete_target(bench.engine.context, "default", "pool")
+        bench.engine.compute.delete("default", "pool")
 
     with pytest.raises(SubmitRejected, match="no compute target `pool`"):
         submit(bench, "exp_2")
     bench.restart()
-    assert admin.list_targets(bench.engine.context, "default") == []
+    assert bench.engine.compute.list("default") == []
 
 
 @pytest.mark.parametrize("name", ["local", "amlcompute", "containerinstance", "AmlCompute"])

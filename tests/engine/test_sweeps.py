@@ -79,7 +79,7 @@ def test_a_grid_ends_completed_when_it_is_used_up_and_names_the_best(bench: Benc
 
     assert children(bench) == [f"HD_1_{number}" for number in range(4)]
     assert run.status is RunStatus.COMPLETED
-    assert read_sweep(bench.engine.context, "HD_1").best == ("HD_1_1", 0.9)
+    assert read_sweep(bench.engine.context.store, "HD_1").best == ("HD_1_1", 0.9)
     assert json.loads(str(run.tags["HD_1_3"])) == {"--kernel": "rbf", "penalty": 1.0}
     assert run.tags["_aml_system_HD_1_3"] == run.tags["HD_1_3"]
     table = {column: bench.store.read_series("HD_1", "best_child_by_primary_metric", column=column).values
@@ -109,7 +109,7 @@ def test_a_child_behind_the_best_is_stopped_with_the_reason(bench: Bench) -> Non
     bench.engine.loop.tick()
 
     assert bench.run("HD_1_1").desired == "cancel" and bench.run("HD_1_0").desired is None
-    stopped = read_sweep(bench.engine.context, "HD_1").children["HD_1_1"].stopped
+    stopped = read_sweep(bench.engine.context.store, "HD_1").children["HD_1_1"].stopped
     assert stopped is not None and stopped["interval"] == 1 and stopped["bound"] == pytest.approx(0.8)
     assert "its best was 0.3, worse than 0.8" in stopped["reason"]
     end(bench, "HD_1_1", status=RunStatus.CANCELED)
@@ -137,7 +137,7 @@ def test_children_that_fail_or_log_nothing_break_nothing(bench: Bench) -> None:
     end(bench, "HD_1_3", 0.2, float("nan"))
 
     assert bench.run("HD_1").status is RunStatus.COMPLETED
-    assert read_sweep(bench.engine.context, "HD_1").best == ("HD_1_3", 0.2)
+    assert read_sweep(bench.engine.context.store, "HD_1").best == ("HD_1_3", 0.2)
 
 
 def test_a_sweep_whose_children_all_fail_has_failed_and_says_why(bench: Bench) -> None:
@@ -178,7 +178,7 @@ def test_at_its_time_limit_a_sweep_stops_its_children_and_completes(bench: Bench
 def test_the_time_limit_holds_for_children_after_the_last_was_made(bench: Bench) -> None:
     start(bench, max_total_runs=2)
     end(bench, "HD_1_0", 0.5)
-    assert read_sweep(bench.engine.context, "HD_1").closed == "all 2 were made"
+    assert read_sweep(bench.engine.context.store, "HD_1").closed == "all 2 were made"
     bench.clock.seconds += (bench.run("HD_1").created_at - bench.clock.now()).total_seconds() + 604801
     bench.engine.loop.tick()
 
@@ -193,7 +193,7 @@ def test_earlier_trials_and_first_trials_come_before_the_sampler(bench: Bench) -
     first = {"parameters": {"--kernel": "rbf", "penalty": 1.0}, "arguments": ["--resume-from", "/models"]}
     bench.submit("HD_2", spec=spec_of(resume_from=["HD_1"], first_trials=[first], max_total_runs=2))
     bench.engine.loop.tick()
-    state = read_sweep(bench.engine.context, "HD_2")
+    state = read_sweep(bench.engine.context.store, "HD_2")
 
     assert [(trial.id, trial.values) for trial in state.inherited] == [("HD_1_0", [0.7])]
     assert bench.run("HD_2_0").spec.arguments[-6:] == [
@@ -320,7 +320,7 @@ def story(bench: Bench, fragile: Fragile | None, seed: int) -> int:
             quality = sum(map(ord, str(run.spec.arguments))) % 7 / 10
             if run.desired == "cancel":
                 play(lambda run=run: end(bench, run.id, status=RunStatus.CANCELED))
-            elif read_sweep(bench.engine.context, "HD_1").children[run.id].values == [] and not values_of(
+            elif read_sweep(bench.engine.context.store, "HD_1").children[run.id].values == [] and not values_of(
                 bench, run.id
             ):
                 log(bench, run.id, quality)
@@ -344,7 +344,7 @@ def test_a_server_killed_at_random_writes_makes_the_same_children_and_none_twice
     stormy.store = fragile  # type: ignore[assignment]  # behaves as the store it wraps
     stormy.restart()
     kills = story(stormy, fragile, seed)
-    expected, found = (read_sweep(bench.engine.context, "HD_1") for bench in (calm, stormy))
+    expected, found = (read_sweep(bench.engine.context.store, "HD_1") for bench in (calm, stormy))
 
     assert kills > 0
     assert {child: state.parameters for child, state in found.children.items()} == {

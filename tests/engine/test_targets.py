@@ -17,7 +17,6 @@ from runyard.core.config.settings import read_settings
 from runyard.core.errors import Conflict, InvalidArgument, SubmitRejected, SystemFailure, UserError
 from runyard.core.specs import DistributionSpec, ResourceSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.compute import admin
 from runyard.engine.sanitize import HIDDEN
 from runyard.engine.state.backends import MOST_INSTANCES
 from tests.engine.bench import Bench
@@ -36,11 +35,11 @@ def bench(tmp_path: Path) -> TeamBench:
 
 
 def make(bench: Bench, name: str, spec: ComputeSpec) -> ComputeTarget:
-    return admin.create_target(bench.engine.context, "default", name, spec)[0]
+    return bench.engine.compute.create("default", name, spec)[0]
 
 
 def look(bench: Bench, name: str) -> ComputeTarget:
-    return admin.get_target(bench.engine.context, "default", name)
+    return bench.engine.compute.get("default", name)
 
 
 def submit(bench: Bench, run_id: str, target: str, *, nodes: int = 1, **spec: Any) -> None:
@@ -107,7 +106,7 @@ def test_attaching_looks_at_the_engine_first_and_stores_nothing_when_it_cannot_b
         make(bench, "boxes", BOXES)
 
     assert bench.made[-1][1].is_closed
-    assert admin.list_targets(bench.engine.context, "default") == []
+    assert bench.engine.compute.list("default") == []
     assert list((bench.settings.home / "server/compute").iterdir()) == []
     bench.check_fault = None
     make(bench, "boxes", BOXES)
@@ -133,7 +132,7 @@ def test_secrets_are_in_files_of_the_server_and_nowhere_else(bench: TeamBench) -
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert bench.made[1][1].options["env"] == {"RAY_AUTH_TOKEN": "canary-env"}
     stored = json.dumps([asset.document for asset in bench.store.list_assets("default", "compute")])
-    assert "canary" not in stored + repr(made) + repr(admin.list_targets(bench.engine.context, "default"))
+    assert "canary" not in stored + repr(made) + repr(bench.engine.compute.list("default"))
     assert made.spec.options["private_key"] == HIDDEN
     bench.restart()
     assert path.exists()
@@ -142,12 +141,12 @@ def test_secrets_are_in_files_of_the_server_and_nowhere_else(bench: TeamBench) -
         make(bench, "boxes", replace(BOXES, options={**BOXES.options, "private_key": KEY + "x"}))
     with pytest.raises(InvalidArgument, match="it is none"):
         make(bench, "boxes2", made.spec)
-    admin.delete_target(bench.engine.context, "default", "boxes")
+    bench.engine.compute.delete("default", "boxes")
     assert not path.exists()
 
 
 def test_a_secret_that_no_target_names_goes_with_the_next_start(bench: TeamBench) -> None:
-    left = bench.engine.context.secrets.keep({"env": {"A": "b"}})["env"]["secret"]
+    left = bench.engine.context.compute.secrets.keep({"env": {"A": "b"}})["env"]["secret"]
     bench.restart()
 
     assert not (bench.settings.home / "server/compute" / left).exists()
@@ -222,7 +221,7 @@ def test_what_an_engine_says_of_its_nodes_is_shown_also_when_it_fails_later(benc
         raise SystemFailure("slurmctld does not answer.")
 
     fake.list_nodes = silent  # type: ignore[method-assign]
-    context.cluster_nodes._fresh_s = 0.0
+    context.compute.nodes._fresh_s = 0.0
     again = look(bench, "cluster")
     assert (again.nodes, again.note) == (shown.nodes, "slurmctld does not answer.")
 
@@ -234,46 +233,44 @@ def test_an_engine_that_never_answers_keeps_nobody_waiting(bench: TeamBench) -> 
     release = threading.Event()
     bench.made[0][1].list_nodes = lambda: release.wait(20) and []  # type: ignore
     context = bench.engine.context
-    context.cluster_nodes._fresh_s, context.cluster_nodes._wait_s = 0.0, 0.05
-    assert look(bench, "cluster").note == "Its engine has not answered yet; this is what was known last."
+    context.compute.nodes._fresh_s, context.compute.nodes._wait_s = 0.0, 0.05
+    assert look(bench, "cluster").note == "Its cluster has not answered yet; this is what was known last."
     release.set()
 
 
 def test_options_change_one_by_one_and_not_below_live_runs(bench: TeamBench) -> None:
     make(bench, "cluster", replace(SLURM, options={"partition": "gpu", "account": "me"}))
-    context = bench.engine.context
-    changed = admin.update_target(context, "default", "cluster", {"options": {"partition": "v100", "account": None}})
+    changed = bench.engine.compute.update("default", "cluster", {"options": {"partition": "v100", "account": None}})
     assert changed.spec.options == {"partition": "v100"}
     with pytest.raises(InvalidArgument, match="has no option 'hosts'"):
-        admin.update_target(context, "default", "cluster", {"options": {"hosts": []}})
+        bench.engine.compute.update("default", "cluster", {"options": {"hosts": []}})
     submit(bench, "exp_1", "cluster")
     assert bench.made[-1][1].options == {"partition": "v100"}
     with pytest.raises(Conflict, match="has runs: `exp_1`"):
-        admin.update_target(context, "default", "cluster", {"options": {"partition": "gpu"}})
+        bench.engine.compute.update("default", "cluster", {"options": {"partition": "gpu"}})
     with pytest.raises(Conflict, match="in use"):
-        admin.delete_target(context, "default", "cluster")
+        bench.engine.compute.delete("default", "cluster")
 
 
 def test_changed_hosts_are_looked_at_counted_and_keep_their_key(bench: TeamBench) -> None:
     make(bench, "boxes", BOXES)
     key = Path(bench.made[0][1].options["private_key"])
-    context = bench.engine.context
     more = {"options": {"hosts": [{"address": f"h{number}"} for number in range(5)]}}
-    changed = admin.update_target(context, "default", "boxes", more)
+    changed = bench.engine.compute.update("default", "boxes", more)
 
     assert changed.spec.max_nodes == 5 and key.read_text() == KEY + "\n"
     assert bench.made[0][1].is_closed and bench.made[1][1].options["private_key"] == str(key)
     bench.check_fault = UserError("There is no host `z`.")
     with pytest.raises(UserError, match="no host `z`"):
-        admin.update_target(context, "default", "boxes", {"options": {"hosts": [{"address": "z"}]}})
+        bench.engine.compute.update("default", "boxes", {"options": {"hosts": [{"address": "z"}]}})
     assert look(bench, "boxes").spec.max_nodes == 5
     with pytest.raises(InvalidArgument, match="No host is named"):
-        admin.update_target(context, "default", "boxes", {"options": {"hosts": None}})
+        bench.engine.compute.update("default", "boxes", {"options": {"hosts": None}})
     bench.check_fault = None
-    admin.update_target(context, "default", "boxes", {"options": {"private_key": KEY + "2"}})
+    bench.engine.compute.update("default", "boxes", {"options": {"private_key": KEY + "2"}})
     assert not key.exists() and len(list(key.parent.iterdir())) == 1
     with pytest.raises(InvalidArgument, match="has no max_nodes"):
-        admin.update_target(context, "default", "boxes", {"max_nodes": 2})
+        bench.engine.compute.update("default", "boxes", {"max_nodes": 2})
     bench.engine.delete_workspace("default")
     assert list(key.parent.iterdir()) == []
 
@@ -319,9 +316,9 @@ def test_a_pool_on_an_attached_target_keeps_it_from_being_detached(bench: TeamBe
     make(bench, "boxes", BOXES)
     assert make(bench, "pool", replace(POOL, engine="cluster")).spec.options == {"partition": "gpu"}
     with pytest.raises(Conflict, match="These pools are on it: pool"):
-        admin.delete_target(bench.engine.context, "default", "cluster")
+        bench.engine.compute.delete("default", "cluster")
     with pytest.raises(Conflict, match="These pools are on it: pool"):
-        admin.update_target(bench.engine.context, "default", "cluster", {"options": {"partition": "x"}})
+        bench.engine.compute.update("default", "cluster", {"options": {"partition": "x"}})
     with pytest.raises(InvalidArgument, match="no attached target"):
         make(bench, "pool2", replace(POOL, engine="nobody"))
     with pytest.raises(InvalidArgument, match="has 3 places"):
@@ -346,14 +343,14 @@ def test_names_in_old_code_mean_targets_by_the_alias_file(bench: TeamBench) -> N
         2,
     )
     assert [run.run_id for run in look(bench, "cpu-cluster").running] == ["exp_2"]
-    listed = admin.list_targets(bench.engine.context, "default")
+    listed = bench.engine.compute.list("default")
     assert [(one.name, one.alias_of) for one in listed] == [
         ("cpu-cluster", "pool"),
         ("gpu-cluster", "slurm:gpu"),
         ("own", ""),
         ("pool", ""),
     ]
-    again, is_new = admin.create_target(bench.engine.context, "default", "gpu-cluster", POOL)
+    again, is_new = bench.engine.compute.create("default", "gpu-cluster", POOL)
     assert (again.alias_of, is_new) == ("slurm:gpu", False)
     with pytest.raises(Conflict, match="is an alias"):
         make(bench, "gpu-cluster", SLURM)
@@ -425,7 +422,7 @@ def test_names_without_end_keep_few_instances_and_a_live_run_finds_its_own_again
 
     closed = [fake for _, fake in bench.made if fake.is_closed]
     assert len(bench.made) - len(closed) == MOST_INSTANCES
-    assert bench.engine.context.backend("default", "slurm:first") is bench.made[-1][1]
+    assert bench.engine.context.compute.backend("default", "slurm:first") is bench.made[-1][1]
 
 
 def test_a_pool_for_no_node_at_all_is_refused(bench: TeamBench) -> None:
@@ -451,4 +448,8 @@ def test_a_fake_engine_is_found_by_its_kind_whatever_the_options(tmp_path: Path)
     make(bench, "two", replace(SLURM, options={"partition": "cpu"}))
 
     context = bench.engine.context
-    assert context.backend("default", "one") is context.backend("default", "two") is bench.backends["slurm"]
+    assert (
+        context.compute.backend("default", "one")
+        is context.compute.backend("default", "two")
+        is bench.backends["slurm"]
+    )

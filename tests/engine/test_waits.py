@@ -9,7 +9,6 @@ from runyard.compute.base import JobHandle, JobReport, JobState
 from runyard.core.compute import INSTANCE, ComputeSpec
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.compute import admin
 from runyard.engine.runs.events import JOINED, append_event, list_hosts
 from tests.engine.bench import Bench
 
@@ -52,12 +51,12 @@ def test_a_run_that_stood_in_the_queue_says_behind_whom_when_it_is_done(tmp_path
 def test_a_wait_of_another_kind_is_noted_and_one_of_the_same_kind_is_not(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     box = ComputeSpec(type=INSTANCE, min_nodes=1)
-    admin.create_target(bench.engine.context, "default", "box", box)
+    bench.engine.compute.create("default", "box", box)
     for at in (1, 2, 3):
         submit(bench, f"exp_{at}", target="box")
     bench.pass_time(1)
     bench.report(RunStatus.COMPLETED, "exp_1")
-    admin.update_target(bench.engine.context, "default", "box", {"is_stopped": True})
+    bench.engine.compute.update("default", "box", {"is_stopped": True})
     bench.pass_time(5)
     third = waits(bench, "exp_3")["Queued"]
 
@@ -121,9 +120,9 @@ def test_the_machines_of_all_attempts_are_listed_in_order(tmp_path: Path) -> Non
     submit(bench, target="slurm", distribution=DistributionSpec("pytorch", node_count=2))
     for rank in (1, 0):
         joined = {"event": JOINED, "attempt": 1, "rank": rank, "incarnation": "secret"}
-        append_event(bench.engine.context, "exp_1", {**joined, "host": f"n{rank}", "address": f"10.0.0.{rank}"})
+        append_event(bench.engine.context.store, "exp_1", {**joined, "host": f"n{rank}", "address": f"10.0.0.{rank}"})
 
-    assert list_hosts(bench.engine.context, bench.run()) == [
+    assert list_hosts(bench.engine.context.store, bench.engine.context.compute, bench.run()) == [
         {"attempt": 1, "rank": 0, "host": "n0", "address": "10.0.0.0"},
         {"attempt": 1, "rank": 1, "host": "n1", "address": "10.0.0.1"},
     ]

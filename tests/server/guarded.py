@@ -17,7 +17,7 @@ from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.transport import Transport
 from runyard.core.config.settings import Settings
-from runyard.engine.state.backends import Given
+from runyard.engine.state.backends import BackendsByKind
 from runyard.server.access.activity import Activity
 from runyard.server.access.credentials import Credentials
 from runyard.server.access.guard import guard
@@ -65,7 +65,7 @@ class Guarded:
 def serving(
     protocol: type[LimitedProtocol] = LimitedProtocol,
     names: AnyNames | None = None,
-    backends: Given | None = None,
+    backends: BackendsByKind | None = None,
     shares: Shares | None = None,
     store: Callable[[RunStore], Any] = lambda store: store,
 ) -> Iterator[Guarded]:

@@ -40,7 +40,7 @@ def folder(session_folder: Path) -> Iterator[Path]:
 @pytest.fixture
 def cluster(folder: Path) -> Iterator[Served]:
     with serve(folder, cluster="cluster") as served:
-        served.services.engine.context.bundles._made = Bundle(
+        served.services.engine.context.addresses.bundles._made = Bundle(
             "b" * 64, b""
         )  # packing our code takes longer than a test
         served.submit(spec=RunSpec(target="cluster", script="train.py", distribution=TWO))
@@ -118,7 +118,7 @@ def test_a_gang_goes_on_when_its_server_is_killed_and_comes_back(folder: Path) -
     command = f"{sys.executable} -c '{SCRIPT}'"
     spec = RunSpec(target="cluster", command=command, distribution=TWO, environment=interpreter)
     with serve(folder, cluster="cluster") as served:
-        served.services.engine.context.bundles._made = Bundle("b" * 64, b"")
+        served.services.engine.context.addresses.bundles._made = Bundle("b" * 64, b"")
         served.submit(spec=spec)
         wait_for(lambda: served.backend.jobs_of("exp_1"))
         jobs = [join(served, folder, rank) for rank in (0, 1)]

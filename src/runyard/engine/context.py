@@ -1,11 +1,14 @@
-"""What all parts of the engine work with."""
+"""What the engine's functions share: where runs are stored, what the engine remembers, and whom it tells.
+
+`Engine` makes one `EngineContext` and hands it, or parts of it, to the functions of this package.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import ComputeBackend, JobHandle
@@ -25,97 +28,152 @@ from runyard.engine.state.targets import Targets
 from runyard.runtime.bundle import Bundles
 from runyard.store.base import RunStore
 
+if TYPE_CHECKING:
+    from runyard.engine.sweeps.journal import SweepState
+
 _STRIPES = 64
 BEFORE_START = (RunStatus.NOT_STARTED, RunStatus.QUEUED)
 
 
 class RunLocks:
-    """A lock per run, from a fixed set: who hands a run over, ends it or ships for it does so alone."""
+    """Two reentrant locks per run, each taken from a fixed set, so two runs may share one.
+
+    A thread that needs both takes `of_shipments` first.
+    """
 
     def __init__(self) -> None:
-        self._locks = [threading.RLock() for _ in range(_STRIPES)]
+        self._of_runs = [threading.RLock() for _ in range(_STRIPES)]
+        self._of_shipments = [threading.RLock() for _ in range(_STRIPES)]
 
-    def __call__(self, run_id: str) -> threading.RLock:
-        return self._locks[hash(run_id) % _STRIPES]
+    def of_run(self, run_id: str) -> threading.RLock:
+        """Return the lock to hold while a run is dispatched, retried or ended."""
+        return self._of_runs[hash(run_id) % _STRIPES]
+
+    def of_shipments(self, run_id: str) -> threading.RLock:
+        """Return the lock to hold while a run's logs and journals are stored or deleted."""
+        return self._of_shipments[hash(run_id) % _STRIPES]
 
 
 def ignore_run(run_id: str) -> None:
-    """Nobody listens for changes."""
+    """Do nothing: the default of callbacks that get a run's id."""
 
 
 def ignore() -> None:
-    """Nobody listens for deletes."""
+    """Do nothing: the default of callbacks without an argument."""
 
 
 @dataclass(frozen=True)
-class EngineContext:
-    settings: Settings
-    store: RunStore
-    artifacts: ArtifactStore
+class EngineEvents:
+    """What the engine signals, to its own loop and to the server.
+
+    Callbacks are called on the thread that made the change, sometimes under the run's lock: they must not wait.
+    """
+
+    on_change: Callable[[str], None] = ignore_run  # a run's status or wait reason changed
+    on_log: Callable[[str], None] = ignore_run  # a run's log grew
+    hold_snapshot: Callable[[str], None] = ignore_run  # a run will name this snapshot: do not collect it
+    check_snapshot: Callable[[str], None] = ignore_run  # raises if the content of this root tree is damaged
+    on_delete: Callable[[], None] = ignore  # a run is about to be deleted for good
+    on_hide: Callable[[], None] = ignore  # a run was soft-deleted and can be restored for a while
+    wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """How processes of a run reach this server, and the code that nodes of a cluster fetch from it.
+
+    The addresses are `client.address.Address` as dictionaries.
+    """
+
+    local: Mapping[str, Any]  # for processes on this machine
+    for_nodes: Mapping[str, Any] | None  # for other machines; None: they cannot reach this server
+    bundles: Bundles  # our code as an archive
+
+
+@dataclass(frozen=True)
+class ComputeState:
+    """The compute targets of all workspaces, their backends, and the calls to clusters that are under way.
+
+    Every part is thread-safe.
+    """
+
+    targets: Targets
     backends: Backends
     secrets: ComputeSecrets
-    cluster_nodes: ClusterNodes
-    address: Mapping[str, Any]
-    spool: Spool
-    targets: Targets
+    nodes: ClusterNodes
     gpus: Gpus
-    board: Board
-    bundles: Bundles  # our code, for nodes of a cluster
-    node_address: Mapping[str, Any] | None = None  # how other machines reach this server; None: they cannot
-    gangs: GangBoard = field(default_factory=GangBoard)
+    threads: CallThreads
     idle: IdleNodes = field(default_factory=IdleNodes)
-    locks: RunLocks = field(default_factory=RunLocks)
-    shipping: RunLocks = field(default_factory=RunLocks)
-    clock: Clock = field(default_factory=SystemClock)
-    on_change: Callable[[str], None] = ignore_run  # a run's status moved, or what it waits for
-    on_log: Callable[[str], None] = ignore_run  # a run's log grew
-    hold_snapshot: Callable[[str], None] = ignore_run  # a run is about to name this snapshot: it must stay
-    check_snapshot: Callable[[str], None] = ignore_run  # raises where the content of this root tree is damaged
-    on_delete: Callable[[], None] = ignore  # a run is about to be deleted for good
-    on_hide: Callable[[], None] = ignore  # a run was deleted, and can be restored for a while
-    sweeps: dict[str, Any] = field(default_factory=dict)  # live sweeps: run id → what sweeps.py knows of it
-    wake: threading.Event = field(default_factory=threading.Event)  # the loop has something to do
-    threads: CallThreads = field(default_factory=CallThreads)  # for calls to engines that may hang
     releases: ReleaseQueue = field(default_factory=ReleaseQueue)
 
     def backend(self, workspace: str, target: str) -> ComputeBackend:
-        """Return who starts runs on that target.
+        """Return the backend that starts runs on that target.
 
         Raises:
             SubmitRejected: the workspace has no target of that name.
-            UserError: the target's engine cannot be set up here.
+            UserError: the target's cluster cannot be set up here.
         """
         return self.backends.of(self.targets.get(workspace, target))
 
     def is_local(self, run: Run) -> bool:
-        """Whether the run's processes are on this machine."""
+        """Whether the run's processes are on this machine. A target that was deleted counts as this machine."""
         target = self.targets.find(run.workspace, run.spec.target)
         return target is None or target.is_local
 
+
+@dataclass(frozen=True)
+class EngineContext:
+    """The engine's stores, memory and signals. Every part is thread-safe and lives as long as the engine.
+
+    The store holds the truth; `board`, `gangs` and `sweeps` are rebuilt from it when the server starts. A change to a
+    run's attempt or end is made under `locks.of_run`.
+    """
+
+    settings: Settings
+    store: RunStore
+    artifacts: ArtifactStore
+    spool: Spool  # what a run needs to start and no database may hold
+    compute: ComputeState
+    addresses: Addresses
+    board: Board  # unfinished runs: the queue, and what each one holds
+    gangs: GangBoard  # what the nodes of multi-node runs tell each other
+    clock: Clock = field(default_factory=SystemClock)
+    events: EngineEvents = field(default_factory=EngineEvents)
+    locks: RunLocks = field(default_factory=RunLocks)
+    sweeps: dict[str, SweepState | None] = field(default_factory=dict)  # live ones; None: read the journal again
+
     def ended(self, run: Run) -> None:
-        """Take a finished run off the board; whoever waited behind it may start."""
+        """Clean up after a run that has just ended, so that runs behind it can start.
+
+        Called on any thread, with or without the run's lock. It may be repeated.
+        """
         job = self.board.remove(run.id)
         if job is not None:
-            self.idle.note_release(job, self.clock.now())
+            self.compute.idle.note_release(job, self.clock.now())
         self.release(run, done=lambda: self.spool.remove(run.id))
-        self.on_change(run.id)
+        self.events.on_change(run.id)
         self.gangs.forget(run.id)
-        self.wake.set()
+        self.events.wake.set()
 
     def release(self, run: Run, *, done: Callable[[], None] = ignore) -> None:
-        """Have the engine let go of the run's present attempt soon, then `done`; at once where there is no engine."""
-        if run.attempt == 0 or self.is_local(run):
+        """Have the cluster free what it holds for the run's present attempt, then call `done`.
+
+        The loop does it soon, on another thread; for a run on this machine `done` is called at once. May be repeated.
+        """
+        if run.attempt == 0 or self.compute.is_local(run):
             return done()
         workspace, target = run.workspace, run.spec.target
         handle = JobHandle(run.id, run.attempt)
-        self.releases.add(PendingRelease(handle, target, lambda: self.backend(workspace, target), done))
-        self.wake.set()
+        release = PendingRelease(handle, target, lambda: self.compute.backend(workspace, target), done)
+        self.compute.releases.add(release)
+        self.events.wake.set()
 
 
 def handle_of(job: QueueEntry) -> JobHandle:
+    """Return the handle by which a backend knows the entry's present attempt."""
     return JobHandle(job.run_id, job.attempt)
 
 
 def is_launched(run: Run) -> bool:
-    """Whether we start the run's processes; otherwise somebody else's process reports about itself."""
+    """Whether this server starts the run's processes. It does not for sweeps and for runs that log from outside."""
     return bool(run.spec.script or run.spec.command) and run.spec.sweep is None

@@ -1,9 +1,7 @@
-"""Deleting runs and experiments. They are hidden at once and can be restored; when that time is over they go for good:
-rows first, then the logs; a crash in between is made good at the next start.
+"""Delete, restore, purge and archive runs and experiments.
 
-The thread that lets deleted runs go for good when their time is over. It starts with the first that is deleted.
-
-Archiving: runs leave the usual lists, with all below them, and stay as they are otherwise.
+A delete hides runs at once; they can be restored for a while. Then the purging thread deletes them for good: rows
+first, then logs. A crash in between is finished at the next start.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from datetime import datetime, timedelta
 from runyard.core.errors import NotFound, RunyardError
 from runyard.core.records import Run, RunChange
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import EngineContext
+from runyard.engine.context import EngineContext, EngineEvents
 from runyard.engine.ingest.ship import ShipmentReceiver
 from runyard.engine.runs.streams import key_part, stream_folder
-from runyard.store.base import RunQuery
+from runyard.store.base import RunQuery, RunStore
 from runyard.store.rules import check_ended
 
 INTENTS = "deleting/"
@@ -29,12 +27,16 @@ _LIVE = [status for status in RunStatus if not status.is_terminal]
 
 @dataclass(frozen=True)
 class Deleted:
+    """The answer to a delete: what went, and until when it can be restored."""
+
     deleted: list[str]  # run ids
     undo_until: datetime | None  # None: they are gone for good
 
 
 def delete_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str, *, now: bool = False) -> Deleted:
-    """Delete a finished run and its descendants; with `now` for good, also one that is deleted already.
+    """Soft-delete a finished run and its descendants. With `now`, delete for good, also what is soft-deleted already.
+
+    Called by request threads, without a lock. It may be repeated.
 
     Raises:
         Conflict: one of them has not ended; none was deleted.
@@ -48,10 +50,10 @@ def delete_run(context: EngineContext, shipping: ShipmentReceiver, run_id: str, 
 def delete_experiment(
     context: EngineContext, shipping: ShipmentReceiver, workspace: str, name: str, *, now: bool = False
 ) -> Deleted:
-    """Delete an experiment and its runs; with `now` for good, also one that is deleted already.
+    """Soft-delete an experiment and its runs. With `now`, delete for good, also what is soft-deleted already.
 
     Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+        Conflict: one of its runs has not ended, so nothing was deleted; or a run was submitted meanwhile.
     """
     if now or context.settings.undo_s == 0:
         return Deleted(_erase_experiment(context, shipping, workspace, name), None)
@@ -59,43 +61,47 @@ def delete_experiment(
     return _hidden(context, context.store.hide_experiment(workspace, name, until=until), until)
 
 
-def restore_run(context: EngineContext, run_id: str) -> list[str]:
-    """Bring back a deleted run and what was deleted with it; return the ids, none when it is there.
+def restore_run(store: RunStore, events: EngineEvents, run_id: str) -> list[str]:
+    """Restore a soft-deleted run and what was deleted with it. Return their ids; none if the run is not deleted.
 
     Raises:
-        NotFound: it is not deleted, or gone for good.
-        Conflict: the run above it is deleted too.
+        NotFound: there is no such run, or it is deleted for good.
+        Conflict: the parent run is deleted too.
     """
-    if context.store.find_run(run_id) is not None:
+    if store.find_run(run_id) is not None:
         return []
-    return _changed(context, context.store.restore_run(run_id))
+    return _changed(events, store.restore_run(run_id))
 
 
-def restore_experiment(context: EngineContext, workspace: str, name: str) -> list[str]:
-    """Bring back a deleted experiment and the runs that were deleted with it; return their ids."""
-    return _changed(context, context.store.restore_experiment(workspace, name))
+def restore_experiment(store: RunStore, events: EngineEvents, workspace: str, name: str) -> list[str]:
+    """Restore a soft-deleted experiment and the runs that were deleted with it. Return the runs' ids."""
+    return _changed(events, store.restore_experiment(workspace, name))
 
 
 def delete_workspace(context: EngineContext, shipping: ShipmentReceiver, name: str) -> list[str]:
-    """Delete a workspace with its assets, experiments and runs for good; return the runs' ids.
+    """Delete a workspace with its assets, experiments and runs for good. Return the runs' ids.
 
     Raises:
-        Conflict: one of its runs has not ended, which is looked for first; or one was submitted meanwhile.
+        Conflict: one of its runs has not ended, so nothing was deleted; or a run was submitted meanwhile.
     """
     context.store.get_workspace(name)
     shown = [found.name for found in context.store.list_experiments(name, view="All")]
     hidden = [found.name for found in context.store.list_experiments(name, view="DeletedOnly")]
     for experiment in shown:
-        _check_all_ended(context, name, experiment)
+        _check_all_ended(context.store, name, experiment)
     deleted = [run_id for one in [*shown, *hidden] for run_id in _erase_experiment(context, shipping, name, one)]
     context.store.delete_workspace(name)
-    for target in context.targets.remove_workspace(name):
-        context.secrets.forget(target.options)
+    for target in context.compute.targets.remove_workspace(name):
+        context.compute.secrets.forget(target.options)
     return deleted
 
 
 def purge(context: EngineContext, shipping: ShipmentReceiver, now: datetime) -> list[str]:
-    """Delete for good what was deleted long enough ago at `now`; return the runs' ids."""
+    """Delete for good the soft-deleted runs whose time to restore is over at `now`. Return their ids.
+
+    Called by the purging thread. It may be repeated: a crash leaves an intent that the next start
+    finishes.
+    """
     gone: list[str] = []
     for run_id in context.store.list_purges(now):
         if context.store.find_hidden(run_id) is not None:  # a parent may have taken it along, or somebody restored it
@@ -105,7 +111,10 @@ def purge(context: EngineContext, shipping: ShipmentReceiver, now: datetime) -> 
 
 
 def finish_deletes(context: EngineContext, shipping: ShipmentReceiver) -> None:
-    """Delete the logs of runs that a killed server had deleted but for them."""
+    """Delete the logs of runs whose rows a killed server had deleted already.
+
+    Called once, at the start, before any request. It may be repeated.
+    """
     for intent in list(context.artifacts.iter_keys(INTENTS)):
         for run_id in context.artifacts.get(intent).decode().split():
             if context.store.find_run(run_id) is None and context.store.find_hidden(run_id) is None:
@@ -118,13 +127,13 @@ def _until(context: EngineContext) -> datetime:
 
 
 def _hidden(context: EngineContext, run_ids: list[str], until: datetime) -> Deleted:
-    context.on_hide()
-    return Deleted(_changed(context, run_ids), until)
+    context.events.on_hide()
+    return Deleted(_changed(context.events, run_ids), until)
 
 
-def _changed(context: EngineContext, run_ids: list[str]) -> list[str]:
+def _changed(events: EngineEvents, run_ids: list[str]) -> list[str]:
     for run_id in run_ids:
-        context.on_change(run_id)
+        events.on_change(run_id)
     return run_ids
 
 
@@ -141,7 +150,7 @@ def _erase(
     context: EngineContext, shipping: ShipmentReceiver, run_id: str, delete: Callable[[str], list[str]]
 ) -> list[str]:
     intent = INTENTS + key_part(run_id)
-    context.on_delete()
+    context.events.on_delete()
     context.artifacts.put(intent, "\n".join(context.store.list_family(run_id)).encode())
     try:
         deleted = delete(run_id)
@@ -150,7 +159,7 @@ def _erase(
         raise
     for gone in deleted:
         _delete_streams(context, shipping, gone)
-        context.on_change(gone)
+        context.events.on_change(gone)
     context.artifacts.delete(intent)
     return deleted
 
@@ -159,10 +168,10 @@ def _erase_experiment(context: EngineContext, shipping: ShipmentReceiver, worksp
     hidden = [found.name for found in context.store.list_experiments(workspace, view="DeletedOnly", name=name)]
     if not hidden:
         context.store.get_experiment(workspace, name)
-        _check_all_ended(context, workspace, name)
+        _check_all_ended(context.store, workspace, name)
     deleted: list[str] = []
     for view in ("all", "deleted"):
-        while page := _page(context, workspace, name, view=view):
+        while page := _page(context.store, workspace, name, view=view):
             before = len(deleted)
             for run in page:
                 try:
@@ -177,26 +186,26 @@ def _erase_experiment(context: EngineContext, shipping: ShipmentReceiver, worksp
 
 def _delete_streams(context: EngineContext, shipping: ShipmentReceiver, run_id: str) -> None:
     # Whoever ships for the run now holds this lock; who comes later finds no run.
-    with context.shipping(run_id):
+    with context.locks.of_shipments(run_id):
         shipping.forget(run_id)
         for key in list(context.artifacts.iter_keys(stream_folder(run_id))):
             context.artifacts.delete(key)
 
 
-def _check_all_ended(context: EngineContext, workspace: str, experiment: str) -> None:
+def _check_all_ended(store: RunStore, workspace: str, experiment: str) -> None:
     """Look at the runs of the experiment, and at those of others that would go along with a run of it."""
-    for run in _page(context, workspace, experiment, statuses=_LIVE):
+    for run in _page(store, workspace, experiment, statuses=_LIVE):
         check_ended(run)
-    for run in context.store.list_unfinished():
+    for run in store.list_unfinished():
         above = run
         while above.parent_id is not None:
-            above = context.store.get_run(above.parent_id)
+            above = store.get_run(above.parent_id)
             if (above.workspace, above.experiment) == (workspace, experiment):
                 check_ended(run)
 
 
 def _page(
-    context: EngineContext,
+    store: RunStore,
     workspace: str,
     experiment: str,
     *,
@@ -204,7 +213,7 @@ def _page(
     view: str = "all",
 ) -> list[Run]:
     query = RunQuery(workspace, experiment, statuses or (), include_children=True, descending=False, view=view)
-    return context.store.list_runs(query).runs
+    return store.list_runs(query).runs
 
 
 logger = logging.getLogger(__name__)
@@ -213,7 +222,11 @@ MOST_S = 3600.0  # the wall clock may be moved meanwhile
 
 
 class Purging:
-    """`purge` deletes some of what is due and returns it, `find_next` says when that is; the thread alone asks them."""
+    """The thread that deletes soft-deleted runs for good when their time to restore is over.
+
+    It starts with the first delete. `purge` deletes some of what is due and returns it; `find_next` returns when the
+    next one is due. Only this thread calls them.
+    """
 
     def __init__(
         self, purge: Callable[[], object], find_next: Callable[[], datetime | None], now: Callable[[], datetime]
@@ -226,12 +239,13 @@ class Purging:
         self._stopping = False
 
     def start(self) -> None:
-        """Take up what the server before left."""
+        """Allow the thread, and start it if an earlier server left soft-deleted runs."""
         self._is_open = True
         if self._find_next() is not None:
             self.note()
 
     def stop(self) -> None:
+        """Stop the thread and wait for its end. A second call does nothing."""
         with self._lock:
             self._stopping = True
             thread = self._thread
@@ -240,7 +254,7 @@ class Purging:
             thread.join()
 
     def note(self) -> None:
-        """Something was deleted: see to it."""
+        """Tell the thread that a run was soft-deleted. Called by any thread; it returns at once."""
         self._news.set()
         with self._lock:
             if self._thread is None and self._is_open and not self._stopping:
@@ -270,14 +284,14 @@ class Purging:
         return AGAIN_S if left <= 0 else min(left, MOST_S)
 
 
-def archive(context: EngineContext, run_id: str, archived: bool) -> Run:
-    """Archive a run and all below it, or bring them back; return the run."""
-    run = context.store.update_run(run_id, RunChange(archived=archived))
-    for below in context.store.list_family(run_id)[1:]:
+def archive(store: RunStore, events: EngineEvents, run_id: str, archived: bool) -> Run:
+    """Archive a run and its descendants, or bring them back into the usual lists. Return the run."""
+    run = store.update_run(run_id, RunChange(archived=archived))
+    for below in store.list_family(run_id)[1:]:
         try:
-            context.store.update_run(below, RunChange(archived=archived))
+            store.update_run(below, RunChange(archived=archived))
         except NotFound:
             continue  # it is deleted
-        context.on_change(below)
-    context.on_change(run_id)
+        events.on_change(below)
+    events.on_change(run_id)
     return run

@@ -1,6 +1,6 @@
-"""Secrets in a run's arguments, variables and command: the process gets them, the record does not.
+"""Hides secrets in a run's arguments, variables and command, and makes text from runs safe to store.
 
-Text from a run made safe to store: every database takes it and every reader can print it.
+The processes get the secrets; the stored record does not.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ def redact_arguments(arguments: Sequence[str]) -> list[str]:
 
 
 def redact_variables(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with secret values hidden."""
     return {name: _redact_variable(name, value) for name, value in variables.items()}
 
 

@@ -22,7 +22,7 @@ from runyard.core.config.settings import Settings
 from runyard.core.names import make_uuid
 from runyard.core.records import DEFAULT_WORKSPACE, Workspace
 from runyard.engine.engine import Engine
-from runyard.engine.state.backends import Given
+from runyard.engine.state.backends import BackendsByKind
 from runyard.server.access.activity import Activity
 from runyard.server.access.permissions import ContentAccess
 from runyard.server.access.shares import Shares
@@ -96,7 +96,7 @@ def open_services(
     activity: Activity | None = None,
     stop: Callable[[], None] = _stay,
     store: RunStore | None = None,
-    backends: Given | None = None,
+    backends: BackendsByKind | None = None,
 ) -> Services:
     """Open store, artifacts and engine below `settings.home` and start the engine's loop.
 

@@ -1,6 +1,6 @@
-"""Attached targets: their engine is looked at before anything is stored, and let go when nobody names it any more.
+"""Attaching targets: the cluster is reached before anything is stored, and released when no target names it any more.
 
-Which engine a new pool is put on. Decided once: a pool with runs cannot come to lie elsewhere.
+It also decides which cluster a new pool is on.
 """
 
 from __future__ import annotations
@@ -22,46 +22,50 @@ from runyard.core.compute import (
 )
 from runyard.core.compute_options import SECRETS, check_options
 from runyard.core.config.server_settings import read_server_settings
+from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, InvalidArgument, SystemFailure
 from runyard.core.records import Asset
-from runyard.engine.context import EngineContext
-from runyard.engine.state.targets import Target, spec_of, target_of
+from runyard.engine.context import Addresses, ComputeState, EngineContext
+from runyard.engine.state.targets import Target, Targets, spec_of, target_of
+from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
 _OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
 
 
-def attach(context: EngineContext, target: Target, spec: ComputeSpec) -> ComputeSpec:
-    """Return the spec as it is stored: its engine was found, its secrets are in files.
+def attach(compute: ComputeState, addresses: Addresses, target: Target, spec: ComputeSpec) -> ComputeSpec:
+    """Return the spec as it is stored, with secrets in files, once the cluster has been reached.
+
+    Called by request threads; the cluster may take its time.
 
     Raises:
-        UserError, SystemFailure: the engine cannot be used; nothing is left behind.
+        UserError, SystemFailure: the cluster cannot be used; nothing is left behind.
     """
-    kept = replace(spec, options=context.secrets.keep(spec.options))
+    kept = replace(spec, options=compute.secrets.keep(spec.options))
     try:
-        _look(context, replace(target, options=kept.options))
+        _look(compute, addresses, replace(target, options=kept.options))
     except Exception:
-        context.secrets.forget(kept.options)
+        compute.secrets.forget(kept.options)
         raise
     return kept
 
 
-def check_cluster(context: EngineContext, target: Target) -> None:
-    """Raise UserError when a new pool's engine can never take its runs; one that does not answer now may do later."""
+def check_cluster(compute: ComputeState, addresses: Addresses, target: Target) -> None:
+    """Raise UserError if a new pool's cluster can never take its runs. One that does not answer now may do later."""
     try:
-        _look(context, target)
+        _look(compute, addresses, target)
     except SystemFailure as error:
-        logger.warning("pool %s of workspace %s: its engine does not answer: %s", target.name, target.workspace, error)
+        logger.warning("pool %s of workspace %s: its cluster does not answer: %s", target.name, target.workspace, error)
 
 
 def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any]) -> ComputeSpec:
-    """Return the spec of an attached target with some fields changed, of its options those that are named.
+    """Return an attached target's spec with `changes`; of its options, only those named are changed.
 
     Raises:
-        InvalidArgument: it cannot be like this.
-        Conflict: runs live on the engine that it would leave.
-        UserError, SystemFailure: the engine that it would come to cannot be used.
+        InvalidArgument: the changed spec would be invalid.
+        Conflict: runs live on the cluster that it would leave.
+        UserError, SystemFailure: the new cluster cannot be used.
     """
     before = spec_of(asset)
     _refuse_pools_own(asset.name, changes)
@@ -72,41 +76,41 @@ def with_changes(context: EngineContext, asset: Asset, changes: Mapping[str, Any
     staying = {name: value for name, value in before.options.items() if name not in given}
     new = check_options(before.backend, given)
     shape = check_compute(replace(before, options={**_without_secrets(staying), **new}))
-    kept = context.secrets.keep(new)
+    kept = context.compute.secrets.keep(new)
     options = {**staying, **kept}
     try:
-        _look(context, replace(target_of(asset), options=options))
+        _look(context.compute, context.addresses, replace(target_of(asset), options=options))
     except Exception:
-        context.secrets.forget(kept)
+        context.compute.secrets.forget(kept)
         raise
     return replace(before, **{**changes, "options": options, "max_nodes": shape.max_nodes})
 
 
-def leave(context: EngineContext, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
-    """Let go of what a target had before: secrets that it has no more, and the instance that nobody else names."""
+def leave(compute: ComputeState, asset: Asset, staying: Mapping[str, Any] | None = None) -> None:
+    """Remove what a target no longer needs: secrets, and the backend that no other target names. May be repeated."""
     before = spec_of(asset).options
-    context.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
-    _let_go(context, target_of(asset))
+    compute.secrets.forget({name: value for name, value in before.items() if (staying or {}).get(name) != value})
+    _let_go(compute, target_of(asset))
 
 
-def _look(context: EngineContext, target: Target) -> None:
+def _look(compute: ComputeState, addresses: Addresses, target: Target) -> None:
     try:
-        backend = context.backends.of(target)
+        backend = compute.backends.of(target)
         if isinstance(backend, Attachable):
             said = backend.check()
             logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
-        if isinstance(backend, ReachesBack) and context.node_address is not None:
-            backend.check_reach(context.node_address)
+        if isinstance(backend, ReachesBack) and addresses.for_nodes is not None:
+            backend.check_reach(addresses.for_nodes)
     except Exception:
-        _let_go(context, target)
+        _let_go(compute, target)
         raise
 
 
-def _let_go(context: EngineContext, target: Target) -> None:
-    key = context.backends.key_of(target)
-    if key not in {context.backends.key_of(other) for other in context.targets.list_all()}:
-        context.cluster_nodes.forget(key)
-        context.backends.forget(key)
+def _let_go(compute: ComputeState, target: Target) -> None:
+    key = compute.backends.key_of(target)
+    if key not in {compute.backends.key_of(other) for other in compute.targets.list_all()}:
+        compute.nodes.forget(key)
+        compute.backends.forget(key)
 
 
 def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
@@ -114,13 +118,13 @@ def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
     if found:
         raise InvalidArgument(
             f"Compute target `{name}` has no {found[0]}.",
-            why="It is attached: its engine decides how many nodes there are.",
+            why="It is attached: its cluster decides how many nodes there are.",
             hint=f"A pool on it has: `runyard compute create NAME --max-nodes 4 --engine {name}`.",
         )
 
 
 def _check_left(context: EngineContext, asset: Asset) -> None:
-    """Its engine is asked about its runs by these options."""
+    """Its cluster is asked about its runs by these options."""
     live = [job.run_id for job in context.board.on_target((asset.workspace, asset.name)) if job.attempt]
     if live:
         raise Conflict(
@@ -128,12 +132,12 @@ def _check_left(context: EngineContext, asset: Asset) -> None:
             why="They could not be found any more with other options.",
             hint="Wait for them, or attach another target.",
         )
-    check_no_pools(context, asset.workspace, asset.name)
+    check_no_pools(context.store, asset.workspace, asset.name)
 
 
-def check_no_pools(context: EngineContext, workspace: str, name: str) -> None:
-    """Raise Conflict when pools are on the target: they have its options."""
-    pools = [asset.name for asset in context.store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
+def check_no_pools(store: RunStore, workspace: str, name: str) -> None:
+    """Raise Conflict if pools are on the target, since they share its options."""
+    pools = [asset.name for asset in store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
     if pools:
         raise Conflict(
             f"Compute target `{name}` is in use.",
@@ -150,29 +154,31 @@ SETTING = "compute.amlcompute.engine"
 
 
 def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSpec) -> ComputeSpec:
-    """Return the spec with the kind of its engine, and a pool's with how that is reached.
+    """Return the spec with the kind of its cluster; a pool's also with the options to reach it.
+
+    It is decided once, when the target is created: a pool with runs cannot move to another cluster.
 
     Raises:
-        InvalidArgument: it names an engine that is not there.
+        InvalidArgument: it names a cluster that does not exist.
     """
     if spec.is_attached:
         return replace(spec, backend=KIND_OF_TYPE[spec.type])
-    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context)
+    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context.settings)
     if name in ("", LOCAL):
         return replace(spec, engine="", backend="", options={})
     known = parse_cluster_name(name)
     if known is not None:
         return replace(spec, engine=name, backend=known[0], options=known[1])
-    return _on_attached(context, workspace, name, spec)
+    return _on_attached(context.compute.targets, workspace, name, spec)
 
 
-def configured_backend(context: EngineContext) -> str:
-    """Return what the server's settings say about pools; empty: they are on its own machine."""
-    return read_server_settings(context.settings.home).amlcompute_engine or context.settings.amlcompute_engine
+def configured_backend(settings: Settings) -> str:
+    """Return the cluster that the settings name for pools; empty: pools are on this machine."""
+    return read_server_settings(settings.home).amlcompute_engine or settings.amlcompute_engine
 
 
-def _on_attached(context: EngineContext, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
-    target = context.targets.find(workspace, name)
+def _on_attached(targets: Targets, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
+    target = targets.find(workspace, name)
     if target is None or target.is_local or (target.is_pool and target.backend != KIND_OF_TYPE["VirtualMachine"]):
         raise InvalidArgument(
             f"A pool cannot be put on `{name}`.",
@@ -180,10 +186,10 @@ def _on_attached(context: EngineContext, workspace: str, name: str, spec: Comput
             hint=f"Name one, or `slurm:PARTITION` or `ray:HOST:PORT`. `runyard server set {SETTING} VALUE` sets "
             "it for all pools.",
         )
-    if target.places is not None and spec.max_nodes > target.places:
+    if target.slots is not None and spec.max_nodes > target.slots:
         raise InvalidArgument(
             f"A pool on `{target.name}` cannot have {spec.max_nodes} nodes.",
-            why=f"That target has {target.places} places.",
-            hint=f"max_nodes={target.places}, or attach more hosts.",
+            why=f"That target has {target.slots} places.",
+            hint=f"max_nodes={target.slots}, or attach more hosts.",
         )
     return replace(spec, engine=target.name, backend=target.backend, options=dict(target.options))

@@ -107,6 +107,7 @@ def points_of(metric: str, column: NumberColumn) -> Iterator[Points]:
 
 
 def cut(column: NumberColumn, start: int, end: int) -> NumberColumn:
+    """Return the cells [start, end) of a column."""
     part = slice(start, end)
     return NumberColumn(
         code=column.code,
@@ -161,6 +162,11 @@ class Unusable(Exception):
 
 
 def scalar_list(values: object) -> list[Any]:
+    """Return `values` as a list of scalars, texts printable.
+
+    Raises:
+        Unusable: it is no list, or holds something else.
+    """
     if not isinstance(values, list):
         raise Unusable(f"its values are {type(values).__name__}, not a list")
     wrong = set(map(type, values)) - _SCALARS
@@ -196,6 +202,7 @@ class RowBatch:
         self._done: list[Rows] = []
 
     def add(self, columns: Mapping[str, list[Any]], time: int) -> None:
+        """Add rows that were logged at `time`. All columns have one length."""
         if len(self._columns.keys() | columns.keys()) > MAX_COLUMNS:
             self._close()
         before = len(self._times)
@@ -208,6 +215,7 @@ class RowBatch:
         self._times.extend([time] * count)
 
     def rows(self) -> Iterator[Rows]:
+        """Yield the tables; several where one would have too many columns."""
         self._close()
         yield from self._done
 

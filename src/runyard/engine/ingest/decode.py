@@ -1,10 +1,6 @@
-"""Journal bytes into what the store keeps. Hostile bytes end in quarantine, never in an exception.
+"""Decodes journal bytes into what the store keeps. Hostile bytes end in quarantine, never in an exception.
 
-Numbers go through numpy by the hundred thousand (`columns.py`); everything else is one JSON object a time.
-
-Records that could not be applied, folded together: a million bad cells are one entry.
-
-Where a segment's records come from. Its HEADER says so once; later bytes of the segment need it again.
+Numbers go through numpy by the hundred thousand (`columns.py`); every other record is one JSON object.
 """
 
 from __future__ import annotations
@@ -35,10 +31,13 @@ MAX_SAMPLE = 2000
 
 
 class Quarantine:
+    """Records that could not be applied, counted by kind and reason."""
+
     def __init__(self) -> None:
         self._entries: dict[tuple[int, str], dict[str, Any]] = {}
 
     def add(self, offset: int, kind: int, reason: str, payload: dict[str, Any], *, count: int = 1) -> None:
+        """Count a record in; the first of its kind and reason is kept as a sample."""
         key = (kind, reason[:300])
         found = self._entries.get(key)
         if found is None and len(self._entries) >= MAX_ENTRIES:
@@ -56,6 +55,7 @@ class Quarantine:
         }
 
     def entries(self) -> list[dict[str, Any]]:
+        """Return an entry for each kind and reason."""
         return list(self._entries.values())
 
 
@@ -74,6 +74,8 @@ _RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
 
 @dataclass(frozen=True)
 class Origin:
+    """The process that wrote a segment, and how its clock relates to the wall clock."""
+
     rank: int
     role: str
     wall_offset_ns: int
@@ -85,10 +87,12 @@ def origin_of(header: Mapping[str, Any], writer: str) -> Origin:
 
 
 def dump_origin(origin: Origin) -> str:
+    """Return the origin as the text that the store keeps."""
     return json.dumps([origin.rank, origin.role, origin.wall_offset_ns])
 
 
 def load_origin(text: str | None) -> Origin | None:
+    """Return the origin of a stored text; None for None."""
     if text is None:
         return None
     rank, role, offset = json.loads(text)
@@ -177,6 +181,8 @@ class _Piece:
 
 
 class _Reader:
+    """Reads one span of a segment and collects what its records mean."""
+
     def __init__(self, data: memoryview, base: int, names: dict[int, str], writer: str) -> None:
         self.data, self.base, self.writer = data, base, writer
         self.sides: Mapping[str, memoryview] = {}

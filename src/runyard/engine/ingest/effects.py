@@ -1,6 +1,6 @@
-"""Records that do more than add data: a child run is made, a run without a supervisor ends, a script calls `fail()`.
+"""Journal records that do more than add data: create a child run, end a run without a supervisor, call `fail()`.
 
-A process that logs on a run which it is not, often after the run's end: it gets a journal folder and a watcher.
+It also lets a process outside of a run log to it, often after the run's end.
 """
 
 from __future__ import annotations
@@ -119,6 +119,8 @@ def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:
 
 @dataclass(frozen=True)
 class Writer:
+    """What a process outside of a run gets to log to it."""
+
     token: str
     folder: str
     attempt: int
@@ -140,6 +142,6 @@ def add_writer(context: EngineContext, run_id: str, process: Watched) -> Writer:
     job = job_spec_of(
         context, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks)
     )
-    backend = context.backend(job.workspace, job.spec.target)
+    backend = context.compute.backend(job.workspace, job.spec.target)
     backend.submit(backend.plan(job))
     return Writer(token, str(run_folder(context.settings.home, run.id, attempt)), attempt)

@@ -1,8 +1,7 @@
-"""What supervisors send while a run lives: journal bytes, side files and logs; each byte is stored exactly once.
+"""Receives what supervisors ship while a run lives: journals, side files and logs. Each byte is stored once.
 
-One ship request, sorted: every frame checked before anything of it is stored.
-
-How far each journal segment is stored and which names it defined: the store is asked once per segment.
+All frames of a request are checked and sorted before anything is stored. The store is asked once per segment how far
+it is stored and which names it has defined.
 """
 
 from __future__ import annotations
@@ -46,6 +45,8 @@ class JournalPiece:
 
 @dataclass(frozen=True)
 class LogPiece:
+    """Bytes of a log from `offset` on."""
+
     name: str
     offset: int
     body: memoryview
@@ -53,6 +54,8 @@ class LogPiece:
 
 @dataclass(frozen=True)
 class Shipment:
+    """The frames of one ship request, checked and sorted."""
+
     journals: dict[str, list[JournalPiece]] = field(default_factory=dict)  # by run, the sender's own first
     sides: dict[tuple[str, int], dict[str, memoryview]] = field(default_factory=dict)
     logs: list[LogPiece] = field(default_factory=list)
@@ -123,6 +126,8 @@ MOST_KNOWN = 20_000
 
 
 class SegmentKey(NamedTuple):
+    """Which segment of which writer's journal."""
+
     run_id: str
     attempt: int
     writer: str
@@ -131,12 +136,17 @@ class SegmentKey(NamedTuple):
 
 @dataclass(frozen=True)
 class SegmentState:
+    """How far a segment is stored, and the metric names that it has defined."""
+
     mark: int
     names: dict[int, str]
 
 
 class SegmentMemory:
-    """A cache in front of the store. Whoever stores for a run holds that run's shipping lock."""
+    """A cache of segment states in front of the store. Thread-safe.
+
+    A thread that stores for a run holds that run's `locks.of_shipments`.
+    """
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -144,6 +154,7 @@ class SegmentMemory:
         self._known: OrderedDict[SegmentKey, SegmentState] = OrderedDict()
 
     def get(self, key: SegmentKey) -> SegmentState:
+        """Return the segment's state; the store is asked when it is not known."""
         with self._lock:
             found = self._known.get(key)
             if found is not None:
@@ -154,6 +165,7 @@ class SegmentMemory:
         return found
 
     def put(self, key: SegmentKey, state: SegmentState) -> None:
+        """Remember a state; the oldest is dropped when there are many."""
         with self._lock:
             self._known[key] = state
             self._known.move_to_end(key)
@@ -161,11 +173,13 @@ class SegmentMemory:
                 self._known.popitem(last=False)
 
     def forget(self, keys: Iterable[SegmentKey]) -> None:
+        """Drop states that are about to change."""
         with self._lock:
             for key in keys:
                 self._known.pop(key, None)
 
     def forget_run(self, run_id: str) -> None:
+        """Drop all states of a deleted run."""
         with self._lock:
             for key in [key for key in self._known if key.run_id == run_id]:
                 del self._known[key]
@@ -177,6 +191,8 @@ class SegmentMemory:
 
 @dataclass(frozen=True)
 class ShipAnswer:
+    """The answer to a ship request: how far all is stored, and what is wanted of the run."""
+
     marks: list[Mark]
     logs: dict[str, int]
     desired: str | None
@@ -195,6 +211,8 @@ class _Round:
 
 
 class ShipmentReceiver:
+    """Stores what supervisors ship, each byte once. Thread-safe; requests for one run wait for each other."""
+
     def __init__(self, context: EngineContext) -> None:
         self._context = context
         self._memory = SegmentMemory(context.store)
@@ -204,14 +222,15 @@ class ShipmentReceiver:
     def take(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
         """Store a shipment: logs first, then each run's journals in one transaction.
 
-        A frame that was stored before is passed over; one that leaves a gap is not stored: the answer's marks tell.
+        Called by request threads; it holds the run's `locks.of_shipments`. It may be repeated: a frame that is stored
+        already is passed over. One that leaves a gap is not stored. The answer's marks tell the supervisor both.
 
         Raises:
             ProtocolError, InvalidArgument: the frames make no sense; nothing was stored.
             NotFound: a frame names a run that is neither a descendant nor the parent.
         """
         shipment = sort_frames(run_id, frames)
-        with self._context.shipping(run_id):
+        with self._context.locks.of_shipments(run_id):
             run = self._context.store.get_run(run_id)
             if attempt == run.attempt:
                 run = note_heartbeat(self._context, run, attempt)
@@ -221,11 +240,11 @@ class ShipmentReceiver:
                 if pieces:
                     marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
         if logs:
-            self._context.on_log(run_id)
+            self._context.events.on_log(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
 
     def forget(self, run_id: str) -> None:
-        """Let go of what is remembered about a deleted run. The caller holds its shipping lock."""
+        """Drop what is remembered about a deleted run. The caller holds `locks.of_shipments`."""
         self._memory.forget_run(run_id)
         with self._lock:
             for key in [key for key in self._registered if key.startswith(stream_folder(run_id))]:
@@ -246,7 +265,7 @@ class ShipmentReceiver:
         with self._lock:
             if key in self._registered:
                 return
-        register_stream(self._context, run, attempt, name)
+        register_stream(self._context.store, run, attempt, name)
         with self._lock:
             self._registered[key] = None
             if len(self._registered) > MOST_KNOWN:

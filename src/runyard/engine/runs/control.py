@@ -1,4 +1,4 @@
-"""Cancel and fail: a wish that is stored first, delivered at once where possible, and may be repeated."""
+"""Cancel and fail a run: the wish is stored first and delivered at once where possible."""
 
 from __future__ import annotations
 
@@ -16,13 +16,20 @@ from runyard.engine.runs.dispatch import end_unstarted
 from runyard.engine.runs.retries import never_ran
 from runyard.engine.sanitize import storable_value
 from runyard.engine.state.allocation import Stage
-from runyard.store.base import RunQuery
+from runyard.store.base import RunQuery, RunStore
 
 logger = logging.getLogger(__name__)
 
 
 def cancel(context: EngineContext, run_id: str) -> Run:
-    """Ask for the end of the run and all below it. A finished run is returned as it is; twice is the same as once."""
+    """Ask for the end of the run and its descendants. A finished run is returned as it is.
+
+    Called by request threads and by the loop, for sweeps. It takes the run's lock and may be repeated: the wish is
+    stored first, so a supervisor that cannot be reached now hears of it with its next heartbeat.
+
+    Raises:
+        InvalidTransition: the run ended meanwhile.
+    """
     run = _wish(context, run_id, "cancel", None)
     if run.desired == "cancel":
         _cancel_children(context, run)
@@ -30,21 +37,24 @@ def cancel(context: EngineContext, run_id: str) -> Run:
 
 
 def fail(context: EngineContext, run_id: str, error: Mapping[str, Any]) -> Run:
-    """End the run as failed with `error` and stop its processes."""
+    """End the run as failed with `error` and stop its processes.
+
+    It takes the run's lock and may be repeated.
+    """
     message = str(error.get("message") or "The run was marked as failed.")
     plain = {"code": str(error.get("code") or "UserError"), "message": message, "details": error.get("details") or {}}
     return _wish(context, run_id, "fail", storable_value(plain))
 
 
 def _cancel_children(context: EngineContext, parent: Run) -> None:
-    for child in _unfinished_children(context, parent):
+    for child in _unfinished_children(context.store, parent):
         try:
             cancel(context, child.id)
         except InvalidTransition:  # it ended by itself just now
             logger.debug("run %s ended before its parent's cancel reached it", child.id)
 
 
-def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
+def _unfinished_children(store: RunStore, parent: Run) -> list[Run]:
     """Return them all: cancelling one takes it out of the list, so the pages are read first."""
     query = RunQuery(
         workspace=parent.workspace,
@@ -54,7 +64,7 @@ def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
     )
     found: list[Run] = []
     while True:
-        page = context.store.list_runs(query)
+        page = store.list_runs(query)
         found += page.runs
         if page.next is None:
             return found
@@ -62,7 +72,7 @@ def _unfinished_children(context: EngineContext, parent: Run) -> list[Run]:
 
 
 def _wish(context: EngineContext, run_id: str, desired: str, error: Mapping[str, Any] | None) -> Run:
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.set_desired(run_id, desired, error)
         if run.status.is_terminal:
             return run
@@ -74,7 +84,7 @@ def _wish(context: EngineContext, run_id: str, desired: str, error: Mapping[str,
             return _end_unwatched(context, run)
         run = _show_wish(context, run)
     _tell(context, run)
-    context.on_change(run_id)
+    context.events.on_change(run_id)
     context.gangs.touch(run_id)
     return run
 
@@ -90,18 +100,18 @@ def _nothing_runs(context: EngineContext, run: Run) -> bool:
     if run.is_fenced:
         return False
     job = context.board.find(run.id)
-    if job is not None and not context.is_local(run):
-        return never_ran(context, job)
+    if job is not None and not context.compute.is_local(run):
+        return never_ran(context.store, job)
     if job is None or job.stage is not Stage.WAITING:
         return False
     handle = JobHandle(run.id, run.attempt)
-    report = context.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
+    report = context.compute.backend(run.workspace, run.spec.target).poll([handle]).get(handle)
     return report is not None and report.state is JobState.GONE
 
 
 def _end_sweep(context: EngineContext, run: Run) -> Run:
     """Let the sweep end itself: it waits for its children."""
-    context.wake.set()
+    context.events.wake.set()
     return _show_wish(context, run)
 
 
@@ -129,7 +139,7 @@ def _tell(context: EngineContext, run: Run) -> None:
     if run.status.is_terminal:
         return
     try:
-        context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+        context.compute.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The wish is durable; the supervisor learns it with its next heartbeat.
         logger.warning("run %s: its supervisor could not be told to stop at once", run.id, exc_info=True)

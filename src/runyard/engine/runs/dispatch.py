@@ -1,7 +1,4 @@
-"""One attempt is handed to its compute target. Repeating it is safe: a claimed attempt never starts twice.
-
-Under which address the processes of a target reach this server.
-"""
+"""Starts one attempt on its compute target. It may be repeated: an attempt never starts twice."""
 
 from __future__ import annotations
 
@@ -20,25 +17,27 @@ from runyard.core.machine.facts import find_own_address
 from runyard.core.records import NewRun, Run
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, Addresses, ComputeState, EngineContext, is_launched
 from runyard.engine.runs.wait_reasons import note_wait
 from runyard.engine.sanitize import holds_hidden
 from runyard.engine.state.allocation import Stage
 from runyard.engine.state.gpus import with_device_order
-from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
+from runyard.engine.state.spool import Spool, Spooled, hash_token, mint_run_token
+from runyard.engine.state.targets import Targets
+from runyard.store.base import RunStore
 
 
-def address_for(context: EngineContext, workspace: str, target: str) -> Mapping[str, Any]:
-    """Return `client.address.Address` as a dict: on this machine our socket, elsewhere what nodes can reach."""
-    found = context.targets.find(workspace, target)
+def address_for(addresses: Addresses, targets: Targets, workspace: str, target: str) -> Mapping[str, Any]:
+    """Return the address by which processes of the target reach this server."""
+    found = targets.find(workspace, target)
     if found is None or found.backend == LOCAL:
-        return context.address
-    return context.node_address or context.address
+        return addresses.local
+    return addresses.for_nodes or addresses.local
 
 
-def require_reachable(context: EngineContext, target_kind: str) -> None:
+def require_reachable(addresses: Addresses, target_kind: str) -> None:
     """Raise UserError unless machines of a cluster can reach this server."""
-    if context.node_address is not None:
+    if addresses.for_nodes is not None:
         return
     name = find_own_address() or socket.gethostname()
     raise UserError(
@@ -56,12 +55,13 @@ _STORE_RETRY_S = 2.0
 
 
 def dispatch(context: EngineContext, run_id: str) -> str | None:
-    """Start the run's attempt on its target and return the run's new token; None when there was nothing to start.
+    """Start the run's attempt on its target. Return the run's new token, or None if there was nothing to start.
 
-    A target that refuses for good ends the run; one that cannot now (disk full) is asked again later. Another machine's
-    engine may hang, so it is told by a thread, and nobody waits for that.
+    Called by request threads and by the loop once the board has reserved slots; it takes the run's lock. It may be
+    repeated: an attempt that a killed server began is continued, never started twice. A target that refuses ends the
+    run; one that fails is tried again later. A cluster's call may hang, so another thread makes it, without the lock.
     """
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.find_run(run_id)
         if run is None:
             context.board.remove(run_id)
@@ -80,21 +80,21 @@ def dispatch(context: EngineContext, run_id: str) -> str | None:
             _note_handed(context, run)
             return None
         token, run = _begin_attempt(context, run)
-        if context.is_local(run):
+        if context.compute.is_local(run):
             return token if _deliver(context, run, token) else None
-    context.threads.submit(run.spec.target, lambda: _deliver_elsewhere(context, run, token))
+    context.compute.threads.submit(run.spec.target, lambda: _deliver_elsewhere(context, run, token))
     return token
 
 
-def mint_token(context: EngineContext, run: Run) -> str:
+def mint_token(store: RunStore, run: Run) -> str:
     """Return one more token of the run's present attempt."""
     token = mint_run_token()
-    context.store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
+    store.add_token(hash_token(token), run_id=run.id, attempt=run.attempt)
     return token
 
 
 def end_unstarted(context: EngineContext, run: Run) -> Run:
-    """End a run that was never handed over, as its desired state says."""
+    """End a run of which nothing was started, as its desired state says. The caller holds the run's lock."""
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
     ended = context.store.set_status(
@@ -114,7 +114,7 @@ def draft_entry(context: EngineContext, new: NewRun, submitter: Mapping[str, str
         workspace=new.workspace,
         spec=new.spec,
         snapshot_root=new.snapshot_root,
-        server={**address_for(context, new.workspace, new.spec.target), "token": ""},
+        server={**address_for(context.addresses, context.compute.targets, new.workspace, new.spec.target), "token": ""},
         token="",
         cookie="",
         home=str(context.settings.home),
@@ -136,7 +136,10 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         workspace=run.workspace,
         spec=with_device_order(spec, spooled.submitter) if devices else spec,
         snapshot_root=run.snapshot_root,
-        server={**address_for(context, run.workspace, run.spec.target), "token": token},
+        server={
+            **address_for(context.addresses, context.compute.targets, run.workspace, run.spec.target),
+            "token": token,
+        },
         token=token,
         cookie=_cookie(context, run.id, run.attempt),
         home=str(context.settings.home),
@@ -147,7 +150,7 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         node_count=run.spec.distribution.node_count,
         devices=devices,
         places=list(held.slots) if held is not None else [],
-        bundle=_bundle_for(context, run),
+        bundle=_bundle_for(context.compute, context.addresses, run),
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,
         interactive_start_ticks=spooled.interactive_start_ticks,
@@ -155,33 +158,33 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
     )
 
 
-def spooled_of(context: EngineContext, run: Run) -> Spooled:
-    """Return what the run was submitted with and its record does not hold.
+def spooled_of(spool: Spool, targets: Targets, run: Run) -> Spooled:
+    """Return what the run was submitted with beyond its stored record: variables and secrets.
 
     Raises:
-        SubmissionLost: that is gone, and the run would start without it.
-        StoreUnavailable: it cannot be read now.
+        SubmissionLost: the spool file is gone or damaged, so the run cannot start as it was submitted.
+        StoreUnavailable: the file cannot be read now.
     """
     try:
-        return context.spool.get(run.id)
+        return spool.get(run.id)
     except SubmissionLost:
-        target = context.targets.find(run.workspace, run.spec.target)
+        target = targets.find(run.workspace, run.spec.target)
         if target is None or target.is_local or holds_hidden(run.spec):
             raise
         return Spooled()  # a cluster's run that hides nothing has nothing there
 
 
 def try_again_soon(context: EngineContext, run_id: str) -> None:
-    """Let a run wait that could not be handed over since the store failed: it is committed, so it is not lost."""
+    """Put a run that could not be started, because the store failed, back into the queue for a few seconds."""
     logger.exception("run %s: not started, will be tried again", run_id)
     retry_at = context.clock.monotonic() + _STORE_RETRY_S
     context.board.update(run_id, stage=Stage.WAITING, fault="the server's store is not available", retry_at=retry_at)
-    context.wake.set()
+    context.events.wake.set()
 
 
-def keeps_spool(context: EngineContext, run: Run) -> bool:
-    """Whether the run's spool file is needed after the hand-over: by its nodes, or by a next attempt."""
-    return not context.is_local(run) or run.spec.max_attempts > 1
+def keeps_spool(compute: ComputeState, run: Run) -> bool:
+    """Whether the run's spool file is still needed after the dispatch: by nodes, or by a next attempt."""
+    return not compute.is_local(run) or run.spec.max_attempts > 1
 
 
 def _begin_attempt(context: EngineContext, run: Run) -> tuple[str, Run]:
@@ -215,7 +218,7 @@ def _deliver(context: EngineContext, run: Run, token: str) -> bool:
 
 
 def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
-    """Submit without any lock, since the engine may hang; then note what came of it, if the run still waits for it."""
+    """Submit without any lock, since the cluster may hang; then note what came of it, if the run still waits for it."""
     fault: Exception | None = None
     try:
         _submit(context, run, token)
@@ -223,7 +226,7 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
         # As above.
         fault = error
     try:
-        with context.locks(run.id):
+        with context.locks.of_run(run.id):
             now = context.store.get_run(run.id)
             if now.status.is_terminal or now.attempt != run.attempt or now.is_fenced:
                 _give_late_back(context, run, now)
@@ -233,15 +236,15 @@ def _deliver_elsewhere(context: EngineContext, run: Run, token: str) -> None:
                 _postpone(context, run, fault)
             else:
                 _delivered(context, run)
-        if fault is None and now.desired is not None:  # it came when the engine did not know the job yet
-            context.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
+        if fault is None and now.desired is not None:  # it came when the cluster did not know the job yet
+            context.compute.backend(run.workspace, run.spec.target).cancel(JobHandle(run.id, run.attempt))
     except Exception:
         # The run is committed: it waits, and the same attempt is handed over again.
         try_again_soon(context, run.id)
 
 
 def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
-    """Give back a job that an engine took after nobody wanted it any more."""
+    """Give back a job that a cluster took after nobody wanted it any more."""
     if now.status.is_terminal:
         context.release(run, done=lambda: context.spool.remove(run.id))
     else:
@@ -249,15 +252,15 @@ def _give_late_back(context: EngineContext, run: Run, now: Run) -> None:
 
 
 def _submit(context: EngineContext, run: Run, token: str) -> None:
-    spooled = spooled_of(context, run)
-    backend = context.backend(run.workspace, run.spec.target)
+    spooled = spooled_of(context.spool, context.compute.targets, run)
+    backend = context.compute.backend(run.workspace, run.spec.target)
     request = backend.plan(job_spec_of(context, run, token, spooled))
     held = context.board.find(run.id)
     backend.submit(replace(request, is_first=held is not None and held.is_first))
 
 
 def _delivered(context: EngineContext, run: Run) -> None:
-    if keeps_spool(context, run):
+    if keeps_spool(context.compute, run):
         held = context.board.find(run.id)
         context.spool.note_handed(run.id, run.attempt, held.slots if held is not None else ())
     else:
@@ -266,9 +269,9 @@ def _delivered(context: EngineContext, run: Run) -> None:
     logger.info("run %s: attempt %d handed to %s", run.id, run.attempt, run.spec.target)
 
 
-def _bundle_for(context: EngineContext, run: Run) -> str:
-    target = context.targets.find(run.workspace, run.spec.target)
-    return "" if target is None or target.backend == LOCAL else context.bundles.get().key
+def _bundle_for(compute: ComputeState, addresses: Addresses, run: Run) -> str:
+    target = compute.targets.find(run.workspace, run.spec.target)
+    return "" if target is None or target.backend == LOCAL else addresses.bundles.get().key
 
 
 def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
@@ -278,8 +281,8 @@ def _cookie(context: EngineContext, run_id: str, attempt: int) -> str:
 
 def _note_handed(context: EngineContext, run: Run) -> None:
     now = context.clock.monotonic()
-    context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, heard=now, fault="", retry_at=0.0)
-    context.wake.set()
+    context.board.update(run.id, stage=Stage.HANDED, attempt=run.attempt, last_heard_at=now, fault="", retry_at=0.0)
+    context.events.wake.set()
 
 
 def _refused(context: EngineContext, run: Run, error: UserError) -> None:
@@ -300,6 +303,6 @@ def _postpone(context: EngineContext, run: Run, error: Exception) -> None:
     retry_at = context.clock.monotonic() + delay
     text = f"{type(error).__name__}: {error}".partition("\n")[0]
     context.board.update(run.id, stage=Stage.WAITING, faults=faults, fault=text, retry_at=retry_at)
-    context.wake.set()
+    context.events.wake.set()
     if job is None or job.fault != text:
         note_wait(context, run.id)

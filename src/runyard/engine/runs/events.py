@@ -11,25 +11,26 @@ from typing import Any
 
 from runyard.core.errors import Conflict
 from runyard.core.records import Run
-from runyard.engine.context import EngineContext, is_launched
+from runyard.engine.context import ComputeState, is_launched
+from runyard.store.base import RunStore
 
 JOINED = "joined"  # {attempt, rank, incarnation, host, address}: a process has the node's part of the attempt for good
 
 
-def append_event(context: EngineContext, run_id: str, event: Mapping[str, Any]) -> None:
-    """Add one event; it is durable when this returns."""
+def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None:
+    """Append one event to the run's journal. It is durable when this returns; two threads may append at once."""
     while True:
-        known = len(context.store.list_events(run_id))
+        known = len(store.list_events(run_id))
         try:
-            context.store.append_events(run_id, [event], after=known)
+            store.append_events(run_id, [event], after=known)
             return
         except Conflict:
             continue  # another thread was faster
 
 
-def list_joins(context: EngineContext, run_id: str, attempt: int) -> dict[int, dict[str, Any]]:
-    """Return who joined for each node of the attempt, by rank."""
-    events = context.store.list_events(run_id)
+def list_joins(store: RunStore, run_id: str, attempt: int) -> dict[int, dict[str, Any]]:
+    """Return the `joined` event of each node of the attempt, by rank."""
+    events = store.list_events(run_id)
     return {
         int(event["rank"]): event
         for event in events
@@ -37,13 +38,13 @@ def list_joins(context: EngineContext, run_id: str, attempt: int) -> dict[int, d
     }
 
 
-def list_hosts(context: EngineContext, run: Run) -> list[dict[str, Any]]:
+def list_hosts(store: RunStore, compute: ComputeState, run: Run) -> list[dict[str, Any]]:
     """Return the machines of all attempts of a run, `{attempt, rank, host, address}` each, in their order."""
     if run.attempt == 0 or not is_launched(run):
         return []
-    if context.is_local(run):
+    if compute.is_local(run):
         return [{"attempt": run.attempt, "rank": 0, "host": socket.gethostname(), "address": ""}]
-    joins = [event for event in context.store.list_events(run.id) if event.get("event") == JOINED]
+    joins = [event for event in store.list_events(run.id) if event.get("event") == JOINED]
     wanted = ("attempt", "rank", "host", "address")
     hosts = [{name: event.get(name, "") for name in wanted} for event in joins]
     return sorted(hosts, key=lambda one: (int(one["attempt"]), int(one["rank"])))

@@ -1,8 +1,6 @@
-"""Nodes of a cluster take their part of an attempt: each once, for good.
+"""Nodes of a cluster: each joins an attempt once, then tells the others what it knows through the server.
 
-Nodes of a job that several supervisors run: each says what it knows and hears what the others do.
-
-A word is a heartbeat as well: every node has a lease of its own, and node 0's word is the run's.
+A node's message is a heartbeat too: every node has a lease of its own, and node 0's renews the run's.
 """
 
 from __future__ import annotations
@@ -40,7 +38,9 @@ class Join:
 
 
 def join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
-    """Give the node its job. Repeating it is fine; a second process for the same node gets nothing.
+    """Give the node its job. The same process may ask again; a second process for the same node gets nothing.
+
+    Called by request threads; it takes the run's lock.
 
     Raises:
         Conflict: another process has this node's part, or the attempt is over.
@@ -57,19 +57,19 @@ def join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
 def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec:
     if not _INCARNATION.fullmatch(said.incarnation) or max(len(said.host), len(said.address)) > _LONGEST_NAME:
         raise InvalidArgument("A node must say who it is: an incarnation of 16 to 64 hex digits, its host and address.")
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_join(context, run, rank, said)
-        known = list_joins(context, run_id, said.attempt).get(rank)
+        known = list_joins(context.store, run_id, said.attempt).get(rank)
         if known is not None and known["incarnation"] != said.incarnation:
             raise Conflict(
                 f"Node {rank} of run `{run_id}` is in the hands of another process, on {known.get('host') or '?'}.",
                 why="Each node's part of an attempt is started once.",
             )
-        spooled = spooled_of(context, run)
+        spooled = spooled_of(context.spool, context.compute.targets, run)
         if known is None:
             event = {"event": JOINED, "attempt": said.attempt, "rank": rank, "incarnation": said.incarnation}
-            append_event(context, run_id, {**event, "host": said.host, "address": said.address})
+            append_event(context.store, run_id, {**event, "host": said.host, "address": said.address})
             logger.info("run %s: node %d of attempt %d is on %s", run_id, rank, said.attempt, said.host or "?")
         note_heartbeat(context, run, said.attempt)
         if run.spec.distribution.node_count > 1:  # a single one speaks for the run itself
@@ -80,7 +80,7 @@ def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec
 
 
 def _check_join(context: EngineContext, run: Run, rank: int, said: Join) -> None:
-    target = context.targets.find(run.workspace, run.spec.target)
+    target = context.compute.targets.find(run.workspace, run.spec.target)
     if not is_launched(run) or target is None or target.backend == LOCAL:
         raise Conflict(f"Run `{run.id}` is not one that nodes of a cluster take part in.")
     if run.status.is_terminal or run.is_fenced or run.attempt != said.attempt:
@@ -97,7 +97,7 @@ MOST_FACTS = 16
 
 @dataclass(frozen=True)
 class NodeWord:
-    """What a node says. `facts` are all of its own, None: as before. It knows the board as of version `since`."""
+    """A node's message. `facts` are all of its own, None: unchanged. The node knows the board as of version `since`."""
 
     attempt: int
     incarnation: str = ""
@@ -107,11 +107,13 @@ class NodeWord:
 
 
 def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
-    """Take a node's word and return the answer, as it is now.
+    """Take a node's message, which is a heartbeat too, and return the answer.
+
+    Called by request threads, without the run's lock. It may be repeated.
 
     Raises:
-        Conflict: the word is from another process than the one that has the node's part.
-        InvalidArgument: the job has no such node.
+        Conflict: the message is from another process than the one that joined.
+        InvalidArgument: the job has no such node, or there are too many facts.
     """
     run = context.store.get_run(run_id)
     _check_word(run, rank, said)
@@ -127,7 +129,7 @@ def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) ->
 
 
 def look(context: EngineContext, run_id: str, attempt: int) -> dict[str, Any]:
-    """Return what a node of the attempt that waits is answered now."""
+    """Return what a waiting node of the attempt is answered now. Changes nothing."""
     return _answer(context, context.store.get_run(run_id), attempt)
 
 
@@ -142,7 +144,7 @@ def _know(context: EngineContext, run: Run, rank: int, now: float) -> None:
     """Begin the leases of all nodes that joined: after a restart of the server nobody else knows of a silent one."""
     if context.gangs.knows(run.id, run.attempt, rank):
         return
-    for joined, event in list_joins(context, run.id, run.attempt).items():
+    for joined, event in list_joins(context.store, run.id, run.attempt).items():
         host, incarnation = str(event.get("host") or ""), str(event["incarnation"])
         context.gangs.add(run.id, run.attempt, joined, now, host=host, incarnation=incarnation)
 

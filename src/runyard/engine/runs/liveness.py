@@ -1,12 +1,11 @@
-"""Is every job still there? Silence is shown as silence; a run is lost only with proof.
+"""Watches started runs: silence is shown as NotResponding, and a run is lost only with proof.
 
-Leases are measured by this process's monotonic clock from the moment a word was received. They begin anew when the
+Leases are measured by this process's monotonic clock from the moment a message was received. They begin anew when the
 server starts, and when it finds that it was itself stopped for a while.
 
-The engine calls a job gone whose run has no end: the end, the next attempt, or a moment's patience.
-
-On this machine gone is proof. Elsewhere it is an engine's opinion: a node that it lost sight of may run on. So a run
-whose supervisor still speaks is told to stop, and one that is silent is ended when it must have stopped by itself.
+A job may be gone before its run has reported an end. On this machine that is proof. Elsewhere it is the cluster's
+opinion: a node that it lost sight of may run on. So a run whose supervisor still speaks is told to stop, and a silent
+one is ended once its own lease must have stopped it.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ from runyard.engine.runs.retries import (
 from runyard.engine.runs.streams import close_streams
 from runyard.engine.runs.wait_reasons import explain_run, note_wait
 from runyard.engine.state.allocation import QueueEntry, Stage
-from runyard.engine.state.backends import InstanceKey
+from runyard.engine.state.backends import Backends, InstanceKey
 
 logger = logging.getLogger(__name__)
 
-KILLED_S = 10.0  # two heartbeats: an engine that saw or made the end of a job has no process of it any more
+KILLED_S = 10.0  # two heartbeats: a cluster that saw or made the end of a job has no process of it any more
 MACHINE_GONE = (Cause.NODE_LOST, Cause.PREEMPTED)
-# How long a supervisor elsewhere must be silent before what its engine says is believed.
+# How long a supervisor elsewhere must be silent before what its cluster says is believed.
 QUIET_S = {
     Cause.NODE_LOST: LEASE_S + MARGIN_S,
     Cause.PREEMPTED: LEASE_S + MARGIN_S,
@@ -55,20 +54,26 @@ QUIET_S = {
 
 
 def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now: float) -> None:
-    """Act on a job of which its engine found nothing, twice in a row, unless the run's end arrived meanwhile."""
-    with context.locks(job.run_id):
+    """Handle a job that the cluster reports gone before the run reported its end: retry, end the run, or wait.
+
+    Called by the loop after two such polls in a row; it takes the run's lock and does nothing if the end has arrived
+    meanwhile. It may be repeated.
+    """
+    with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         current = context.board.find(job.run_id)
         if run.status.is_terminal:
             return context.ended(run)
-        if current is None or current.heard != job.heard or run.attempt != job.attempt:
+        if current is None or current.last_heard_at != job.last_heard_at or run.attempt != job.attempt:
             return
         if run.is_fenced:
             if is_over(context, job, now):
                 start_next(context, run)
             return
-        loss = loss_reason(run, report, hosts_of(context, run))
-        has_begun = context.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context, job)
+        loss = loss_reason(run, report, hosts_of(context.store, context.compute, run))
+        has_begun = (
+            context.compute.is_local(run) or report.cause not in MACHINE_GONE or not never_ran(context.store, job)
+        )
         if not _is_believed(context, run, job, report.cause, now):
             _prepare_for(context, run, job, report.cause, loss)
         elif may_follow(run, loss.code, has_begun=has_begun):
@@ -78,23 +83,23 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
 
 
 def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, now: float) -> bool:
-    if context.is_local(run):
+    if context.compute.is_local(run):
         return True
-    if never_ran(context, job):
+    if never_ran(context.store, job):
         return True
-    return now - job.heard >= QUIET_S.get(cause, KILLED_S)
+    return now - job.last_heard_at >= QUIET_S.get(cause, KILLED_S)
 
 
 def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, loss: LossReason) -> None:
     """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
-    if not (job.engine_gone or cause in MACHINE_GONE):
+    if not (job.cluster_gone or cause in MACHINE_GONE):
         return
     if may_follow(run, loss.code):
         fence(context, run, loss.error)
     elif run.desired is None:
-        logger.warning("run %s: its engine has lost it, so it shall end", run.id)
+        logger.warning("run %s: its cluster has lost it, so it shall end", run.id)
         context.store.set_desired(run.id, "fail", loss.error)
-        context.backend(run.workspace, run.spec.target).cancel(handle_of(job))
+        context.compute.backend(run.workspace, run.spec.target).cancel(handle_of(job))
         context.gangs.touch(run.id)
 
 
@@ -110,7 +115,7 @@ def _end(context: EngineContext, run: Run, loss: LossReason) -> None:
         status, error = RunStatus.CANCELED, None
     elif run.desired == "fail":
         status, error = RunStatus.FAILED, run.desired_error or loss.error
-    close_streams(context, run)
+    close_streams(context.store, context.artifacts, run)
     ended = context.store.set_status(
         run.id, status, attempt=run.attempt, expected=[run.status], error=error, waits_for=""
     )
@@ -128,6 +133,8 @@ GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hea
 
 
 class Verdict(Enum):
+    """What to do about a job after a poll."""
+
     FINE = "fine"
     ADOPT = "adopt"
     SILENT = "silent"
@@ -136,27 +143,30 @@ class Verdict(Enum):
 
 
 def judge_liveness(job: QueueEntry, state: JobState, now: float) -> Verdict:
-    """Return what to do about a handed job that was not heard for a moment."""
+    """Return what to do about a started job that has been quiet for a moment. Pure."""
     if state is JobState.GONE:
-        return Verdict.LOST if job.gone + 1 >= GONE_POLLS else Verdict.GONE
+        return Verdict.LOST if job.gone_polls + 1 >= GONE_POLLS else Verdict.GONE
     if state is JobState.ORPHANED and now - job.adopted_at >= ADOPT_AGAIN_S:
         return Verdict.ADOPT
-    if state is not JobState.WAITING and now - job.heard >= SILENT_AFTER_S and not job.silent:
+    if state is not JobState.WAITING and now - job.last_heard_at >= SILENT_AFTER_S and not job.silent:
         return Verdict.SILENT
     return Verdict.FINE
 
 
 def poll_jobs(context: EngineContext) -> None:
-    """Poll the targets about every job that was not heard for a moment, and act."""
+    """Poll the backends about every job that has been quiet for a moment, once per backend, and act on the answers.
+
+    Called by the loop, without a lock.
+    """
     now = context.clock.monotonic()
     quiet: dict[InstanceKey, list[QueueEntry]] = defaultdict(list)
     for job in context.board.jobs():
         if _is_asked_for(context, job, now):
-            quiet[context.backends.key_of(context.targets.find(job.workspace, job.target))].append(job)
+            quiet[context.compute.backends.key_of(context.compute.targets.find(job.workspace, job.target))].append(job)
         if job.stage is Stage.HANDED and not job.silent and context.gangs.silent_nodes(job.run_id, now):
             _show_silence(context, job)
     for backend, jobs in quiet.items():
-        reports = _poll(context, backend, jobs)
+        reports = _poll(context.compute.backends, backend, jobs)
         for job in jobs:
             report = reports.get(handle_of(job), NOT_KNOWN)
             verdict = judge_liveness(job, report.state, now)
@@ -169,9 +179,12 @@ def poll_jobs(context: EngineContext) -> None:
 
 
 def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
-    """Note a word from the run's supervisor; a run shown as silent goes back to what it was."""
-    # On this machine a word proves that the job lives. Elsewhere an engine may lose a node whose supervisor goes on.
-    context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.is_local(run))
+    """Renew the lease of the run's attempt. A run shown as NotResponding gets its earlier status back.
+
+    Called by request threads with every message of a supervisor, with or without the run's lock. It may be repeated.
+    """
+    # On this machine a word proves that the job lives. Elsewhere a cluster may lose a node whose supervisor goes on.
+    context.board.hear(run.id, attempt, context.clock.monotonic(), proves_life=context.compute.is_local(run))
     if run.status is not RunStatus.NOT_RESPONDING or run.attempt != attempt:
         return run
     if context.gangs.silent_nodes(run.id, context.clock.monotonic()):
@@ -185,26 +198,26 @@ def note_heartbeat(context: EngineContext, run: Run, attempt: int) -> Run:
 
 
 def note_cluster_report(context: EngineContext, run: Run) -> None:
-    """Take a supervisor's word that the engine's process beside it is gone: the engine itself is asked at once."""
+    """Note that the cluster's process beside the supervisor has ended, and have the cluster polled at once."""
     job = context.board.find(run.id)
-    if job is not None and job.attempt == run.attempt and not job.engine_gone:
-        logger.warning("run %s: the engine's process beside its supervisor is gone", run.id)
-        context.board.update(run.id, engine_gone=True)
-        context.wake.set()
+    if job is not None and job.attempt == run.attempt and not job.cluster_gone:
+        logger.warning("run %s: the cluster's process beside its supervisor is gone", run.id)
+        context.board.update(run.id, cluster_gone=True)
+        context.events.wake.set()
 
 
 def _is_asked_for(context: EngineContext, job: QueueEntry, now: float) -> bool:
     if job.stage is Stage.FENCED:
         return True
     heard = min(
-        job.heard, context.gangs.first_heard(job.run_id, now)
+        job.last_heard_at, context.gangs.first_heard(job.run_id, now)
     )  # one node that talks says nothing about the others
-    return job.stage is Stage.HANDED and (job.engine_gone or now - heard >= POLL_AFTER_S)
+    return job.stage is Stage.HANDED and (job.cluster_gone or now - heard >= POLL_AFTER_S)
 
 
-def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
+def _poll(backends: Backends, backend: InstanceKey, jobs: list[QueueEntry]) -> Mapping[JobHandle, JobReport]:
     try:
-        return context.backends.get(backend).poll([handle_of(job) for job in jobs])
+        return backends.get(backend).poll([handle_of(job) for job in jobs])
     except Exception:
         # A backend may be somebody else's code; what it cannot tell stays unknown, which ends nothing.
         logger.exception("backend %s could not be polled", backend[0])
@@ -212,13 +225,13 @@ def _poll(context: EngineContext, backend: InstanceKey, jobs: list[QueueEntry]) 
 
 
 def _note_wait(context: EngineContext, job: QueueEntry, report: JobReport) -> None:
-    """Keep what the engine says that a job in its queue waits for."""
+    """Keep what the cluster says that a job in its queue waits for."""
     why = report.why if report.state is JobState.WAITING else ""
-    if report.state is not JobState.UNKNOWN and why != job.why:
-        context.board.update(job.run_id, why=why)
-        if _NUMBER.sub("", why) != _NUMBER.sub("", job.why):  # a place in a long queue changes all the time
+    if report.state is not JobState.UNKNOWN and why != job.wait_reason:
+        context.board.update(job.run_id, wait_reason=why)
+        if _NUMBER.sub("", why) != _NUMBER.sub("", job.wait_reason):  # a place in a long queue changes all the time
             note_wait(context, job.run_id)
-        context.on_change(job.run_id)
+        context.events.on_change(job.run_id)
 
 
 def _before_silence(run: Run) -> RunStatus:
@@ -231,20 +244,20 @@ def _before_silence(run: Run) -> RunStatus:
 
 
 def _act(context: EngineContext, job: QueueEntry, verdict: Verdict, report: JobReport, now: float) -> None:
-    if job.told_end and start_next_when_all_reported(context, job):
+    if job.node0_ended and start_next_when_all_reported(context, job):
         return
     if verdict is Verdict.ADOPT:
         logger.info("run %s: its supervisor is gone, adopting it", job.run_id)
-        context.board.update(job.run_id, adopted_at=now, gone=0)
-        context.backend(job.workspace, job.target).adopt(handle_of(job))
+        context.board.update(job.run_id, adopted_at=now, gone_polls=0)
+        context.compute.backend(job.workspace, job.target).adopt(handle_of(job))
     elif verdict is Verdict.GONE:
-        context.board.update(job.run_id, gone=job.gone + 1)
+        context.board.update(job.run_id, gone_polls=job.gone_polls + 1)
     elif verdict is Verdict.LOST:
         handle_lost(context, job, report, now)
     elif verdict is Verdict.SILENT and job.stage is Stage.HANDED:
         _show_silence(context, job)
-    elif job.gone and report.state is not JobState.UNKNOWN:
-        context.board.update(job.run_id, gone=0)
+    elif job.gone_polls and report.state is not JobState.UNKNOWN:
+        context.board.update(job.run_id, gone_polls=0)
 
 
 def _show_silence(context: EngineContext, job: QueueEntry) -> None:
@@ -253,7 +266,7 @@ def _show_silence(context: EngineContext, job: QueueEntry) -> None:
         context.ended(run)
         return
     current = context.board.find(job.run_id)
-    if current is None or current.heard != job.heard or run.status is RunStatus.NOT_RESPONDING:
+    if current is None or current.last_heard_at != job.last_heard_at or run.status is RunStatus.NOT_RESPONDING:
         return
     try:
         silent = RunStatus.NOT_RESPONDING
@@ -263,4 +276,4 @@ def _show_silence(context: EngineContext, job: QueueEntry) -> None:
         return
     context.board.update(job.run_id, silent=True)
     logger.warning("run %s: silent for %.0f s", job.run_id, SILENT_AFTER_S)
-    context.on_change(job.run_id)
+    context.events.on_change(job.run_id)

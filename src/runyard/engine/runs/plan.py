@@ -33,7 +33,7 @@ _TICKET = re.compile(rf"({VARIABLE}=)\S+")  # never in a script; a backend that 
 class RunPlan:
     """As it may be shown: secrets are hidden. `argv` is the supervisor's, once per node.
 
-    Of a target on somebody else's machines, `script` and `resources` are what its engine is given; the processes are
+    Of a target on somebody else's machines, `script` and `resources` are what its cluster is given; the processes are
     laid out on its nodes.
     """
 
@@ -76,8 +76,8 @@ def plan_of(context: EngineContext, run: Run) -> RunPlan:
 
 
 def _plan(context: EngineContext, job: JobSpec) -> RunPlan:
-    target = context.targets.get(job.workspace, job.spec.target)
-    request = context.backends.of(target).plan(job)
+    target = context.compute.targets.get(job.workspace, job.spec.target)
+    request = context.compute.backends.of(target).plan(job)
     return RunPlan(
         run_id=request.run_id,
         target=request.target,

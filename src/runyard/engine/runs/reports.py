@@ -1,6 +1,6 @@
-"""What supervisors report about their run: phases on the way, and the one end.
+"""Reports of supervisors: phases on the way, and the one end.
 
-Supervisors whose report is not the end of their run: the attempt was given up, or another may follow it.
+A report of a failure is not the end of the run if the attempt is fenced or another may follow it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import Cause, JobReport, JobState
 from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
@@ -32,10 +33,11 @@ from runyard.engine.runs.retries import (
 from runyard.engine.runs.streams import close_streams, stream_size
 from runyard.engine.runs.wait_reasons import explain_run
 from runyard.engine.sanitize import storable, storable_value
+from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
-DOUBT_S = 8.0  # an engine tells of a preemption a moment after it has killed the program for it
+DOUBT_S = 8.0  # a cluster tells of a preemption a moment after it has killed the program for it
 _KILLS = (signal.SIGTERM, signal.SIGKILL)
 _KILLED_SIGNALS = {str(name) for one in _KILLS for name in (one.name, int(one))}
 _KILLED_CODES = {128 + one for one in _KILLS}  # how a shell tells of it, and a program that saves its state first
@@ -43,7 +45,9 @@ Error = Mapping[str, Any] | None
 
 
 def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> bool:
-    """Whether a report is about an attempt that is, or will be, given up. A script that finished has finished.
+    """Whether a report is about an attempt that is, or will be, fenced. A script that completed has completed.
+
+    The caller holds the run's lock. A cluster may be asked.
 
     Raises:
         StoreUnavailable: that is not known yet; the supervisor reports again in a moment.
@@ -52,17 +56,20 @@ def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error:
         return status is not RunStatus.COMPLETED
     if status is not RunStatus.FAILED:
         return False
-    return may_follow(run, _code(error)) or _was_killed_by_engine(context, run, error)
+    return may_follow(run, _code(error)) or _was_killed_by_cluster(context, run, error)
 
 
 def accept_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> Run:
-    """Give the attempt up, where it is not, and go on when all of it is over. The caller holds the run's lock."""
+    """Fence the attempt, unless it is, and start the next one when all of its nodes are over.
+
+    The caller holds the run's lock.
+    """
     if not run.is_fenced:
-        told = _engine_loss(context, run)
+        told = _cluster_loss(context, run)
         run = fence(context, run, told if told is not None else error or {})
     if not status.is_terminal or run.is_between_attempts:
         return run
-    context.board.update(run.id, told_end=True)
+    context.board.update(run.id, node0_ended=True)
     return start_next(context, run) if is_all_over(context, run) else run
 
 
@@ -70,11 +77,15 @@ def _code(error: Error) -> str:
     return str((error or {}).get("code") or "")
 
 
-def _was_killed_by_engine(context: EngineContext, run: Run, error: Error) -> bool:
-    """Whether the program was killed since its machine was wanted for another job, which only the engine knows."""
-    if not _was_killed((error or {}).get("details") or {}) or not may_follow(run, PREEMPTED) or context.is_local(run):
+def _was_killed_by_cluster(context: EngineContext, run: Run, error: Error) -> bool:
+    """Whether the program was killed since its machine was wanted for another job, which only the cluster knows."""
+    if (
+        not _was_killed((error or {}).get("details") or {})
+        or not may_follow(run, PREEMPTED)
+        or context.compute.is_local(run)
+    ):
         return False
-    if _engine_loss(context, run) is not None:
+    if _cluster_loss(context, run) is not None:
         return True
     job, now = context.board.find(run.id), context.clock.monotonic()
     if job is None or (job.doubted_at and now - job.doubted_at >= DOUBT_S):
@@ -91,23 +102,23 @@ def _was_killed(details: Mapping[str, Any]) -> bool:
     return str(details.get("signal") or "") in _KILLED_SIGNALS or details.get("exit_code") in _KILLED_CODES
 
 
-def _engine_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
-    """Return the error of an attempt whose engine says that it took its machines away, or lost them."""
+def _cluster_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
+    """Return the error of an attempt whose cluster says that it took its machines away, or lost them."""
     report = _report_of(context, run)
     if report.state is not JobState.GONE or report.cause not in (Cause.PREEMPTED, Cause.NODE_LOST):
         return None
-    loss = loss_reason(run, report, hosts_of(context, run))
+    loss = loss_reason(run, report, hosts_of(context.store, context.compute, run))
     return loss.error if loss.code in RETRIED else None
 
 
 def _report_of(context: EngineContext, run: Run) -> JobReport:
     job = context.board.find(run.id)
     unknown = JobReport(JobState.UNKNOWN)
-    if job is None or context.is_local(run):
+    if job is None or context.compute.is_local(run):
         return unknown
     handle = handle_of(job)
     try:
-        return context.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
+        return context.compute.backend(run.workspace, run.spec.target).poll([handle]).get(handle, unknown)
     except Exception:
         # A backend may be somebody else's code; what it cannot tell must not keep a run from ending.
         logger.exception("run %s: its target could not be polled", run.id)
@@ -137,9 +148,10 @@ class StateReport:
 
 
 def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run:
-    """Take a report in and return the run as it now is.
+    """Take a supervisor's report and return the run as it now is.
 
-    A phase that the run has already left changes nothing, nor does a second end: the answer's status tells.
+    Called by request threads; it takes the run's lock. It may be repeated: a phase that the run has left changes
+    nothing, nor does a second end. The answer's status tells the supervisor.
 
     Raises:
         Conflict: the report is about an old attempt.
@@ -149,35 +161,39 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
         raise InvalidArgument(f"A supervisor cannot report the status {said.status}.")
     if is_external_writer(said.attempt):
         return _report_of_writer(context, run_id, said)
-    with context.locks(run_id):
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_attempt(run, said.attempt)
         if run.status.is_terminal:
             return run
-        _keep_facts(context, run_id, said)
+        _keep_facts(context.store, run_id, said)
         run = note_heartbeat(context, run, said.attempt)
         if said.status.is_terminal:
-            _check_complete(context, run, said)
+            _check_complete(context.store, context.artifacts, run, said)
         if is_taken_as_loss(context, run, said.status, said.error):
             return accept_loss(context, run, said.status, said.error)
         if said.status.is_terminal:
-            close_streams(context, run)
+            close_streams(context.store, context.artifacts, run)
         run = _move(context, run, said)
     if run.status.is_terminal:
         logger.info("run %s: %s", run_id, run.status)
         context.ended(run)
     else:
-        context.on_change(run_id)
+        context.events.on_change(run_id)
     return run
 
 
 def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, error: Mapping[str, Any] | None) -> None:
-    """End a run without a supervisor of its own (a script's child run) by what its journal says."""
-    with context.locks(run_id):
+    """End a run without a supervisor (a script's child run) by the END record of its journal.
+
+    Called while a shipment is stored, under `locks.of_shipments`; it takes the run's lock. A second end changes
+    nothing.
+    """
+    with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         if run.attempt or run.status.is_terminal or not status.is_terminal:
             return
-        close_streams(context, run)
+        close_streams(context.store, context.artifacts, run)
         ended = context.store.set_status(run_id, status, error=storable_value(dict(error)) if error else None)
     context.ended(ended)
 
@@ -186,7 +202,7 @@ def _report_of_writer(context: EngineContext, run_id: str, said: StateReport) ->
     """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
     run = context.store.get_run(run_id)
     if said.status.is_terminal:
-        _check_complete(context, run, said)
+        _check_complete(context.store, context.artifacts, run, said)
     return replace(run, desired=None, desired_error=None)
 
 
@@ -198,17 +214,16 @@ def _check_attempt(run: Run, attempt: int) -> None:
         )
 
 
-def _keep_facts(context: EngineContext, run_id: str, said: StateReport) -> None:
+def _keep_facts(store: RunStore, run_id: str, said: StateReport) -> None:
     if said.warnings or said.environment is not None:
-        context.store.update_run(
-            run_id, RunChange(warnings_add=storable_value(said.warnings), environment=said.environment)
-        )
+        change = RunChange(warnings_add=storable_value(said.warnings), environment=said.environment)
+        store.update_run(run_id, change)
 
 
-def _check_complete(context: EngineContext, run: Run, said: StateReport) -> None:
-    stored = {(mark.writer, mark.segment): mark.offset for mark in context.store.list_marks(run.id, said.attempt)}
+def _check_complete(store: RunStore, artifacts: ArtifactStore, run: Run, said: StateReport) -> None:
+    stored = {(mark.writer, mark.segment): mark.offset for mark in store.list_marks(run.id, said.attempt)}
     short = [mark for mark in said.marks if stored.get((mark.writer, mark.segment), 0) < mark.offset]
-    logs = {name: stream_size(context, run.id, said.attempt, name) for name in said.logs}
+    logs = {name: stream_size(artifacts, run.id, said.attempt, name) for name in said.logs}
     behind = {name: size for name, size in logs.items() if size < said.logs[name]}
     if short or behind:
         held: Sequence[Mark] = [Mark(m.writer, m.segment, stored.get((m.writer, m.segment), 0)) for m in short]

@@ -1,4 +1,4 @@
-"""A run once more: a new run of the same spec, code, tags and name, which says where it comes from."""
+"""Submits a run again: a new run of the same spec, code, tags and name that names its origin."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from runyard.core.errors import DamagedContent, NotFound, SubmitRejected
 from runyard.core.machine.facts import node_variables
 from runyard.core.names import make_uuid
 from runyard.core.records import LEFT_OUT_PROPERTY, SNAPSHOT_PROPERTY, NewRun, Run, make_id_like
-from runyard.engine.context import EngineContext
+from runyard.engine.context import EngineEvents
 from runyard.engine.sanitize import holds_hidden
+from runyard.store.base import RunStore
 
 ORIGIN = "runyard.resubmitted_from"
 _OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, whichever run it is
@@ -20,7 +21,7 @@ _OF_CODE = ("azureml.git.", "mlflow.source.")  # properties that the code has, w
 
 @dataclass(frozen=True)
 class ResubmitRequest:
-    """What is new of it. `id` and `key` make a repeated request the same run; made here where they are left out."""
+    """A request to submit a run again. `id` and `key` make it repeatable; the server makes them if left out."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
@@ -29,14 +30,14 @@ class ResubmitRequest:
     submitter: dict[str, str] = field(default_factory=dict)  # never stored
 
 
-def resubmit_request(context: EngineContext, run_id: str, wanted: ResubmitRequest) -> NewRun:
-    """Return the request for a run like this one.
+def resubmit_request(store: RunStore, events: EngineEvents, run_id: str, wanted: ResubmitRequest) -> NewRun:
+    """Return the request for a copy of this run.
 
     Raises:
-        SubmitRejected: the server does not hold all that it was made of; says what is missing.
+        SubmitRejected: the server does not hold all that the run was made of; the error says what is missing.
     """
-    run = context.store.get_run(run_id)
-    _check(context, run)
+    run = store.get_run(run_id)
+    _check(store, events, run)
     return NewRun(
         key=wanted.key or make_uuid(),
         id=wanted.id or make_id_like(run),
@@ -58,7 +59,7 @@ def own_variables() -> Mapping[str, str]:
     return node_variables(os.environ)
 
 
-def _check(context: EngineContext, run: Run) -> None:
+def _check(store: RunStore, events: EngineEvents, run: Run) -> None:
     if not (run.spec.script or run.spec.command):
         raise SubmitRejected(
             f"Run `{run.id}` cannot be submitted again.",
@@ -73,12 +74,12 @@ def _check(context: EngineContext, run: Run) -> None:
         )
     if run.snapshot_id is None:
         return
-    context.hold_snapshot(run.snapshot_id)
-    root = context.store.find_snapshot(run.snapshot_id)
+    events.hold_snapshot(run.snapshot_id)
+    root = store.find_snapshot(run.snapshot_id)
     if root is None:
         raise _without_code(run, "Its code is no longer on the server.")
     try:
-        context.check_snapshot(root)
+        events.check_snapshot(root)
     except (NotFound, DamagedContent) as error:
         raise _without_code(run, f"Its code is damaged on the server. {error.what} {error.why}".rstrip()) from error
 

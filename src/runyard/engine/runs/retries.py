@@ -1,11 +1,11 @@
-"""A run whose machine was lost is started again, where its user allowed it; never while the old attempt may live.
-One that was sent to a machine which was dead already, so that nothing of it began, is started again anyhow.
+"""Retries a run whose machine was lost, up to `max_attempts`, and never while the old attempt may live.
 
-The attempt is given up first, in the store: from then on every answer to its supervisors tells them to stop. The next
-one starts when they have reported their end, or when the engine says that it is gone and a lease and a margin have
-passed since their last word: by then they have ended their processes themselves (supervisor/shipping/connection.py).
+A run that was sent to a dead machine, so that nothing of it began, is retried anyhow.
 
-What it means for a run that nothing of its job lives any more, in the words of the engine that had it.
+The attempt is fenced first, in the store: from then on every answer to its supervisors tells them to stop. The next
+one starts when they have reported their end, or when the cluster says that it is gone and a lease and a margin have
+passed since their last message: by then they have ended their processes themselves
+(supervisor/shipping/connection.py).
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from runyard.compute.base import Cause, JobReport
 from runyard.core.attempts import LEASE_S
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, ComputeState, EngineContext, is_launched
 from runyard.engine.runs.events import list_joins
 from runyard.engine.runs.requirements import waiting_entry
 from runyard.engine.runs.streams import close_streams, stream_key
 from runyard.engine.sanitize import storable
 from runyard.engine.state.allocation import QueueEntry, Stage
+from runyard.store.base import RunStore
 
 NODE_LOST, PREEMPTED = "NodeLost", "Preempted"
 NEVER_STARTED = "NeverStarted"  # the code of an attempt of which nothing began; its run's error says why
@@ -47,15 +48,12 @@ class LossReason:
 
     @property
     def code(self) -> str:
+        """The error's code."""
         return str(self.error["code"])
-
-    @property
-    def is_retried(self) -> bool:
-        return self.code in RETRIED
 
 
 def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossReason:
-    """`hosts`: the nodes that had joined, by rank."""
+    """Return how a run ends whose job is gone. `hosts` are the nodes that had joined, by rank. Pure."""
     lines = [_what(run, report.cause), storable(report.why) or _why(report.cause)]
     details: dict[str, Any] = {"hint": _hint(run, report)}
     if hosts:
@@ -68,12 +66,12 @@ def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossR
 
 
 def counted(run: Run) -> int:
-    """Return which attempt this is of those that its user allowed."""
+    """Return the number of this attempt among those that the user allowed."""
     return run.attempt - never_started_count(run)
 
 
 def never_started_count(run: Run) -> int:
-    """Return how many attempts were given up before anything of them began."""
+    """Return how many attempts were fenced before any process of them started."""
     return sum(one.code == NEVER_STARTED for one in run.attempts)
 
 
@@ -126,73 +124,82 @@ MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another troub
 
 
 def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:
-    """Whether another attempt may take the place of one that ended like this."""
+    """Whether another attempt may follow one that ended with this error code. Pure."""
     is_left = counted(run) < run.spec.max_attempts if has_begun else never_started_count(run) < MOST_IN_VAIN
     return is_launched(run) and is_left and code in RETRIED and run.desired is None and not run.is_fenced
 
 
-def hosts_of(context: EngineContext, run: Run) -> list[str]:
+def hosts_of(store: RunStore, compute: ComputeState, run: Run) -> list[str]:
     """Return the machines of the present attempt, by rank."""
-    if context.is_local(run):
+    if compute.is_local(run):
         return []
-    joins = sorted(list_joins(context, run.id, run.attempt).items())
+    joins = sorted(list_joins(store, run.id, run.attempt).items())
     return [str(join["host"]) for _, join in joins if join.get("host")]
 
 
 def fence(context: EngineContext, run: Run, error: Mapping[str, Any], *, has_begun: bool = True) -> Run:
-    """Give the present attempt up; the caller holds the run's lock. What lives of it stops with its next word."""
+    """Give the present attempt up: from now on every answer tells its supervisors to stop.
+
+    The caller holds the run's lock and the run is not fenced. The cluster is asked to free the attempt's resources.
+    """
     why = " ".join(str(error.get("message") or "").split())
     code = str(error.get("code") or "") if has_begun else NEVER_STARTED
     fenced = context.store.fence_attempt(
-        run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context, run))
+        run.id, run.attempt, code=code, why=why, host=", ".join(hosts_of(context.store, context.compute, run))
     )
     logger.warning("run %s: attempt %d is given up: %s", run.id, run.attempt, why)
-    context.board.update(run.id, stage=Stage.FENCED, silent=False, gone=0, why="")
+    context.board.update(run.id, stage=Stage.FENCED, silent=False, gone_polls=0, wait_reason="")
     context.release(fenced)
     context.gangs.touch(run.id)
-    context.on_change(run.id)
-    context.wake.set()
+    context.events.on_change(run.id)
+    context.events.wake.set()
     return fenced
 
 
 def is_over(context: EngineContext, job: QueueEntry, now: float) -> bool:
-    """Whether it is certain that nothing of a job lives that its engine has twice called gone."""
-    target = context.targets.find(job.workspace, job.target)
+    """Whether it is certain that no process lives of a job that the cluster has twice called gone."""
+    target = context.compute.targets.find(job.workspace, job.target)
     if target is None or target.is_local:
         return True  # somebody looked at the machine itself
-    return never_ran(context, job) or now - max(job.heard, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+    return (
+        never_ran(context.store, job)
+        or now - max(job.last_heard_at, context.gangs.last_heard(job.run_id)) >= LEASE_S + MARGIN_S
+    )
 
 
-def never_ran(context: EngineContext, job: QueueEntry) -> bool:
-    """Whether no node of a job elsewhere ever joined; one that comes later is refused once the attempt is given up."""
-    return not job.spoke and not list_joins(context, job.run_id, job.attempt)
+def never_ran(store: RunStore, job: QueueEntry) -> bool:
+    """Whether no node of a job on a cluster ever joined; one that joins later is refused once it is fenced."""
+    return not job.has_reported and not list_joins(store, job.run_id, job.attempt)
 
 
 def is_all_over(context: EngineContext, run: Run) -> bool:
-    """Whether node 0's own word is the end of all: no other node had joined, or each has told its end."""
-    if context.is_local(run):
+    """Whether all nodes of the attempt have reported their end, now that node 0 has."""
+    if context.compute.is_local(run):
         return True
-    others = set(list_joins(context, run.id, run.attempt)) - {0}
+    others = set(list_joins(context.store, run.id, run.attempt)) - {0}
     told = {one["rank"] for one in context.gangs.show(run.id, context.clock.monotonic()) if "ended" in one["facts"]}
     return others <= told
 
 
 def start_next(context: EngineContext, run: Run) -> Run:
-    """Start the next attempt, or end the run as was wished meanwhile; nothing of the given up one lives any more.
+    """Queue the next attempt, or end the run if a cancel came meanwhile. No process of the old attempt lives any more.
 
     The caller holds the run's lock.
     """
     if run.desired is not None:
         return _end_as_wished(context, run)
-    keep_logs(context, run)
+    keep_logs(context.store, run)
     ready = context.store.fence_attempt(run.id, run.attempt, is_over=True)
     put_in_queue(context, ready)
     return ready
 
 
 def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> bool:
-    """Go on with a run of whose given up attempt node 0 has told its end, once the other nodes have."""
-    with context.locks(job.run_id):
+    """Start the next attempt once all nodes of the fenced one have reported their end. Return whether it did.
+
+    Called by the loop for entries with `node0_ended`; it takes the run's lock.
+    """
+    with context.locks.of_run(job.run_id):
         run = context.store.get_run(job.run_id)
         is_due = run.attempt == job.attempt and run.is_fenced and not run.status.is_terminal
         if not is_due or not is_all_over(context, run):
@@ -202,32 +209,37 @@ def start_next_when_all_reported(context: EngineContext, job: QueueEntry) -> boo
 
 
 def put_in_queue(context: EngineContext, run: Run) -> None:
+    """Reset the run's queue entry so that its next attempt waits for a slot. The caller holds the run's lock."""
     fresh = waiting_entry(context, run)
-    wants = {"gpus": fresh.gpus, "shares_gpus": fresh.shares_gpus, "devices": fresh.devices, "slots": ()}
-    states = {"silent": False, "gone": 0, "engine_gone": False, "spoke": False, "told_end": False, "doubted_at": 0.0}
-    context.board.update(run.id, stage=Stage.WAITING, fault="", faults=0, retry_at=0.0, **wants, **states)
-    context.on_change(run.id)
-    context.wake.set()
+    context.board.update(
+        run.id,
+        stage=Stage.WAITING,
+        **dict.fromkeys(("silent", "cluster_gone", "has_reported", "node0_ended"), False),
+        **dict.fromkeys(("gone_polls", "faults", "doubted_at", "retry_at"), 0),
+        fault="",
+        slots=(),
+        gpus=fresh.gpus,
+        shares_gpus=fresh.shares_gpus,
+        devices=fresh.devices,
+    )
+    context.events.on_change(run.id)
+    context.events.wake.set()
 
 
-def keep_logs(context: EngineContext, run: Run) -> None:
-    """Give the logs of an attempt that is over names of their own; the next one's, empty yet, take the old ones."""
-    logs = [
-        file
-        for file in context.store.list_files(run.id, with_chunks=False)
-        if file.kind == "stream" and not file.complete
-    ]
+def keep_logs(store: RunStore, run: Run) -> None:
+    """Rename the logs of an attempt that is over to `attempt_N/…`, so that the next attempt's take their names."""
+    logs = [file for file in store.list_files(run.id, with_chunks=False) if file.kind == "stream" and not file.complete]
     for file in logs:
         key = stream_key(run.id, run.attempt + 1, file.name)
         if not file.name.startswith("attempt_") and file.chunks != [key]:
-            context.store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
-            context.store.put_file(run.id, replace(file, chunks=[key], size=0))
+            store.put_file(run.id, replace(file, name=f"attempt_{run.attempt}/{file.name}"))
+            store.put_file(run.id, replace(file, chunks=[key], size=0))
 
 
 def _end_as_wished(context: EngineContext, run: Run) -> Run:
     status = RunStatus.CANCELED if run.desired == "cancel" else RunStatus.FAILED
     error = run.desired_error if status is RunStatus.FAILED else None
-    close_streams(context, run)
+    close_streams(context.store, context.artifacts, run)
     ended = context.store.set_status(run.id, status, attempt=run.attempt, error=error, waits_for="")
     logger.info("run %s: %s between two attempts", run.id, ended.status)
     context.ended(ended)

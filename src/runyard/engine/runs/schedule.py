@@ -1,4 +1,4 @@
-"""Who starts next, and what the others wait for."""
+"""Decides which waiting run starts next, and rebuilds the queue when the server starts."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from runyard.engine.state.allocation import QueueEntry, Stage
 
 
 def launch_now(context: EngineContext, run: Run) -> None:
-    """Start a run that was just created, when its target has a place; otherwise it stands in the queue."""
+    """Start a run that was just created if its target has room; otherwise show it as queued. Called by `submit`."""
     if context.board.take(run.id, now=context.clock.monotonic()) is not None:
         _hand_over(context, run.id)
     elif run.status is RunStatus.NOT_STARTED:
-        with context.locks(run.id):
+        with context.locks.of_run(run.id):
             job = context.board.find(run.id)
             if job is not None and job.stage is Stage.WAITING and job.attempt == 0:
                 context.store.set_status(run.id, RunStatus.QUEUED, waits_for=explain(context, job))
 
 
 def start_waiting(context: EngineContext) -> None:
-    """Start every waiting run that has a place now, oldest first."""
+    """Start every waiting run that has room now, oldest first. Called by the loop, without a lock."""
     while True:
         job = context.board.take_next(now=context.clock.monotonic())
         if job is None:
@@ -34,14 +34,17 @@ def start_waiting(context: EngineContext) -> None:
 
 
 def recover(context: EngineContext) -> None:
-    """Fill the board from the store after a start; every lease begins anew."""
+    """Rebuild the board from the store and the spool. Every lease begins anew.
+
+    Called once, at the start, before any request.
+    """
     now = context.clock.monotonic()
     spooled = set(context.spool.list_runs())
     for run in context.store.list_unfinished():
         job = _recovered(context, run, is_spooled=run.id in spooled)
         if job is not None:
-            context.board.add(replace(job, heard=now, silent=run.status is RunStatus.NOT_RESPONDING))
-            if job.stage is Stage.WAITING or keeps_spool(context, run):
+            context.board.add(replace(job, last_heard_at=now, silent=run.status is RunStatus.NOT_RESPONDING))
+            if job.stage is Stage.WAITING or keeps_spool(context.compute, run):
                 spooled.discard(run.id)
             if job.stage is Stage.FENCED:
                 context.release(run)
@@ -69,7 +72,7 @@ def _waits(context: EngineContext, run: Run, *, is_spooled: bool) -> bool:
 
 
 def _drop_spooled(context: EngineContext, run_id: str) -> None:
-    """Remove what is left of a run that ended; its engine may not have been told."""
+    """Remove what is left of a run that ended; its cluster may not have been told."""
     run = context.store.find_run(run_id)
     if run is None or not run.status.is_terminal:
         context.spool.remove(run_id)

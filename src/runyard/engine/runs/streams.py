@@ -6,9 +6,10 @@ import hashlib
 import logging
 from dataclasses import replace
 
+from runyard.artifacts.base import ArtifactStore
 from runyard.core.errors import Conflict, RunyardError
 from runyard.core.records import Run, RunChange, RunFile
-from runyard.engine.context import EngineContext
+from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 
@@ -29,42 +30,45 @@ def key_part(run_id: str) -> str:
     return run_id if len(run_id) <= 255 else hashlib.sha256(run_id.encode()).hexdigest()
 
 
-def stream_size(context: EngineContext, run_id: str, attempt: int, name: str) -> int:
-    return context.artifacts.stream_size(stream_key(run_id, attempt, name))
+def stream_size(artifacts: ArtifactStore, run_id: str, attempt: int, name: str) -> int:
+    """Return how many bytes of the log are stored."""
+    return artifacts.stream_size(stream_key(run_id, attempt, name))
 
 
-def register_stream(context: EngineContext, run: Run, attempt: int, name: str) -> None:
-    """Make the stream a file of the run; a newer attempt's log takes the name over."""
+def register_stream(store: RunStore, run: Run, attempt: int, name: str) -> None:
+    """List the stream as a file of the run. A newer attempt's log takes the name over. It may be repeated."""
     key = stream_key(run.id, attempt, name)
-    found = context.store.find_file(run.id, name)
+    found = store.find_file(run.id, name)
     if found is not None and (found.kind != "stream" or found.chunks == [key] or attempt != run.due_attempt):
         return
     try:
-        context.store.put_file(run.id, RunFile(name=name, size=0, kind="stream", chunks=[key], complete=False))
+        store.put_file(run.id, RunFile(name=name, size=0, kind="stream", chunks=[key], complete=False))
     except Conflict:
         logger.warning("run %s: %s is another file already", run.id, name)
 
 
-def close_streams(context: EngineContext, run: Run) -> None:
-    """Write the final sizes of a run's logs down; they grow no more."""
-    for file in context.store.list_files(run.id, with_chunks=False):
+def close_streams(store: RunStore, artifacts: ArtifactStore, run: Run) -> None:
+    """Store the final sizes of a run's logs. Called before the run's end is stored, under the run's lock."""
+    for file in store.list_files(run.id, with_chunks=False):
         if file.kind == "stream" and not file.complete:
             key = key_of(run, file)
-            context.store.put_file(
-                run.id, replace(file, chunks=[key], size=_final_size(context, run, file), complete=True)
+            store.put_file(
+                run.id,
+                replace(file, chunks=[key], size=_final_size(store, artifacts, run, file), complete=True),
             )
 
 
-def _final_size(context: EngineContext, run: Run, file: RunFile) -> int:
+def _final_size(store: RunStore, artifacts: ArtifactStore, run: Run, file: RunFile) -> int:
     """Return the log's size; one that cannot be read (a link was put in its place, say) must not keep a run alive."""
     try:
-        return context.artifacts.stream_size(key_of(run, file))
+        return artifacts.stream_size(key_of(run, file))
     except RunyardError as error:
         logger.warning("run %s: the log %s cannot be read: %s", run.id, file.name, error)
         note = {"source": "server", "message": f"The log `{file.name}` cannot be read. {error.what}"}
-        context.store.update_run(run.id, RunChange(warnings_add=[note]))
+        store.update_run(run.id, RunChange(warnings_add=[note]))
         return file.size
 
 
 def key_of(run: Run, file: RunFile) -> str:
+    """Return the key of the stream that holds the file's content."""
     return file.chunks[0] if file.chunks else stream_key(run.id, run.attempt, file.name)

@@ -1,9 +1,4 @@
-"""A request to create a run becomes a run: checked, stored once, and handed to its target when a place is free.
-
-The target that a request names becomes the one that its run goes to, with what the run asks of its engine.
-
-The `--name value` pairs of a script's arguments: what runs are compared and filtered by.
-"""
+"""Turns a request into a run: checked, stored once, and started when its target has room."""
 
 from __future__ import annotations
 
@@ -18,35 +13,37 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run, RunChange
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import BEFORE_START, EngineContext, is_launched
+from runyard.engine.context import BEFORE_START, EngineContext, EngineEvents, is_launched
 from runyard.engine.runs.dispatch import dispatch, draft_entry, mint_token, require_reachable
 from runyard.engine.runs.requirements import find_gpu_request, waiting_entry
 from runyard.engine.runs.schedule import launch_now
 from runyard.engine.sanitize import redact, redact_variables
 from runyard.engine.state.gpus import VARIABLE
 from runyard.engine.state.spool import Spooled
+from runyard.engine.state.targets import Targets
+from runyard.store.base import RunStore
 
 
 def with_target(context: EngineContext, new: NewRun) -> NewRun:
     """Return the request with its target's own name: an alias may come to mean another target while the run lives.
 
     Raises:
-        SubmitRejected: there is no such target, its machines cannot reach this server, or its engine cannot be told
+        SubmitRejected: there is no such target, its machines cannot reach this server, or its cluster cannot be told
             what the run asks for.
     """
-    target = context.targets.get(new.workspace, new.spec.target)
+    target = context.compute.targets.get(new.workspace, new.spec.target)
     spec = new.spec if target.name == new.spec.target else replace(new.spec, target=target.name)
     try:
         check_resources(spec.resources)
         if not target.is_local:
-            require_reachable(context, target.backend)
+            require_reachable(context.addresses, target.backend)
     except UserError as error:
         raise SubmitRejected(error.what, why=error.why, hint=error.hint) from error
     return replace(new, spec=spec if target.is_local else _with_gpus(spec))
 
 
 def _with_gpus(spec: RunSpec) -> RunSpec:
-    """Return the spec with the GPUs that its variable asks for: an engine knows only numbers."""
+    """Return the spec with the GPUs that its variable asks for: a cluster knows only numbers."""
     variables = {**spec.environment.variables, **spec.variables}
     asked = variables.get(VARIABLE, "").strip()
     if not asked:
@@ -54,7 +51,7 @@ def _with_gpus(spec: RunSpec) -> RunSpec:
     if not asked.isdecimal():
         raise SubmitRejected(
             f"The variable {VARIABLE} is {asked[:40]!r}.",
-            why=f"The engine of `{spec.target}` gives GPUs out by number.",
+            why=f"The cluster of `{spec.target}` gives GPUs out by number.",
             hint=f"{VARIABLE}=2 asks for two on each node of the run.",
         )
     return replace(spec, gpus=int(asked))
@@ -98,6 +95,8 @@ class Watched:
 
 @dataclass(frozen=True)
 class Submitted:
+    """A run that was created, or found by its key. `token` and `folder` are for runs that log from outside."""
+
     run: Run
     is_new: bool
     token: str | None = None
@@ -105,7 +104,9 @@ class Submitted:
 
 
 def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
-    """Create a run and start it as soon as its target has a place. The same key again is the same run.
+    """Create a run and start it as soon as its target has room. The same key again returns the same run.
+
+    Called by request threads and by the loop, for children of sweeps. The run is durable when this returns.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound: the request cannot become a run; nothing was stored.
@@ -119,7 +120,7 @@ def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] 
             hint="ScriptRunConfig(source_directory='.', script='train.py')",
         )
     accepted, spooled = accept(context, prepared, submitter or {})
-    wish = find_gpu_request(context, prepared.workspace, prepared.spec, submitter or {})
+    wish = find_gpu_request(context.compute, prepared.workspace, prepared.spec, submitter or {})
     parameters = {**parse_parameters(accepted.spec.arguments), **redact_variables(new.parameters)}
     run, is_new = create(context, replace(accepted, parameters=parameters), spooled)
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
@@ -136,10 +137,10 @@ def accept(context: EngineContext, prepared: NewRun, submitter: Mapping[str, str
     Raises:
         SubmitRejected: its target would refuse it.
     """
-    context.backend(prepared.workspace, prepared.spec.target).plan(draft_entry(context, prepared, submitter))
+    context.compute.backend(prepared.workspace, prepared.spec.target).plan(draft_entry(context, prepared, submitter))
     shown = redact(prepared.spec)
     whole = None if shown is prepared.spec else to_plain(prepared.spec)
-    is_here = context.targets.get(prepared.workspace, prepared.spec.target).is_local
+    is_here = context.compute.targets.get(prepared.workspace, prepared.spec.target).is_local
     return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
 
 
@@ -162,7 +163,7 @@ def watch_run(context: EngineContext, new: NewRun, watched: Watched | None = Non
         token = dispatch(context, run.id)
     run = context.store.get_run(run.id)
     folder = str(run_folder(context.settings.home, run.id, run.attempt))
-    return Submitted(run, is_new, token or mint_token(context, run), folder)
+    return Submitted(run, is_new, token or mint_token(context.store, run), folder)
 
 
 def check(context: EngineContext, new: NewRun) -> NewRun:
@@ -176,11 +177,11 @@ def check(context: EngineContext, new: NewRun) -> NewRun:
         raise InvalidArgument(f"A new run starts as {RunStatus.NOT_STARTED}, not as {new.status}.")
     context.store.get_workspace(new.workspace)
     new = with_target(context, new)
-    _check_nodes(context, new)
+    _check_nodes(context.compute.targets, new)
     _check_script(new)
     _check_limits(new)
-    _check_parent(context, new)
-    return _with_snapshot(context, new)
+    _check_parent(context.store, new)
+    return _with_snapshot(context.store, context.events, new)
 
 
 def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
@@ -190,8 +191,8 @@ def _check_folders(folders: Mapping[str, str]) -> dict[str, str]:
     return dict(folders)
 
 
-def _check_nodes(context: EngineContext, new: NewRun) -> None:
-    target = context.targets.get(new.workspace, new.spec.target)
+def _check_nodes(targets: Targets, new: NewRun) -> None:
+    target = targets.get(new.workspace, new.spec.target)
     nodes, processes = new.spec.distribution.node_count, new.spec.distribution.processes_per_node
     if nodes < 1 or processes < 1:
         raise SubmitRejected(
@@ -200,11 +201,11 @@ def _check_nodes(context: EngineContext, new: NewRun) -> None:
             hint="Both numbers must be 1 or more.",
         )
     _check_processes(new)
-    if target.is_pool and target.places is not None and nodes > target.places:
+    if target.is_pool and target.slots is not None and nodes > target.slots:
         raise SubmitRejected(
             f"Run `{new.id}` asks for {nodes} node{'s' if nodes > 1 else ''} of `{target.name}`.",
-            why=f"That compute target has {target.places} at most, so the run would wait for ever.",
-            hint=f"Set node_count to {target.places} or less, or `runyard compute update {target.name} "
+            why=f"That compute target has {target.slots} at most, so the run would wait for ever.",
+            hint=f"Set node_count to {target.slots} or less, or `runyard compute update {target.name} "
             f"--max-nodes {nodes}`.",
         )
 
@@ -258,19 +259,19 @@ def _check_limits(new: NewRun) -> None:
         )
 
 
-def _check_parent(context: EngineContext, new: NewRun) -> None:
+def _check_parent(store: RunStore, new: NewRun) -> None:
     if new.parent_id is None:
         return
-    parent = context.store.find_run(check_run_id(new.parent_id))
+    parent = store.find_run(check_run_id(new.parent_id))
     if parent is None or parent.workspace != new.workspace:
         raise NotFound(f"There is no run `{new.parent_id}` in workspace `{new.workspace}` to be the parent.")
 
 
-def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
+def _with_snapshot(store: RunStore, events: EngineEvents, new: NewRun) -> NewRun:
     if new.snapshot_id is None:
         return replace(new, snapshot_root=None)
-    context.hold_snapshot(new.snapshot_id)
-    root = context.store.find_snapshot(new.snapshot_id)
+    events.hold_snapshot(new.snapshot_id)
+    root = store.find_snapshot(new.snapshot_id)
     if root is None:
         raise NotFound(
             f"There is no snapshot `{new.snapshot_id[:64]}`.",
@@ -281,8 +282,12 @@ def _with_snapshot(context: EngineContext, new: NewRun) -> NewRun:
 
 
 def create(context: EngineContext, new: NewRun, spooled: Spooled) -> tuple[Run, bool]:
-    """Store the run. What it needs to start is on disk before it is committed, so an acknowledged run always starts."""
-    with context.locks(new.id):
+    """Store the run and add it to the board. The flag says whether it is new.
+
+    It takes the run's lock. The spool file is on disk before the run is committed, so an acknowledged run always
+    starts.
+    """
+    with context.locks.of_run(new.id):
         known = context.store.find_run(new.id)
         if known is None:
             context.spool.write(new.id, spooled)
@@ -312,4 +317,6 @@ def _check_not_launched(run: Run) -> None:
 def _unwatched(context: EngineContext, new: NewRun) -> Submitted:
     run, is_new = context.store.create_run(replace(new, status=RunStatus.RUNNING))
     _check_not_launched(run)
-    return Submitted(run, is_new, mint_token(context, run), str(run_folder(context.settings.home, run.id, run.attempt)))
+    return Submitted(
+        run, is_new, mint_token(context.store, run), str(run_folder(context.settings.home, run.id, run.attempt))
+    )

@@ -1,7 +1,4 @@
-"""Who has which place and which GPUs, and who could start with what is left. Pure bookkeeping over jobs.
-
-One run in hand, as the board keeps it.
-"""
+"""Slots and GPUs: which run holds which, and which run could start with the rest. Pure bookkeeping."""
 
 from __future__ import annotations
 
@@ -15,6 +12,8 @@ from runyard.engine.state.targets import Key, Target, Targets
 
 
 class Stage(Enum):
+    """How far a run's attempt is on its way to its target."""
+
     WAITING = "waiting"  # not handed to its target yet
     HANDING = "handing"
     HANDED = "handed"
@@ -23,23 +22,25 @@ class Stage(Enum):
 
 @dataclass(frozen=True)
 class QueueEntry:
+    """One unfinished run as the board keeps it. Times are of the monotonic clock."""
+
     run_id: str
     target: str
     launched: bool = True  # false: a run that we only watch; it takes no place on its target
     stage: Stage = Stage.WAITING
     attempt: int = 0
-    heard: float = 0.0  # monotonic time of the last word from its supervisor
-    spoke: bool = False  # its supervisor was heard by this server
+    last_heard_at: float = 0.0  # monotonic time of the supervisor's last message, or of the hand-over
+    has_reported: bool = False  # the supervisor has sent a message to this server process
     silent: bool = False  # shown as NotResponding
-    gone: int = 0  # polls in a row that found nothing of it
-    engine_gone: bool = False  # its supervisor says that the engine's own process beside it is
-    told_end: bool = False  # node 0 of an attempt that was given up told its end; other nodes may not have yet
-    doubted_at: float = 0.0  # since when its engine is asked why it was killed
-    why: str = ""  # what it waits for in the queue of its engine, in that engine's words
+    gone_polls: int = 0  # polls in a row that found no such job
+    cluster_gone: bool = False  # the supervisor says that the cluster's own process beside it is gone
+    node0_ended: bool = False  # node 0 of a fenced attempt reported its end; other nodes may not have yet
+    doubted_at: float = 0.0  # since when the cluster is asked why it killed the program
+    wait_reason: str = ""  # why it waits in the cluster's queue, in the cluster's words
     adopted_at: float = 0.0
     retry_at: float = 0.0
     is_first: bool = False  # its attempt was begun just now: no earlier hand-over can have got through
-    lack: str = ""  # what it had too little of when that was last noted with the run
+    noted_shortage: str = ""  # the Shortage that was last noted with the run
     faults: int = 0
     fault: str = ""  # why it could not be handed over, in words
     workspace: str = ""
@@ -61,14 +62,14 @@ class Shortage(Enum):
 
     NOTHING = "nothing"
     TARGET = "target"  # it is gone, stopped, or smaller than the job
-    PLACES = "places"
+    SLOTS = "slots"
     GPUS = "gpus"
     TURN = "turn"  # there is room, and others are in front of it
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What there is to give."""
+    """What the allocator may give out."""
 
     targets: Targets
     devices: Callable[[], Sequence[str]]  # the machine's GPUs that runs may have
@@ -100,11 +101,11 @@ class Allocator:
         target = self._target(job)
         if target is not None and target.key in self._closed and job.launched and not job.parent:
             return None  # a queue may be long
-        lack, placed = self.look(job)
+        shortage, placed = self.look(job)
         if placed is not None:
             self._note(placed)
-        elif lack is not Shortage.TARGET:
-            self._keep_turn(job, lack)
+        elif shortage is not Shortage.TARGET:
+            self._keep_turn(job, shortage)
         return placed
 
     def look(self, job: QueueEntry) -> tuple[Shortage, QueueEntry | None]:
@@ -112,13 +113,13 @@ class Allocator:
         if not job.launched:
             return Shortage.NOTHING, replace(job, stage=Stage.HANDING)
         target = self._target(job)
-        if target is None or target.is_stopped or target.places_of(job.nodes) > _room_of(target):
+        if target is None or target.is_stopped or target.slots_of(job.nodes) > _room_of(target):
             return Shortage.TARGET, None
         lender = self._find_lender(job)
-        wanted, taken = target.places_of(job.nodes), self._taken[target.key] - set(lender.slots if lender else ())
+        wanted, taken = target.slots_of(job.nodes), self._taken[target.key] - set(lender.slots if lender else ())
         taken = taken | self._room.closed(target)
         if len(taken) + wanted > _room_of(target):
-            return Shortage.PLACES, None
+            return Shortage.SLOTS, None
         devices = self._find_devices(job, lender)
         if devices is None:
             return Shortage.GPUS, None
@@ -126,14 +127,14 @@ class Allocator:
             return Shortage.TURN, None
         return Shortage.NOTHING, replace(job, stage=Stage.HANDING, slots=lowest_free(taken, wanted), devices=devices)
 
-    def _keep_turn(self, job: QueueEntry, lack: Shortage) -> None:
+    def _keep_turn(self, job: QueueEntry, shortage: Shortage) -> None:
         target = self._target(job)
         assert target is not None
-        if lack is not Shortage.GPUS:
+        if shortage is not Shortage.GPUS:
             self._closed.add(target.key)
             return
         taken = self._taken[target.key]
-        taken |= set(lowest_free(taken, target.places_of(job.nodes)))
+        taken |= set(lowest_free(taken, target.slots_of(job.nodes)))
         self._gpus_are_due = True
 
     def _note(self, job: QueueEntry) -> None:
@@ -183,4 +184,4 @@ def lowest_free(taken: Iterable[int], count: int) -> tuple[int, ...]:
 
 
 def _room_of(target: Target) -> float:
-    return float("inf") if target.places is None else target.places
+    return float("inf") if target.slots is None else target.slots

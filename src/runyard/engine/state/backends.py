@@ -1,6 +1,6 @@
-"""The backends this server starts runs with: one instance for each engine that its targets name.
+"""The backends that start runs, one instance for each cluster that targets name, and the secrets they need.
 
-Secrets that targets are attached with: in files that only this server's user reads, never in the database.
+Secrets of attached targets are in files that only this server's user reads, never in the database.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AS_FILE = "private_key"  # programs want it as a file
 
 
 class ComputeSecrets:
-    """One file a secret. `folder` is made, 0700, with the first."""
+    """Secrets of attached targets, one 0600 file each. `folder` is created, 0700, with the first. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,6 +59,7 @@ class ComputeSecrets:
         )
 
     def forget(self, options: Mapping[str, Any]) -> None:
+        """Remove the secrets that these stored options name. It may be repeated."""
         for value in _references(options):
             self._file(value).unlink(missing_ok=True)
 
@@ -120,31 +121,32 @@ def _text_of(name: str, value: Any) -> str:
     return value if value.endswith("\n") else f"{value}\n"  # ssh does not read a key without a line end
 
 
-__all__ = ["HERE", "Backends", "Given", "InstanceKey", "Make", "load_backend", "open_backends"]
+__all__ = ["HERE", "BackendFactory", "Backends", "BackendsByKind", "InstanceKey", "load_backend", "open_backends"]
 
 logger = logging.getLogger(__name__)
 
 InstanceKey = tuple[str, str]  # kind, options as JSON
-Make = Callable[[str, Settings, Mapping[str, Any]], ComputeBackend]
-Given = Mapping[str, ComputeBackend]  # by kind
+BackendFactory = Callable[[str, Settings, Mapping[str, Any]], ComputeBackend]
+BackendsByKind = Mapping[str, ComputeBackend]
 HERE: InstanceKey = (LOCAL, "")
 MOST_INSTANCES = 64
 
 
 class Backends:
-    """Shared between threads. An instance is made when it is needed first; one that cannot be is tried again. Names of
-    engines can be anything, so the instance that was not used for longest goes when there are many: it keeps nothing.
+    """One backend instance for each cluster that targets name, made when it is first needed. Thread-safe.
 
-    `given` are instances by kind, whatever the options: the server's own machine, and fakes of tests.
+    An instance that cannot be made is tried again at the next call. The least recently used one is closed when there
+    are many: an instance keeps nothing. `given` are instances by kind, whatever the options: this machine, and fakes
+    of tests.
     """
 
     def __init__(
         self,
         settings: Settings,
-        given: Given,
+        given: BackendsByKind,
         secrets: ComputeSecrets,
         *,
-        make: Make = load_backend,
+        make: BackendFactory = load_backend,
     ) -> None:
         self._settings = settings
         self._given = dict(given)
@@ -157,7 +159,7 @@ class Backends:
         self._is_closed = False
 
     def kinds(self) -> list[str]:
-        """Return those that are targets by their own name."""
+        """Return the kinds that are targets by their own name."""
         return list(self._given)
 
     def key_of(self, target: Target | None) -> InstanceKey:
@@ -186,9 +188,10 @@ class Backends:
             return self._made.get(key) or self._add(key, self._new(kind, json.loads(options)))
 
     def of(self, target: Target) -> ComputeBackend:
+        """Return the target's instance; raises as `get`."""
         return self.get(self.key_of(target))
 
-    def closed_places(self, target: Target) -> frozenset[int]:
+    def closed_slots(self, target: Target) -> frozenset[int]:
         """Return the target's places that cannot be given now. Never waits: an instance is not made for it."""
         with self._lock:
             made = self._made.get(self.key_of(target))
@@ -210,6 +213,7 @@ class Backends:
             _close(left)
 
     def is_made(self, key: InstanceKey) -> bool:
+        """Whether there is an instance already."""
         with self._lock:
             return key[0] in self._given or key in self._made
 
@@ -240,7 +244,7 @@ class Backends:
             # A backend may be somebody else's code, and its library may be missing: that concerns its targets alone.
             if self._said.get(kind) != repr(error):  # its live runs are asked for every second
                 self._said[kind] = repr(error)
-                logger.exception("a %s engine could not be set up", kind)
+                logger.exception("a %s cluster could not be set up", kind)
             raise SubmitRejected(
                 f"Targets of kind `{kind}` cannot be used by this server.",
                 why=f"{type(error).__name__}: {error}",
@@ -248,7 +252,8 @@ class Backends:
             ) from error
 
 
-def open_backends(settings: Settings) -> Given:
+def open_backends(settings: Settings) -> BackendsByKind:
+    """Return the instances that every server has: that of this machine."""
     return {LOCAL: load_backend(LOCAL, settings)}
 
 

@@ -1,6 +1,6 @@
 """What the nodes of a run tell each other through the server: one board per attempt, in memory.
 
-It goes with the process: `epoch` is another then, and every node puts its facts there again.
+It is lost with the process. `epoch` is another one then, and every node sends its facts again.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ MOST_FACTS_BYTES = 64 << 20  # of all nodes of a run
 
 @dataclass
 class _Node:
+    """One node of an attempt."""
+
     heard: float
     host: str = ""
     incarnation: str = ""  # of the process that joined; "": nobody did
@@ -31,6 +33,8 @@ class _Node:
 
 @dataclass
 class _Gang:
+    """The nodes of one attempt. `version` grows with every change that nodes must see."""
+
     attempt: int
     version: int = 0
     nodes: dict[int, _Node] = field(default_factory=dict)
@@ -41,7 +45,7 @@ def _nobody(run_id: str) -> None:
 
 
 class GangBoard:
-    """Shared between threads. `notify(run_id)` is called when nodes that wait for news shall look."""
+    """What the nodes of multi-node runs have reported. Thread-safe; `notify(run_id)` wakes nodes that wait."""
 
     def __init__(self, notify: Callable[[str], None] = _nobody) -> None:
         self.epoch = os.urandom(8).hex()
@@ -50,6 +54,7 @@ class GangBoard:
         self._gangs: dict[str, _Gang] = {}
 
     def knows(self, run_id: str, attempt: int, rank: int) -> bool:
+        """Whether the node has a lease in this attempt."""
         with self._lock:
             gang = self._gangs.get(run_id)
             return gang is not None and gang.attempt == attempt and rank in gang.nodes
@@ -98,6 +103,7 @@ class GangBoard:
         self._notify(run_id)
 
     def forget(self, run_id: str) -> None:
+        """Drop the run's board and wake its nodes, when the run has ended."""
         with self._lock:
             self._gangs.pop(run_id, None)
         self._notify(run_id)
@@ -110,6 +116,7 @@ class GangBoard:
                     node.heard = now
 
     def version(self, run_id: str) -> int:
+        """Return the version of the run's board."""
         with self._lock:
             gang = self._gangs.get(run_id)
             return gang.version if gang is not None else 0

@@ -1,7 +1,4 @@
-"""The GPUs that this server gives out, and those that live runs have from an earlier server.
-
-How many GPUs a run gets: what it says, what its variables say, what the machine has. Pure.
-"""
+"""The GPUs that this server gives out, and how many a run gets: by its spec, its variables and the machine."""
 
 from __future__ import annotations
 

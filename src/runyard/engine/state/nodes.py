@@ -1,7 +1,4 @@
-"""What engines say about their machines: asked by a thread, at most every few seconds, and nobody waits for long.
-
-Which nodes of a pool are there without a run: those that a run left not long ago. Forgotten by a restart.
-"""
+"""The machines of clusters, asked for by a thread; and the nodes of pools that runs left not long ago."""
 
 from __future__ import annotations
 
@@ -26,14 +23,16 @@ WAIT_S = 4.0
 
 @dataclass(frozen=True)
 class NodesSeen:
-    """`nodes` None: this engine has none to tell of. `note` says what was wrong with the last question."""
+    """What a cluster said about its machines. `nodes` None: it lists none. `note`: what was wrong at the last call."""
 
     nodes: list[ClusterNode] | None = None
     note: str = ""
 
 
 @dataclass
-class _Engine:
+class _Cluster:
+    """What is known of one cluster, and the thread that asks it."""
+
     seen: NodesSeen = field(default_factory=NodesSeen)
     seen_at: float = float("-inf")
     asked_at: float = float("-inf")
@@ -41,48 +40,49 @@ class _Engine:
 
 
 class ClusterNodes:
-    """Shared between threads."""
+    """The machines of each cluster, asked for by a thread at most every few seconds. Thread-safe."""
 
     def __init__(self, backends: Backends, *, fresh_s: float = FRESH_S, wait_s: float = WAIT_S) -> None:
         self._backends = backends
         self._fresh_s, self._wait_s = fresh_s, wait_s
         self._lock = threading.Lock()
-        self._engines: dict[InstanceKey, _Engine] = {}
+        self._clusters: dict[InstanceKey, _Cluster] = {}
 
     def ask(self, key: InstanceKey) -> None:
-        """Begin to ask, when what is known is old; `look` waits for less then."""
+        """Begin to ask the cluster if what is known is old. Returns at once."""
         with self._lock:
-            engine = self._engines.setdefault(key, _Engine())
-            for old in list(self._engines)[:-MOST_INSTANCES]:
-                del self._engines[old]
+            cluster = self._clusters.setdefault(key, _Cluster())
+            for old in list(self._clusters)[:-MOST_INSTANCES]:
+                del self._clusters[old]
             now = time.monotonic()
-            if now - engine.seen_at < self._fresh_s or engine.asking is not None:
+            if now - cluster.seen_at < self._fresh_s or cluster.asking is not None:
                 return
-            engine.asked_at = now
-            engine.asking = threading.Thread(target=self._answer, args=(key, engine), name="nodes", daemon=True)
-            engine.asking.start()
+            cluster.asked_at = now
+            cluster.asking = threading.Thread(target=self._answer, args=(key, cluster), name="nodes", daemon=True)
+            cluster.asking.start()
 
     def look(self, key: InstanceKey) -> NodesSeen:
-        """Return the engine's machines as they were a few seconds ago at most, or what was known last and a note."""
+        """Return the cluster's machines as of a few seconds ago, or what was last known and a note. Waits up to 4 s."""
         self.ask(key)
         with self._lock:
-            engine = self._engines.get(key, _Engine())
-            asking, until = engine.asking, engine.asked_at + self._wait_s
+            cluster = self._clusters.get(key, _Cluster())
+            asking, until = cluster.asking, cluster.asked_at + self._wait_s
         if asking is not None:
             asking.join(max(0.0, until - time.monotonic()))
         with self._lock:
-            if engine.asking is None:
-                return engine.seen
-            return NodesSeen(engine.seen.nodes, "Its engine has not answered yet; this is what was known last.")
+            if cluster.asking is None:
+                return cluster.seen
+            return NodesSeen(cluster.seen.nodes, "Its cluster has not answered yet; this is what was known last.")
 
     def forget(self, key: InstanceKey) -> None:
+        """Drop what is known of a cluster that no target names any more."""
         with self._lock:
-            self._engines.pop(key, None)
+            self._clusters.pop(key, None)
 
-    def _answer(self, key: InstanceKey, engine: _Engine) -> None:
-        seen = _seen(lambda: _list(self._backends, key), engine.seen)
+    def _answer(self, key: InstanceKey, cluster: _Cluster) -> None:
+        seen = _seen(lambda: _list(self._backends, key), cluster.seen)
         with self._lock:
-            engine.seen, engine.seen_at, engine.asking = seen, time.monotonic(), None
+            cluster.seen, cluster.seen_at, cluster.asking = seen, time.monotonic(), None
 
 
 def _list(backends: Backends, key: InstanceKey) -> NodesSeen:
@@ -97,12 +97,12 @@ def _seen(ask: Callable[[], NodesSeen], before: NodesSeen) -> NodesSeen:
         return NodesSeen(before.nodes, " ".join(filter(None, (error.what, error.why))))
     except Exception as error:
         # A backend may be somebody else's code; what it cannot tell concerns only who looks at its nodes.
-        logger.exception("an engine could not list its nodes")
-        return NodesSeen(before.nodes, f"Its engine could not be asked ({type(error).__name__}: {error}).")
+        logger.exception("a cluster could not list its nodes")
+        return NodesSeen(before.nodes, f"Its cluster could not be asked ({type(error).__name__}: {error}).")
 
 
 class IdleNodes:
-    """Shared between threads."""
+    """The nodes of pools that a run left not long ago. Thread-safe; in memory only."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -127,5 +127,6 @@ class IdleNodes:
             return max(self._left.get(key, {}).values(), default=None)
 
     def forget(self, key: Key) -> None:
+        """Drop the nodes of a deleted target."""
         with self._lock:
             self._left.pop(key, None)

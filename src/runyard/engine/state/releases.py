@@ -1,6 +1,6 @@
-"""What engines hold for attempts that are over is given back: soon, in threads, and again when it fails.
+"""Frees what clusters hold for attempts that are over: soon, on threads, and again if it fails.
 
-Threads for calls to engines that may hang: a few for each target, so that one that hangs holds up nobody else.
+It also holds the threads for calls to clusters that may hang.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ THREADS = 4  # for each key
 
 
 class CallThreads:
-    """Shared between threads. A thread lives as long as there is work for its key. `threads` 0: work is done at once,
-    by who asks for it.
+    """A few threads for each target, for calls to its cluster, so that one that hangs delays no other. Thread-safe.
+
+    A thread lives while there is work for its key. With `threads` 0, `submit` does the work itself.
     """
 
     def __init__(self, threads: int = THREADS) -> None:
@@ -34,7 +35,7 @@ class CallThreads:
         self._is_closed = False
 
     def submit(self, key: Hashable, work: Work) -> None:
-        """Have `work` done soon, after what was asked for earlier with the same key."""
+        """Have `work` done soon, after earlier work of the same key."""
         if self._threads == 0:
             return _try(work)
         with self._changed:
@@ -86,7 +87,7 @@ FIRST_WAIT_S = 2.0  # then twice as long each time
 
 @dataclass(frozen=True)
 class PendingRelease:
-    """One `ComputeBackend.end` that is due. `done` is called when it was made, or given up."""
+    """One `ComputeBackend.end` that is due. `done` is called when it has succeeded or is given up."""
 
     handle: JobHandle
     target: str
@@ -97,8 +98,9 @@ class PendingRelease:
 
 
 class ReleaseQueue:
-    """Shared between threads. Those that a server did not get to are found by the next one: the run's spool file
-    stays until its last attempt was given back.
+    """Attempts that are over and whose clusters still hold resources for them. Thread-safe.
+
+    What a server does not get to, the next one finds: the spool file stays until the last attempt is released.
     """
 
     def __init__(self) -> None:
@@ -106,6 +108,7 @@ class ReleaseQueue:
         self._due: dict[JobHandle, PendingRelease] = {}
 
     def add(self, one: PendingRelease) -> None:
+        """Queue a release; one for the same attempt is replaced."""
         with self._lock:
             self._due[one.handle] = one
 
@@ -114,7 +117,7 @@ class ReleaseQueue:
             return len(self._due)
 
     def begin_due(self, threads: CallThreads, clock: Callable[[], float]) -> None:
-        """Have those made that are due."""
+        """Start the releases that are due. Called by the loop; the calls run on `threads`."""
         now = clock()
         with self._lock:
             due = [one for one in self._due.values() if one.due_at <= now]
@@ -133,7 +136,7 @@ class ReleaseQueue:
         except UserError as error:
             logger.warning("run %s: attempt %d cannot be given back: %s", one.handle.run_id, one.handle.attempt, error)
         except Exception:
-            # An engine is somebody else's: it may be away for a while.
+            # A cluster is somebody else's: it may be away for a while.
             logger.warning(
                 "run %s: attempt %d not given back yet", one.handle.run_id, one.handle.attempt, exc_info=True
             )

@@ -1,4 +1,4 @@
-"""Space on the server's disk that is kept for what makes room there: cancels, deletes and collections."""
+"""Keeps some disk space for the work that makes room there: cancels, deletes and collections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FULL_BYTES = 1 << 20  # with less than this the disk counts as full
 
 
 class Reserve:
-    """A file of real blocks. It is removed when the disk is full and made again once there is plenty of room."""
+    """A file of real blocks, removed when the disk is full and made again when there is room. Thread-safe."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / RESERVE
@@ -37,7 +37,7 @@ class Reserve:
                 logger.debug("no reserve: %s", error)
 
     def spend(self, work: Callable[[], T]) -> T:
-        """Do `work`, which may be repeated. On a full disk it gets the reserve and a second try."""
+        """Do `work`, which must be repeatable. On a full disk, free the reserve and try once more."""
         self.keep()
         try:
             return work()

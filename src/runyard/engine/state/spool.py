@@ -1,6 +1,6 @@
-"""What a submit needs until its job is handed over and no database may hold: variables, and arguments with secrets.
+"""Keeps what a run needs to start and no database may hold: variables, and arguments with secrets.
 
-Tokens of runs and of users: 256 random bits, of which only the SHA-256 is ever stored.
+It also makes the tokens of runs and users: 256 random bits, of which only the SHA-256 is ever stored.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from runyard.core.users import TOKEN_PREFIX
 
 @dataclass(frozen=True)
 class Spooled:
+    """What a run needs to start and the database does not hold."""
+
     submitter: Mapping[str, str] = field(default_factory=dict)
     interactive_pid: int | None = None
     interactive_start_ticks: int | None = None
@@ -32,8 +34,10 @@ class Spooled:
 
 
 class Spool:
-    """One 0600 file a run below `<home>/server/spool`, written before the run is committed. Removed once submitted,
-    or, where further attempts may follow or nodes of a cluster ask for their job, when the run has ended.
+    """One 0600 file per run below `<home>/server/spool`, written before the run is committed.
+
+    It is removed once the run is started; if further attempts may follow, or nodes of a cluster ask for their job, when
+    the run has ended. Files are written under the run's lock.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -93,18 +97,20 @@ class Spool:
         return found
 
     def note_handed(self, run_id: str, attempt: int, slots: tuple[int, ...] = ()) -> None:
-        """Remember that the target has this attempt, at these places."""
+        """Note that the target has taken this attempt, and which slots it holds."""
         known = self.read(run_id)
         if known is not None:
             self.write(run_id, replace(known, handed=attempt, slots=slots))
 
     def remove(self, run_id: str) -> None:
+        """Remove the run's file. It may be repeated."""
         try:
             self._path(run_id).unlink()
         except OSError:
             return
 
     def list_runs(self) -> list[str]:
+        """Return the ids of runs that have a file."""
         try:
             return sorted(path.stem for path in self._folder.glob("*.json"))
         except OSError:
@@ -160,12 +166,15 @@ PREFIX = "ryr_"
 
 
 def mint_run_token() -> str:
+    """Return a new token for processes of a run."""
     return PREFIX + secrets.token_hex(32)
 
 
 def mint_user_token() -> str:
+    """Return a new token for a user."""
     return TOKEN_PREFIX + secrets.token_hex(32)
 
 
 def hash_token(token: str) -> str:
+    """Return the form in which a token is stored."""
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

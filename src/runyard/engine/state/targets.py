@@ -1,6 +1,6 @@
-"""The compute targets that runs can name, as the scheduler sees them. In memory; made from the store at start.
+"""The compute targets that runs can name, as the scheduler sees them, and the server's alias file.
 
-The alias file of this server, read again when it changes.
+In memory; read from the store at the start.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ logger = logging.getLogger(__name__)
 
 
 class AliasBook:
-    """Shared between threads. A file that cannot be read stands for no alias, and says why to who asks for one."""
+    """The names that the alias file gives to targets, read again when the file changes. Thread-safe.
+
+    A file that cannot be read means no aliases; `get` then says why.
+    """
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
@@ -93,18 +96,19 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class Target:
-    """Where runs can be sent. A pool counts nodes; others count runs, whatever their nodes."""
+    """A place to which runs can be sent. A slot is a node of a pool; of other targets, a run on any number of nodes."""
 
     name: str
     workspace: str = ""  # "": one and the same in every workspace
-    backend: str = LOCAL  # the kind of its engine
-    options: Mapping[str, Any] = field(default_factory=dict)  # how that engine is reached; secrets by reference
-    places: int | None = None  # None: as many as come
+    backend: str = LOCAL  # the kind of its cluster
+    options: Mapping[str, Any] = field(default_factory=dict)  # how that cluster is reached; secrets by reference
+    slots: int | None = None  # None: no limit
     is_pool: bool = False
     is_stopped: bool = False
 
     @property
     def key(self) -> Key:
+        """Workspace and name."""
         return self.workspace, self.name
 
     @property
@@ -112,14 +116,16 @@ class Target:
         """Whether its runs are on the server's machine, and its GPUs are ours to give."""
         return self.backend == LOCAL
 
-    def places_of(self, nodes: int) -> int:
-        """Return how many places a run on that many nodes takes."""
+    def slots_of(self, nodes: int) -> int:
+        """Return how many slots a run on that many nodes takes."""
         return nodes if self.is_pool else 1
 
 
 class Targets:
-    """Shared between threads. A name is a target of the workspace, one that is always there, an alias, or an engine
-    (`slurm:gpu`), in this order.
+    """The compute targets of all workspaces, in memory. Thread-safe.
+
+    A name is looked up, in this order, as a target of the workspace, a built-in target, an alias, and a cluster
+    (`slurm:gpu`).
     """
 
     def __init__(self, builtin: Iterable[Target], aliases: AliasBook) -> None:
@@ -128,31 +134,35 @@ class Targets:
         self._targets = {target.key: target for target in builtin}
 
     def load(self, store: RunStore) -> None:
+        """Read the targets of all workspaces from the store. Called once, at the start."""
         for workspace in store.list_workspaces():
             for asset in store.list_assets(workspace.name, ASSET_KIND):
                 self.put(target_of(asset))
 
     def put(self, target: Target) -> None:
+        """Add or replace a target."""
         with self._lock:
             self._targets[target.key] = target
 
     def remove(self, workspace: str, name: str) -> None:
+        """Remove a target. It may be repeated."""
         with self._lock:
             self._targets.pop((workspace, name), None)
 
     def remove_workspace(self, workspace: str) -> list[Target]:
-        """Return those that were there."""
+        """Remove the targets of a workspace and return them."""
         with self._lock:
             gone = [target for key, target in self._targets.items() if key[0] == workspace]
             self._targets = {key: target for key, target in self._targets.items() if key[0] != workspace}
             return gone
 
     def find(self, workspace: str, name: str) -> Target | None:
+        """Return the target that a run of this workspace means; None if there is none."""
         found = self._find_made(workspace, name)
         if found is not None:
             return found
         meant = self.aliases.find(name)
-        return _named_engine(name) if meant is None else self._find_made(workspace, meant) or _named_engine(meant)
+        return _named_cluster(name) if meant is None else self._find_made(workspace, meant) or _named_cluster(meant)
 
     def get(self, workspace: str, name: str) -> Target:
         """Return the target that a run of this workspace means.
@@ -162,7 +172,7 @@ class Targets:
         """
         found = self.find(workspace, name)
         if found is None:
-            _refuse_engine(name)
+            _refuse_cluster(name)
             known = [*self.list_names(workspace), *self._alias_names()]
             raise SubmitRejected(
                 f"There is no compute target `{name}` in workspace `{workspace}`.",
@@ -187,31 +197,34 @@ class Targets:
             return list(self._targets.values())
 
     def list_names(self, workspace: str) -> list[str]:
+        """Return the names of the workspace's targets and of the built-in ones, sorted."""
         with self._lock:
             return sorted({name for place, name in self._targets if place in ("", workspace)})
 
 
 def builtin_targets(backends: Iterable[str], *, local_runs: int) -> list[Target]:
     """Return the targets that nobody made: the backends themselves, and a pool for each run that asks for one."""
-    named = [Target(name, backend=name, places=local_runs or None if name == LOCAL else None) for name in backends]
+    named = [Target(name, backend=name, slots=local_runs or None if name == LOCAL else None) for name in backends]
     return [*named, Target(PER_RUN), Target(CONTAINER_INSTANCE)]
 
 
 def target_of(asset: Asset) -> Target:
+    """Return the stored target as the scheduler sees it."""
     spec = spec_of(asset)
     made = Target(asset.name, asset.workspace, options=spec.options, is_stopped=spec.is_stopped)
     if spec.is_attached:
         kind = KIND_OF_TYPE[spec.type]
-        return replace(made, backend=kind, places=spec.max_nodes or None, is_pool=spec.max_nodes > 0)
-    places = 1 if spec.type == INSTANCE else spec.max_nodes
-    return replace(made, backend=spec.backend or LOCAL, places=places, is_pool=True)
+        return replace(made, backend=kind, slots=spec.max_nodes or None, is_pool=spec.max_nodes > 0)
+    slots = 1 if spec.type == INSTANCE else spec.max_nodes
+    return replace(made, backend=spec.backend or LOCAL, slots=slots, is_pool=True)
 
 
 def spec_of(asset: Asset) -> ComputeSpec:
+    """Return the spec that the stored target was created with."""
     return from_plain(ComputeSpec, asset.document)
 
 
-def _named_engine(name: str) -> Target | None:
+def _named_cluster(name: str) -> Target | None:
     try:
         found = find_cluster_name(name)
     except InvalidArgument:
@@ -219,7 +232,7 @@ def _named_engine(name: str) -> Target | None:
     return Target(name, backend=found[0], options=found[1]) if found is not None else None
 
 
-def _refuse_engine(name: str) -> None:
+def _refuse_cluster(name: str) -> None:
     try:
         find_cluster_name(name)
     except InvalidArgument as error:

@@ -28,6 +28,8 @@ Event = dict[str, Any]
 
 @dataclass
 class Child:
+    """One child of a sweep, as the journal tells."""
+
     run_id: str
     index: int
     parameters: dict[str, Any]
@@ -41,16 +43,18 @@ class Child:
 
     @property
     def is_live(self) -> bool:
+        """Whether the journal has not noted its end."""
         return self.status is None
 
     @property
     def trial(self) -> Trial:
+        """The child as samplers and policies see it."""
         known = self.values or ([] if self.best is None else [self.best])
         return Trial(self.run_id, parameters=self.parameters, values=known, is_finished=not self.is_live)
 
 
 class SweepState:
-    """What the events so far say. `apply` them in order."""
+    """The state that follows from a sweep's journal. Not thread-safe: the loop alone changes live ones."""
 
     def __init__(self, spec: SweepSpec, events: Iterable[Mapping[str, Any]] = ()) -> None:
         self.spec = spec
@@ -69,13 +73,16 @@ class SweepState:
 
     @property
     def live(self) -> list[Child]:
+        """The children that have not ended."""
         return [child for child in self.children.values() if child.is_live]
 
     @property
     def trials(self) -> list[Trial]:
+        """The trials of earlier sweeps that this one continues, then its own."""
         return [*self.inherited, *(child.trial for child in self.children.values())]
 
     def apply(self, event: Mapping[str, Any]) -> None:
+        """Take in the next event. Unknown kinds, of a newer server, are only counted."""
         self.count += 1
         getattr(self, f"_{event['kind']}", _ignore)(event)
 

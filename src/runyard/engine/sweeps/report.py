@@ -1,4 +1,4 @@
-"""A sweep as people ask for it: its children with their values, results and ends, and why each was stopped."""
+"""A sweep as users ask for it: its children with their values, results and ends, and why each was stopped."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
 from runyard.core.specs import MAX_TOTAL_RUNS, MAXIMIZE
 from runyard.core.statuses import RunStatus
-from runyard.engine.context import EngineContext
 from runyard.engine.sweeps.journal import Child, SweepState, plain_values
 from runyard.engine.sweeps.sweeps import read_sweep
-from runyard.store.base import MetricSummary, RunQuery
+from runyard.store.base import MetricSummary, RunQuery, RunStore
 from runyard.tuning.policies import best_of
 
 
-def show_sweep(context: EngineContext, run_id: str) -> dict[str, Any]:
+def show_sweep(store: RunStore, run_id: str) -> dict[str, Any]:
     """Return what `GET /runs/{id}/sweep` answers.
 
     Raises:
         InvalidArgument: the run is no sweep.
     """
-    state = read_sweep(context, run_id)
+    state = read_sweep(store, run_id)
     goal = state.spec.goal
     inherited = [
         {"run_id": trial.id, "parameters": trial.parameters, "best": _plain(best_of(trial.values, goal))}
@@ -32,7 +31,7 @@ def show_sweep(context: EngineContext, run_id: str) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "spec": to_plain(state.spec),
-        "children": _children(context, run_id, state),
+        "children": _children(store, run_id, state),
         "inherited": inherited,
         "best": None if state.best is None else {"run_id": state.best[0], "value": _plain(state.best[1])},
         "bests": [{"run_id": child, "value": _plain(value), "at": at} for (child, value), at in bests],
@@ -41,12 +40,12 @@ def show_sweep(context: EngineContext, run_id: str) -> dict[str, Any]:
     }
 
 
-def _children(context: EngineContext, run_id: str, state: SweepState) -> list[dict[str, Any]]:
-    sweep, metric = context.store.get_run(run_id), state.spec.primary_metric
+def _children(store: RunStore, run_id: str, state: SweepState) -> list[dict[str, Any]]:
+    sweep, metric = store.get_run(run_id), state.spec.primary_metric
     # The journal hears of values by the policy or at the end: what those that still run reached is read here.
-    live = context.store.summarize_metrics([child.run_id for child in state.live], names=[metric])
+    live = store.summarize_metrics([child.run_id for child in state.live], names=[metric])
     asked = RunQuery(sweep.workspace, parent_id=run_id, view="all", limit=2 * MAX_TOTAL_RUNS)
-    runs = {run.id: run for run in context.store.list_runs(asked).runs}
+    runs = {run.id: run for run in store.list_runs(asked).runs}
     found = []
     for child in state.children.values():
         shown = _child(child, runs.get(child.run_id), sweep, state)

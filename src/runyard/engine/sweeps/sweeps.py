@@ -1,7 +1,4 @@
-"""Sweeps: children are planned in a journal first, then made; killed anywhere, the next server goes on from it.
-
-A sweep's child as a request: the sweep's own run with the sampled values after its arguments.
-"""
+"""Sweeps: children are planned in a journal first, then submitted; a killed server's successor goes on from it."""
 
 from __future__ import annotations
 
@@ -33,11 +30,12 @@ from runyard.engine.runs.streams import close_streams, register_stream, stream_k
 from runyard.engine.runs.submit import Submitted, accept, check, create, submit
 from runyard.engine.state.spool import Spooled
 from runyard.engine.sweeps.journal import Child, Event, SweepState, describe, judge, plain_values
-from runyard.store.base import Rows, RunRecords, SegmentPart
+from runyard.store.base import Rows, RunRecords, RunStore, SegmentPart
 from runyard.tuning import get_policy, get_sampler
 
 
 def child_id(parent_id: str, index: int) -> str:
+    """Return the run id of a sweep's child."""
     return f"{parent_id}_{index}"
 
 
@@ -102,10 +100,12 @@ def sampled_arguments(parameters: Mapping[str, Any]) -> list[str]:
 
 
 def argument_text(value: Any) -> str:
+    """Return a sampled value as a command-line argument."""
     return json.dumps(value) if isinstance(value, (list, dict)) else str(value)
 
 
 def hyperparameters(parameters: Mapping[str, Any]) -> str:
+    """Return sampled values as the JSON text that Azure keeps in tags."""
     return json.dumps(dict(parameters))
 
 
@@ -126,7 +126,9 @@ BEST_TABLE = "best_child_by_primary_metric"
 
 
 def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:
-    """Create a sweep: a run without processes of its own, which makes its children one after another.
+    """Create a sweep: a run without processes of its own, whose children the loop submits one after another.
+
+    Called by request threads. The same key again returns the same sweep.
 
     Raises:
         SubmitRejected, InvalidArgument, NotFound, MissingExtra: the request cannot become a sweep; nothing was stored.
@@ -141,22 +143,26 @@ def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, 
     run, is_new = create(context, replace(accepted, type=SWEEP_TYPE, status=RunStatus.RUNNING), spooled)
     if not run.status.is_terminal:
         context.sweeps.setdefault(run.id, None)
-    context.wake.set()
+    context.events.wake.set()
     return Submitted(run, is_new)
 
 
 def recover_sweeps(context: EngineContext) -> set[str]:
-    """Take up the sweeps that have not ended, and return their ids."""
+    """Take up the sweeps that have not ended. Return their ids. Called once, at the start."""
     live = {run.id for run in context.store.list_unfinished() if run.spec.sweep is not None}
     for run_id in live:
         context.sweeps.setdefault(run_id, None)
     if live:
-        context.wake.set()
+        context.events.wake.set()
     return live
 
 
 def advance_sweeps(context: EngineContext) -> None:
-    """Move every live sweep on: note what its children did, stop and start some, end it when all is done."""
+    """Advance every live sweep: note what its children did, stop some, submit some, end it when all is done.
+
+    Called by the loop, without a lock. What is decided is committed to the journal before it is done, so a killed
+    server repeats a step without effect.
+    """
     for run_id in list(context.sweeps):
         try:
             _Sweep(context, run_id).advance()
@@ -169,14 +175,14 @@ def advance_sweeps(context: EngineContext) -> None:
             logger.exception("sweep %s could not be moved on", run_id)
 
 
-def read_sweep(context: EngineContext, run_id: str) -> SweepState:
+def read_sweep(store: RunStore, run_id: str) -> SweepState:
     """Return what the sweep's journal says now."""
-    run = context.store.get_run(run_id)
+    run = store.get_run(run_id)
     if run.spec.sweep is None:
         raise InvalidArgument(
             f"Run `{run_id}` is no sweep.", hint="A sweep is what experiment.submit(HyperDriveConfig(...)) returns."
         )
-    return SweepState(run.spec.sweep, context.store.list_events(run_id))
+    return SweepState(run.spec.sweep, store.list_events(run_id))
 
 
 class _Sweep:
@@ -192,7 +198,7 @@ class _Sweep:
             known if known is not None else SweepState(self._spec, context.store.list_events(run_id))
         )
         context.sweeps[run_id] = self._state
-        self._runs = {child.run_id: _find(context, child.run_id) for child in self._state.live}
+        self._runs = {child.run_id: _find(context.store, child.run_id) for child in self._state.live}
 
     def advance(self) -> None:
         if self._run.status.is_terminal:
@@ -221,7 +227,7 @@ class _Sweep:
             return
         events = []
         for earlier in self._spec.resume_from:
-            for trial in read_sweep(self._context, earlier).trials:
+            for trial in read_sweep(self._context.store, earlier).trials:
                 values = plain_values(trial.values)
                 events.append({"kind": "inherited", "run": trial.id, "parameters": trial.parameters, "values": values})
         self._commit(events)
@@ -367,8 +373,8 @@ class _Sweep:
         error = None
         if status is RunStatus.FAILED:
             error = self._run.desired_error or self._children_error(reason)
-        with self._context.locks(self._run.id):
-            close_streams(self._context, self._run)
+        with self._context.locks.of_run(self._run.id):
+            close_streams(self._context.store, self._context.artifacts, self._run)
             ended = self._context.store.set_status(self._run.id, status, error=error)
         logger.info("sweep %s: %s", self._run.id, ended.status)
         self._context.ended(ended)
@@ -395,7 +401,7 @@ class _Sweep:
             text = "".join(describe(event) + "\n" for event in events if event["kind"] != "observed").encode()
             key = stream_key(self._run.id, self._run.attempt, LOG)
             self._context.artifacts.append(key, state.shown_bytes, text)
-            register_stream(self._context, self._run, self._run.attempt, LOG)
+            register_stream(self._context.store, self._run, self._run.attempt, LOG)
             state.shown_events, state.shown_bytes = state.shown_events + len(events), state.shown_bytes + len(text)
         rows = [(*best, False) for best in state.bests]
         if state.finished is not None and rows:
@@ -407,12 +413,12 @@ class _Sweep:
 
     @cached_property
     def _spooled(self) -> Spooled:
-        return spooled_of(self._context, self._run)
+        return spooled_of(self._context.spool, self._context.compute.targets, self._run)
 
 
-def _find(context: EngineContext, run_id: str) -> Run | None:
+def _find(store: RunStore, run_id: str) -> Run | None:
     """Return a child's run, also one that somebody deleted right after its end."""
-    return context.store.find_run(run_id) or context.store.find_hidden(run_id)
+    return store.find_run(run_id) or store.find_hidden(run_id)
 
 
 def _row(number: int, run_id: str, value: float, is_final: bool) -> SegmentPart:

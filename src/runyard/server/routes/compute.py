@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute import ComputeSpec, ComputeTarget, check_target_name
 from runyard.core.names import check_asset_name, check_workspace_name
-from runyard.engine.compute import admin
+from runyard.engine.compute.admin import check_changes
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
 from runyard.server.http.calls import RequestContext, call_of
@@ -40,7 +40,7 @@ def list_targets(workspace: str, request: Request) -> Response:
     """List the workspace's compute targets and the aliases of this server, by name."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
-    found = admin.list_targets(call.services.engine.context, check_workspace_name(workspace))
+    found = call.services.engine.compute.list(check_workspace_name(workspace))
     return json_answer([_readable(call, target) for target in found])
 
 
@@ -50,7 +50,7 @@ def get_target(workspace: str, name: str, request: Request) -> Response:
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     place = check_workspace_name(workspace), check_target_name(name)
-    found = admin.get_target(call.services.engine.context, *place)
+    found = call.services.engine.compute.get(*place)
     return json_answer(_readable(call, found))
 
 
@@ -73,21 +73,21 @@ def delete_target(workspace: str, name: str, request: Request) -> Response:
     """Delete or detach a target; twice is fine, 409 while unfinished runs name it."""
     call = call_of(request)
     call.require("change_target")
-    admin.delete_target(call.services.engine.context, *_checked(workspace, name))
+    call.services.engine.compute.delete(*_checked(workspace, name))
     return json_answer({"deleted": name})
 
 
 def _create(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
     call.require("change_target")
     spec = parse(ComputeSpec, body)
-    made, is_new = admin.create_target(call.services.engine.context, *_checked(workspace, name), spec)
+    made, is_new = call.services.engine.compute.create(*_checked(workspace, name), spec)
     return json_answer(made, status=201 if is_new else 200)
 
 
 def _update(call: RequestContext, workspace: str, name: str, body: bytes) -> Response:
     call.require("change_target")
-    changes = admin.check_changes(vars(parse(ComputeChange, body)))
-    return json_answer(admin.update_target(call.services.engine.context, *_checked(workspace, name), changes))
+    changes = check_changes(vars(parse(ComputeChange, body)))
+    return json_answer(call.services.engine.compute.update(*_checked(workspace, name), changes))
 
 
 def _readable(call: RequestContext, target: ComputeTarget) -> ComputeTarget:

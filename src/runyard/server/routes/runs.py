@@ -184,7 +184,7 @@ def check_target(call: RequestContext, workspace: str, name: str) -> None:
     """
     if call.is_admins or call.services.server_settings.local_for_users:
         return
-    target = call.services.engine.context.targets.find(workspace, name)
+    target = call.services.engine.compute.find(workspace, name)
     if target is not None and target.is_local:
         why = f"Runs on `{name}` are programs of the server's own account, which can read all that it keeps."
     elif target is not None and target.backend == RAY and target.name == name and not target.workspace:
@@ -228,7 +228,7 @@ def _check_child(call: RequestContext, wanted: RunRequest) -> None:
     if wanted.interactive is not None and wanted.interactive.folders:
         raise NotAllowed("A run's code may not have folders of this machine shipped.", hint="Use run.upload_folder().")
     own = call.services.store.get_run(call.principal.run_id)
-    meant = call.services.engine.context.targets.find(own.workspace, wanted.run.spec.target)  # it may be an alias
+    meant = call.services.engine.compute.find(own.workspace, wanted.run.spec.target)  # it may be an alias
     if wanted.run.workspace != own.workspace or own.spec.target not in (wanted.run.spec.target, meant and meant.name):
         raise NotAllowed(
             f"Run `{own.id}` may create runs only in workspace `{own.workspace}` on target `{own.spec.target}`.",

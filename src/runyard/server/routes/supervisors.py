@@ -26,8 +26,7 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.formats.tree import CHUNK, TREE
 from runyard.core.names import check_run_id
 from runyard.core.records import Run
-from runyard.engine.runs.events import list_hosts
-from runyard.engine.runs.join import Join, NodeWord, hear_node, look
+from runyard.engine.runs.join import Join, NodeWord
 from runyard.engine.runs.reports import StateReport
 from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
@@ -78,7 +77,7 @@ def _ship(call: RequestContext, run_id: str, body: bytes) -> Response:
 def _heartbeat(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("heartbeat", run_id)
     said = parse(Heartbeat, body, lenient=True)
-    return _wish(call.services.engine.heartbeat(run_id, said.attempt, engine_gone=said.engine_gone))
+    return _wish(call.services.engine.heartbeat(run_id, said.attempt, cluster_gone=said.engine_gone))
 
 
 def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
@@ -117,7 +116,7 @@ async def get_uv(request: Request, system: str, machine: str) -> Response:
 def list_nodes(run_id: str, request: Request) -> Response:
     """List the machines of all attempts of a run."""
     call = call_of(request)
-    return json_answer(list_hosts(call.services.engine.context, call.readable_run(run_id)))
+    return json_answer(call.services.engine.list_hosts(call.readable_run(run_id)))
 
 
 @nodes_router.post("/runs/{run_id}/nodes/{rank}/join")
@@ -186,7 +185,7 @@ async def speak(run_id: str, rank: int, request: Request) -> Response:
                 break
             await asyncio.sleep(min(PAUSE_PER_NODE_S * len(answer["nodes"]), LONGEST_PAUSE_S))
             changed.clear()
-            answer = await run_in_threadpool(look, call.services.engine.context, run_id, said.attempt)
+            answer = await run_in_threadpool(call.services.engine.look_at_nodes, run_id, said.attempt)
     return json_answer(answer)
 
 
@@ -196,7 +195,7 @@ def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[No
     principal = call.principal
     if isinstance(principal, RunPrincipal) and principal.attempt != said.attempt:
         raise NotAllowed(f"This token is of attempt {principal.attempt}; it cannot speak for {said.attempt}.")
-    return said, hear_node(call.services.engine.context, run_id, rank, said)
+    return said, call.services.engine.hear_node(run_id, rank, said)
 
 
 plans_router = APIRouter(tags=["runs"])
