@@ -1,8 +1,8 @@
-"""Tell a clash with Microsoft's azureml-core early, and say what to uninstall.
+"""Compatibility with Azure ML: the check for Microsoft's azureml-core, and small leftovers of its API.
 
-Azure's switch for diagnostics. Runyard collects none, so there is nothing to switch.
-
-A dict that may also be called: `ws.experiments` was a method in 2018 and is a property since.
+The checks at the top raise when azureml-core takes the place of Runyard's `azureml`, and name the package to uninstall.
+`set_diagnostics_collection` does nothing, because Runyard collects no diagnostics. `CallableDict` serves
+`ws.experiments`, which was a method in 2018 and is a property today.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Where errors leave the SDK: what the rest of Runyard raises becomes Azure's class too, so that both can be caught.
+"""Translate Runyard's errors into Azure's exceptions at the border of the SDK.
 
-`except UserErrorException` and `except runyard.core.errors.NotFound` catch the same object: it inherits from both.
-
-Names of later releases: they import, take part in `isinstance`, and say on use what is not there yet.
-
-What estimators and sweeps refuse: Azure's TrainingException, with what, why and a hint.
+The translated object inherits from both classes, so `except UserErrorException` and
+`except runyard.core.errors.NotFound` catch it. The placeholders stand for names of later releases: they can be imported
+and used with `isinstance`, and raise an error on any other use. `training_error` makes the TrainingException of
+estimators and sweeps, with the reason and a hint.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The exceptions of `azureml.exceptions`. What the rest of Runyard raises becomes one of them in `errors.py`.
+"""The exceptions of `azureml.exceptions`. `errors.py` translates Runyard's own errors into them.
 
 AzureMLException
 ├── UserErrorException

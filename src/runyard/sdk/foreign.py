@@ -1,7 +1,8 @@
-"""Loaded by Microsoft's azureml-core, never by us: its import loads the entry points `azureml_run_type_providers`.
+"""Stop an import of Microsoft's azureml-core when both packages are installed and its files win.
 
-Where both are installed and its files win, `import azureml.core` would silently talk to Azure. Fetching the name that
-our entry point gives stops that import and says what to uninstall.
+Only azureml-core loads this module: its import loads the entry points `azureml_run_type_providers`. Without the stop,
+`import azureml.core` would silently talk to Azure. Loading our entry point raises an error that names the package to
+uninstall.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`Tensorboard`: a real TensorBoard beside your script, on the event files of one or many runs, live ones followed.
+"""TensorBoard for runs: show their event files, and export logged metrics as event files.
 
-`export_to_tensorboard`: what runs logged, as event files that TensorBoard reads. TensorFlow is not needed.
-
-The event files of one run, copied to this machine while they grow.
+`export_to_tensorboard` needs no TensorFlow. `RunLogs` copies the event files of one run to this machine while they
+grow. `Tensorboard` starts a real TensorBoard beside the script, on one run or many.
 """
 
 from __future__ import annotations

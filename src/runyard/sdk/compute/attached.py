@@ -1,6 +1,6 @@
-"""Machines that somebody else runs: a Ray cluster, a Slurm cluster, hosts over SSH.
+"""Attached compute targets: Ray clusters, Slurm clusters and hosts over SSH, which Runyard does not manage itself.
 
-Attach configurations: machines that somebody else runs. Mistakes are found when they are made.
+The attach configurations come first and check their arguments when they are made. The target classes follow.
 """
 
 from __future__ import annotations

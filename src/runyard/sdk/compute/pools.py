@@ -1,8 +1,7 @@
-"""`AmlCompute`: a pool of nodes; `BatchAiCompute` is its name of 2018.
+"""Compute targets on the server's machine: `ComputeInstance` with one node, `AmlCompute` with a pool of nodes.
 
-`ComputeInstance`: one node for one run at a time, which can be stopped.
-
-Common sizes of Azure's machines, which scripts look up before they choose one. None has an effect here.
+`BatchAiCompute` is the name that pools had in 2018. The table of Azure's machine sizes is there for scripts that look
+up a size before they choose it; a size has no effect.
 """
 
 from __future__ import annotations

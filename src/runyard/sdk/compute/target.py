@@ -1,6 +1,7 @@
 """`ComputeTarget`: a named place of a workspace that runs can be sent to.
 
-`AmlComputeStatus`: how a pool stands, with Azure's words and keys.
+The second half of the module describes the state of a node pool in Azure's words and keys: `ScaleSettings`,
+`AmlComputeStatus`, the nodes and their counts by state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Where configuration files lie, and writing one so that a crash leaves the old or the new file, never half of one.
+"""Configuration files: find their paths, write them atomically, read YAML and write YAML.
 
-A YAML file that a person or Azure's SDK wrote → plain data. Nothing in it is executed, and its size is bounded.
-
-Plain data → YAML text that Azure's SDK, conda and PyYAML read alike. Needs no package.
+The reader executes nothing in a file and limits its size; the files come from users or from Azure's SDK. The writer
+needs no package, and its YAML reads the same in Azure's SDK, conda and PyYAML.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Configuration objects: a misspelt attribute is an error, and they show themselves as Azure's camelCase dict.
+"""The base of configuration objects, and the checks of values from configuration files.
 
-Values of a configuration file that a person wrote: each is checked where it stands.
+A configuration object refuses misspelt attributes and prints itself as Azure's camelCase dict. The functions below it
+check each value of a user's file and name its place in the error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Tags and properties: what a user may give, and the texts that are stored.
+"""Small texts of the SDK: warnings, tags and properties as they are stored, and the user's name.
 
-Words of the SDK for people: one log line each, said once per process where repetition would only annoy.
-
-Who submits.
+A warning that would only annoy when repeated is logged once per process.
 """
 
 from __future__ import annotations

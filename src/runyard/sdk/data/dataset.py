@@ -1,8 +1,7 @@
-"""`Dataset`: what a workspace knows of its data, by name and version, and how to make more of it.
+"""`Dataset`: find the datasets of a workspace by name and version, and make new ones.
 
-`Dataset.File.from_files` and its like: paths as users write them become sources.
-
-`PromoteHeadersBehavior`: what the first lines of delimited files are.
+The factories behind `Dataset.File` and `Dataset.Tabular` turn paths as users write them into sources.
+`PromoteHeadersBehavior` describes the first line of delimited files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which files an upload is about, and under which names.
+"""Helpers of `Datastore`: the files of an upload, the list of datastores, and datastores in object storage.
 
-The datastores of a workspace, as its server knows them.
-
-Buckets and containers as datastores: what is kept of them, with their keys apart, and whether they answer.
+The first functions choose the files of an upload and their names. The last ones register buckets and containers: the
+keys become a secret of the workspace, and one request checks that the storage answers.
 """
 
 from __future__ import annotations

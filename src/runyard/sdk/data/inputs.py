@@ -1,10 +1,8 @@
-"""`DatasetConsumptionConfig`: a dataset as an input of a run.
+"""Data as inputs and outputs of a run: the objects that a user puts into a run's arguments.
 
-`OutputFileDatasetConfig`: a folder that a run writes to and that ends on a datastore, as a dataset if wanted.
-
-`DataReference`: data of a datastore that a run gets as a path.
-
-`DataPath`: a place on a datastore, and `DataPathComputeBinding`: how a run gets it.
+`DataReference` is a path on a datastore, `DatasetConsumptionConfig` a dataset, and `OutputFileDatasetConfig` a folder
+that the run writes and that ends on a datastore. `DataPath` names a place on a datastore; `DataPathComputeBinding` says
+how a run gets it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`FileDataset`: files of a datastore or of the web, as one thing that runs can get and that is registered by name.
+"""The kinds of datasets: `FileDataset` for files, `TabularDataset` for tables.
 
-`TabularDataset`: tables in files, read lazily and in bounded memory. Needs pyarrow where it is read.
-
-Tables written to a datastore: a dataset's rows, or a DataFrame's.
+Tables are read lazily and in bounded memory; reading them needs pyarrow. The functions at the end write the rows of a
+dataset or a DataFrame to a datastore.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Environment`: which Python, packages, variables and image a run gets.
 
-The sections of an `Environment`: `python`, `docker`, and those that only Azure's services act on.
+Its sections come first: `python`, `docker`, and those that only Azure's services act on.
 """
 
 from __future__ import annotations

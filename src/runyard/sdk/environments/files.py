@@ -1,6 +1,7 @@
-"""An Environment as plain data in a file, without what no file should hold: the password of a registry.
+"""Environments as plain data: in a folder of files, and in the record of a run.
 
-What a run used, as an `Environment` again.
+The first functions write and read the files, never with the password of a registry. `environment_of` makes an
+`Environment` from what a run used.
 """
 
 from __future__ import annotations

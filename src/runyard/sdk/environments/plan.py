@@ -1,6 +1,7 @@
-"""An `Environment` → the frozen EnvironmentSpec that a node builds. What can be seen to be wrong is found here.
+"""Turn an `Environment` into the frozen `EnvironmentSpec` that a node builds.
 
-The container that an environment asks for → the ContainerSpec that a node starts.
+Mistakes that can be seen before the run are raised here. `plan_container` adds the `ContainerSpec` when the environment
+asks for a container.
 """
 
 from __future__ import annotations

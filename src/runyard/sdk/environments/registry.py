@@ -1,6 +1,7 @@
-"""Registered environments: kept by the server in versions; the same content is the same version.
+"""Registered and curated environments.
 
-Azure's curated environments: their names lead to package sets of today (`curated_environments.json`).
+Curated environments come first: Azure's names lead to package sets of today, from `curated_environments.json`. The
+server keeps registered environments in versions; the same content is the same version.
 """
 
 from __future__ import annotations

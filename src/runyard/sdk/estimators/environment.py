@@ -1,8 +1,7 @@
-"""An estimator's packages, image and framework → the Environment of its runs.
+"""From an estimator's parameters to the `Environment` and the distribution of its runs.
 
-Which packages a framework's estimator installs: `frameworks.json`, by framework version and Python.
-
-An estimator's words about its processes → the run configuration that the plan reads.
+The releases of each framework, by version and Python, are in `frameworks.json`. `make_environment` puts packages, image
+and framework together. `set_distribution` writes the number of processes into the run configuration.
 """
 
 from __future__ import annotations

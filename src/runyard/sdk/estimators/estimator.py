@@ -1,6 +1,6 @@
 """`Estimator`: a script with its packages, target and number of processes in one object.
 
-`TensorFlow`, `PyTorch`, `SKLearn`, `Chainer`: estimators that install their framework.
+`TensorFlow`, `PyTorch`, `SKLearn` and `Chainer` are estimators that install their framework.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The rules of estimators: what cannot go together is found when one is made.
+"""The parameters of estimators: names, defaults, old spellings, and the rules between them.
 
-The parameters of estimators: their names, defaults, old spellings, and who has which.
-
-`script_params` of an estimator → the script's arguments.
+`check_parameters` refuses parameters that contradict each other when the estimator is made. The functions at the end
+turn `script_params` into the arguments of the script.
 """
 
 from __future__ import annotations

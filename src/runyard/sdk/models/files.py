@@ -1,7 +1,4 @@
-"""The files of a model: from this machine to the server, and back.
-
-Which models a search means. Pure.
-"""
+"""The files of a model: upload to the server, download, and the filter of a search for models."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""How many processes a RunConfiguration asks for → DistributionSpec; impossible numbers are found here.
+"""The distribution of a run: plan it from a `RunConfiguration`, and the classes that describe it for estimators.
 
-How an estimator's processes work together: `Mpi`, `ParameterServer`, `Gloo`, `Nccl`.
+`plan_distribution` makes the `DistributionSpec` and refuses impossible numbers. `Mpi`, `ParameterServer`, `Gloo` and
+`Nccl` are the values of an estimator's `distributed_training`.
 """
 
 from __future__ import annotations

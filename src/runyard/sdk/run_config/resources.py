@@ -1,6 +1,7 @@
-"""`Resources`: what each node of a run shall have, on targets whose engine gives resources out.
+"""Resources: what a run asks for on each node, and what a model asks for when it is served.
 
-`ResourceConfiguration`: what a model needs to be served, as it was said at its registration.
+`Resources` applies to compute targets that allocate CPUs, memory and GPUs. `ResourceConfiguration` is stored with a
+model at its registration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`RunConfiguration` and its sections: everything about how a script is run, with Azure's names and defaults.
 
-A RunConfiguration as files: `.azureml/<name>`, and `conda_dependencies.yml` beside it.
+The functions at the end write and read it as files: `.azureml/<name>`, with `conda_dependencies.yml` beside it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The datasets of a run: paths in its own script, datasets elsewhere.
+"""Assets around a run: its input and output datasets, `run.register_model`, and its outputs as data for another run.
 
-`run.register_model`: a run's file or folder becomes a version of a model.
-
-A run's outputs as data for another run: a copy on the default datastore.
+In the run's own script an input dataset is a path; elsewhere it is a dataset object. `outputs_datapath` copies the
+outputs to the default datastore.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""Write about a run that this process is not: `run.log(...)` on a handle, also after the run's end.
+"""Log to a run from a process that is not part of it: `run.log(...)` on a handle, also after the run's end.
 
-A journal folder on this machine has a watcher that ships it, so what was logged survives this process.
-
-A watcher on this machine for what this process logs on a server elsewhere, which cannot see our folders.
-
-It is the one that a server on this machine would start: it ships the journal and outlives this process.
+The process writes a journal folder, and a watcher on the same machine ships it, so that records survive the process.
+A server on this machine starts the watcher itself. A server elsewhere cannot see our folders, so `start_watcher` starts
+the same program here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`Run.get_context()`: the one object of this process for the run that it is part of.
 
-What `Run.get_context()` gives outside a run: it prints what would have been tracked, in Azure's words.
+Outside a run the object is an offline run, which prints what it would track, in Azure's words.
 """
 
 from __future__ import annotations

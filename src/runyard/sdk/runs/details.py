@@ -1,7 +1,7 @@
 """Details of a run in Azure's words and shapes, the addresses of its pages, and waiting for its end.
 
-`PollInterval` says how long to wait between two looks at a run: short at first, longer the longer it takes.
-`RetryRead` bridges a short absence of the server: a restart, an upgrade, a full disk.
+`PollInterval` is the pause between two polls of a run: short at first, longer the longer the run takes. `RetryRead`
+bridges a short absence of the server: a restart, an upgrade, a full disk.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Files and snapshots of a run: upload, list, download; store a source folder, write it as a zip.
 
-A process that has the run's journal uploads through it; any other sends the content over HTTP, then the name.
+A process that has the run's journal uploads through the journal. Any other process sends the content over HTTP, then
+the name.
 """
 
 from __future__ import annotations

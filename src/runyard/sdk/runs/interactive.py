@@ -1,6 +1,6 @@
-"""Runs that this process itself is, `experiment.start_logging()`, child runs that it makes, and their end.
+"""Runs that live in this process: `experiment.start_logging()`, and the child runs that a process creates.
 
-Inside a `with` block of a run: what the program prints is written to a file too.
+`OutputCopy` copies what the program prints into a file of the run, inside the `with` block of a run.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What a person wants to see of a run at a glance: as HTML for a notebook, as text elsewhere. Everything is escaped.
+"""A run in a notebook: the card of its state as HTML or text, `RunDetails`, and the table of a bare `run` in a cell.
 
-`RunDetails`: a live card of a run in a notebook, without ipywidgets; a few lines of text elsewhere.
-
-The small table that a notebook shows for a bare `run` or `experiment` in a cell.
+All text of users is escaped. A card follows its run without ipywidgets; outside a notebook it is a few lines of text.
 """
 
 from __future__ import annotations

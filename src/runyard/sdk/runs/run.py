@@ -1,6 +1,6 @@
 """`Run` and `ScriptRun`: a handle on one run.
 
-The work is done by functions of the modules beside this one; what few programs need loads with its first call.
+The methods call functions of the modules in this room. Modules that few programs need load with the first call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""A snapshot as one zip file. The same snapshot gives the same bytes: no times, no compression, one order.
+"""Snapshots without a folder on disk: as one zip file, as a list of files, and as the difference of two lists.
 
-Permission bits, links and empty folders are kept, as `unzip` restores them.
-
-The files of a stored source folder, and what two of them differ in. Nothing is written to disk.
+The same snapshot gives the same zip bytes: no times, no compression, one order. Permission bits, links and empty
+folders are kept, as `unzip` restores them.
 """
 
 from __future__ import annotations

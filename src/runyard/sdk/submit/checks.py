@@ -1,8 +1,6 @@
-"""Find mistakes about the source folder and the script before anything is copied.
+"""Checks of a submit before anything is copied: source folder, script and compute target.
 
-Whether a run's compute target can take it, asked before anything is copied.
-
-What a configuration can hold and only Azure's services act on: a Spark job is refused, the rest reported once.
+`report_azure_only` refuses a Spark job and warns once about settings that only Azure's services act on.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`Environment.build`: a run of the experiment `prepare_image` that does nothing, so that its environment gets made.
+"""`Environment.build`: a run of the experiment `prepare_image` that does nothing, so that its environment gets built.
 
-Azure built images in runs of that name too. It costs no second way to build, and works on every target.
+Azure built images in runs of that name too. A run needs no second way to build, and works on every target.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`HyperDriveConfig`: what a sweep tries, what it measures, and when it ends.
 
-A `HyperDriveConfig` → the frozen SweepSpec, and the tags by which a sweep's run tells what it is.
+`plan_sweep` turns it into the frozen `SweepSpec`; `sweep_tags` makes the tags that describe a sweep's run.
 """
 
 from __future__ import annotations

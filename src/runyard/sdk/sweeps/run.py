@@ -1,6 +1,6 @@
-"""`HyperDriveRun`: a handle on a sweep and its children.
+"""`HyperDriveRun`: a handle on a sweep and its child runs.
 
-The configuration of a sweep that another process submitted, made again from its record.
+`rebuild_config` restores the configuration from the sweep's record when another process submitted it.
 """
 
 from __future__ import annotations

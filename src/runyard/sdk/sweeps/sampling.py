@@ -1,6 +1,7 @@
-"""How a sweep chooses values: at random, every combination, or by what earlier trials showed.
+"""The samplings of a sweep, and the parameter expressions of its search space.
 
-Parameter expressions of a sweep's space: `choice`, `uniform`, … return what Azure's do, a name and its arguments.
+A sampling chooses values at random, by every combination, or from the results of earlier trials. `choice`, `uniform`
+and the other expressions return what Azure's functions return: a name and its arguments.
 """
 
 from __future__ import annotations

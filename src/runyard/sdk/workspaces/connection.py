@@ -1,6 +1,7 @@
-"""Find, read and write the `config.json` that names a workspace.
+"""The connection of this process: the `config.json` that names a workspace, and the client of the server.
 
-The client of this process: of the server that `client.choice` finds; inside a run, of the run's server.
+`get_client` connects to the server that `client.login.choose` finds. Inside a run, `get_run_client` connects to the
+run's server with the run's token.
 """
 
 from __future__ import annotations

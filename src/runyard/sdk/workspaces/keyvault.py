@@ -1,8 +1,7 @@
-"""`Keyvault`: secrets of a workspace, kept sealed by its server.
+"""`Keyvault`, the secrets of a workspace, and Azure's authentication classes.
 
-Azure's ways to sign in. They are accepted wherever Azure takes them; Runyard's own token decides who may do what.
-
-None of them talks to anybody: no browser opens, no file is read, and no secret is kept.
+The server keeps the secrets sealed. The authentication classes are accepted wherever Azure takes them and do nothing:
+they open no browser, read no file and keep no secret. Only Runyard's own token decides about rights.
 """
 
 from __future__ import annotations
