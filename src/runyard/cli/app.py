@@ -1,8 +1,7 @@
-"""The root command, and the one place where exceptions become messages and exit codes.
+"""The root command of `runyard`: command groups, error messages and exit codes.
 
-Command groups that import a command's module when it is called, and suggest a near name for a wrong one.
-
-How an error looks on the command line: what happened, why, and what to type next.
+`LazyGroup` imports the module of a command when it is called, and suggests a near name for a wrong one. `run` is the
+one place where exceptions become messages: the failure, its reason, and the command to type next.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Runs by their id or newest first, as several commands need them.
+"""Look up runs, files and names for the commands and for shell completion.
 
-Names that a shell completes. Only a server that runs is asked: a shell that waits or shows errors helps nobody.
+Completion asks only a server that already runs, and prints no error: a shell must neither wait nor show one.
 """
 
 from __future__ import annotations

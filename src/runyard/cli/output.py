@@ -1,8 +1,7 @@
-"""Records as text for people: aligned columns, times and durations that are read at a glance.
+"""Input and output of the commands: tables, times and sizes as text, options as people type them, progress.
 
-Times and sizes as people type them: `90`, `10m`, `2h`; `500MB`, `20GB`.
-
-A word on stderr about work that takes longer than a second.
+`Seconds` reads `90`, `10m` or `2h`, and `Bytes` reads `500MB` or `20GB`. `Progress` writes a line to stderr about work
+that takes longer than a second.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""`runyard models`: what is registered, where it came from, and its files.
-
-`runyard datasets`: what is registered, and where its data lies.
-
-`runyard secrets`: what runs read by name and no log ever shows.
-"""
+"""`runyard models`, `runyard datasets` and `runyard secrets`: the assets and secrets of a workspace."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""`runyard compute attach`: machines that somebody else runs become a target.
+"""`runyard compute attach` and `runyard compute test`.
 
-`runyard compute test`: a tiny run on each node of a target, as a table, with what is wrong and what to do.
+`attach` makes a compute target of machines that Runyard does not manage. `test` starts a tiny run on each node of a
+target and prints a table of the nodes, with faults and their remedies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""`runyard environments`: registered and curated ones, what is built on the server's machine, building and pruning.
+"""`runyard environments`: list registered, curated and built environments; build and prune them.
 
-`runyard environments build` and `prune`: what lies built on the server's machine.
-
-Environments that are named on the command line by a file: requirements, conda file, Dockerfile, saved folder.
+An environment can also be given as a file: requirements, conda file, Dockerfile or saved folder. Built environments are
+those on the server's machine.
 """
 
 from __future__ import annotations

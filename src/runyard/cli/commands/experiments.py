@@ -1,8 +1,6 @@
-"""`runyard experiments`: list, archive and reactivate.
+"""`runyard experiments` and `runyard workspaces`, and the commands that delete and restore.
 
-`runyard workspaces`.
-
-`runyard runs delete` and `restore`, the same of experiments, and `workspaces delete`. Those for good ask first.
+The deleting commands serve runs, experiments and workspaces alike. Those that delete for good ask first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`runyard runs files` and `runyard runs download`.
-
-`runyard runs metrics`: all metrics of a run, or the points of one.
-"""
+"""`runyard runs files`, `runyard runs download` and `runyard runs metrics`: the data of a run."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What `runyard runs show` says about a run, and the short form at the end of a submit.
+"""A run as text: why it failed, its report for `runyard runs show`, and its output while it goes on.
 
-Why a run failed, in at most 15 lines: the message, the lines of the log that show it, and where the rest is.
-
-Follow a run to its end: its output to stdout as it grows.
+`failure_report` has at most 15 lines: the message, the log lines that show it, and the place of the rest. `print_end`
+is the short form at the end of a submit. `follow` prints the output to stdout until the run ends.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
-"""`runyard runs`: list, show, follow and cancel; the rest is in modules of its own.
+"""`runyard runs`: list, show, follow, cancel, archive and tag runs.
 
-Columns that `runyard runs list --columns` adds: the last value of a metric, a parameter, a tag, a property.
-
-`runyard runs archive` and `unarchive`.
-
-`runyard runs tag`.
+The first functions read `--columns` of `runyard runs list`: the last value of a metric, a parameter, a tag or a
+property. Deleting, data and reports of runs are in modules of their own.
 """
 
 from __future__ import annotations

@@ -1,12 +1,8 @@
-"""`runyard server`: the private server that the first call starts by itself.
+"""`runyard server`: start, stop, look at, configure and repair the server of this home.
 
-A home's server gets other settings: checked, written, and the server started again with them.
-
-`runyard server repair`: what was lost, table by table and run by run.
-
-`runyard server settings` and `set`: what this home's server is.
-
-`runyard server start`: the private server, or with `--host` a team's.
+The first call of a user starts the private server without these commands. `change` writes checked settings and restarts
+the server with them. `repair` prints what was lost, table by table and run by run. `start` with `--host` makes a team's
+server.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""`runyard studio`: the address of the server's pages, which signs the browser in, opened where there is a screen.
+"""`runyard studio`, `runyard tensorboard` and `runyard completion`: the page, TensorBoard and the shell.
 
-`runyard tensorboard`: TensorBoard on runs, live ones followed.
-
-`runyard completion`: what a shell needs to complete commands, options and names.
+`studio` prints an address that signs the browser in, and opens it where there is a screen.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""`runyard sweeps`: which children a sweep made, what they reached, and why some were stopped.
+"""`runyard sweeps`: the trials of a sweep, what they reached, and why some were stopped.
 
-A sweep as one HTML file that opens without a network: parallel coordinates, the best so far, and the table.
+The first half writes a sweep as one HTML file that opens without a network: parallel coordinates, the best value so
+far, and the table of trials.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`runyard login` and `logout`: which team's server is used, whose certificate is trusted, and the token for it.
+"""`runyard login`, `runyard logout` and `runyard users`: the use of a team's server, and its users.
 
-`runyard users`: who may use a team's server.
+`login` stores the server's address, the certificate to trust, and the token.
 """
 
 from __future__ import annotations
