@@ -1,9 +1,8 @@
-"""HTTP/1.1 on one socket, just what a client of ours needs: `http.client` alone takes 30 ms to import.
+"""HTTP/1.1 on one socket, as far as the client needs it: `http.client` alone takes 30 ms to import.
 
 Timeouts are the kernel's (SO_RCVTIMEO, SO_SNDTIMEO), so that `MSG_WAITALL` reads an answer of any size in one call,
-straight into the bytes that the caller gets. Heads are peeked at, hence nothing is ever read too far or kept back.
-
-One request as the bytes that travel.
+straight into the bytes that the caller gets. Heads are peeked at, so nothing is read too far or kept back. `Request` at
+the end encodes one request as bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Log in to a team's server: whose certificate it is, and whether the token is good.
+"""Log in to a team's server, and choose the server that calls go to.
 
-Which server calls go to, and why: RUNYARD_URL, else what a config.json names, else the last login, else the private
-one.
+The log-in checks the server's certificate and the token. `choose` takes RUNYARD_URL, else the server that a config.json
+names, else the last login, else the private server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""TLS on a connection to a team's server. Nothing is sent before it is known whose certificate the peer has.
+"""TLS on a connection to a team's server. Nothing is sent before the peer's certificate is verified.
 
-The encryption works in memory and the socket stays ours: timeouts are the kernel's as without TLS, and a program that
-restored SIGPIPE's default does not die of it.
+The encryption works in memory and the socket stays ours. So timeouts are the kernel's, as without TLS, and a program
+that restored SIGPIPE's default does not die of it.
 """
 
 from __future__ import annotations

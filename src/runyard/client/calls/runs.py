@@ -1,6 +1,6 @@
-"""Calls about runs: creation, reading, and what their supervisors report.
+"""Calls about runs: creation, reading, metrics, and what their supervisors report.
 
-Packed columns of metrics, out of the frames they travel in.
+The first functions read the packed columns of metrics out of the frames of an answer.
 """
 
 from __future__ import annotations

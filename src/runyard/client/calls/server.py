@@ -1,7 +1,4 @@
-"""Calls about the server itself.
-
-Calls about the users of a team's server.
-"""
+"""Calls about the server itself, and about the users of a team's server."""
 
 from __future__ import annotations
 

@@ -1,18 +1,7 @@
-"""Calls about workspaces.
+"""Calls about a workspace and what it holds, one class per resource.
 
-Calls about experiments.
-
-Calls about assets: environments, datastores and what else a workspace keeps by name, in versions.
-
-Calls about compute targets.
-
-The files of a datastore that lies on the server's machine.
-
-Calls about the environments that are built on the server's machine; `environments.pruning.BuiltFolder` as a dict.
-
-Calls about the models of a workspace.
-
-Calls about the secrets of a workspace.
+The order is: workspaces, experiments, assets, compute targets, files of datastores on the server's machine, built
+environments, models and secrets. A built environment is an `environments.pruning.BuiltFolder` as a dict.
 """
 
 from __future__ import annotations
