@@ -1,7 +1,7 @@
 """`python -m runyard.server --home FOLDER`: the private server's process.
 
-With `--ready-fd` (how the SDK starts it) it goes into the background and says over that pipe that it is ready, or why
-not.
+The SDK starts it with `--ready-fd`: the process then goes into the background and reports over that pipe that it is
+ready, or why it cannot start.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who is told that a run changed: streams of open pages. News say that something changed, never what it is now.
+"""News about changed runs, for open pages and for requests that wait for a log to grow.
 
-A store that says of every change which run changed, and in what: open pages read it again then.
-
-Who waits for a log to grow: requests sleep on the event loop, not in a thread each.
+News name the run and the part that changed, never the new value: pages read it again. `ChangeFeed` passes news to the
+streams. `notifying` wraps the store so that every stored change is told. `RunSignal` lets requests sleep on the event
+loop instead of in a thread each.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Who a request is from: the owner, a user of the team's server, or the code of a run.
+"""Authentication of requests: find the principal of a token or session, and throttle wrong guesses.
 
-Only hashes of tokens are kept. What the store says is believed for a moment, so that a busy run costs no look-up per
-request and a revoked token is soon dead.
+`LoginThrottle` blocks a peer that sends wrong tokens; a peer with a valid token is never locked out by another's
+guesses. `WhileValid` checks a long request again, so that a revoked token ends its open streams too.
 
-Who guesses is told to stop; who has a good token is not: a neighbour's guesses lock nobody out.
+The server keeps a list of the sessions of each token, of bounded length. A session that is not listed is over, and a
+sign-in can only end the oldest sessions of the same token.
 
-A request that lasts is asked again who it is from: a revoked token ends its open streams too.
-
-Sessions of browsers that are signed in. The server keeps a list of them, so a session that is not listed is over.
-
-Each token has a list of its own, of bounded length: however often somebody signs in and out, only their own oldest
-sessions end.
+`Credentials` keeps only hashes of tokens. It caches the store's answer for a moment: a busy run costs no look-up per
+request, and a revoked token is soon dead.
 """
 
 from __future__ import annotations

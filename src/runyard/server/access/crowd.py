@@ -1,8 +1,8 @@
-"""The open connections of one door. When it is full, those that nobody vouches for make room for new ones.
+"""The open connections of one listening socket, with a limit: when it is full, unauthenticated ones make room.
 
-Anybody can open connections and say nothing. So a newcomer is let in as long as there is a connection that can be
-dropped: of the peer that has most of those without a valid token, the oldest; then connections that are idle. What a
-user or a run is doing right now is never cut.
+Anybody can open connections and send nothing. So a new connection is accepted as long as another can be dropped. The
+first to go is the oldest one without a valid token, of the peer that has most of them; idle connections follow. A
+request of a user or a run in progress is never cut.
 """
 
 from __future__ import annotations

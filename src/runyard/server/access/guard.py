@@ -1,11 +1,11 @@
-"""The one layer around everything that the server serves: nobody unknown gets past it.
+"""The one layer around everything that the server serves: it lets only known principals through.
 
-Pages, mounts, static files, documents, streams and WebSockets are all behind it. What is public is matched exactly, on
-the raw path; everything else needs a principal, and a path that nobody serves needs one too.
+Pages, mounts, static files, documents, streams and WebSockets are all behind it. Public paths are matched exactly, on
+the raw path. Every other path needs a principal, also one that no route serves.
 
-How much a request may send: refused before it is read where its length is known, and while it is read otherwise.
-
-What goes out: security headers on every answer, and refusals that never reach the app.
+Limits of request bodies come first: the guard refuses a body before it is read where its length is known, and while it
+is read otherwise. Then come the security headers of every answer and the refusals that never reach the app. `guard`
+itself puts the checks in order.
 """
 
 from __future__ import annotations

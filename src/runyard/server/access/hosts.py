@@ -1,7 +1,7 @@
-"""Which names this server answers to: compared exactly, before anything else is looked at.
+"""Which host names this server answers to: compared exactly, before every other check.
 
-A web page anywhere can make a browser send requests to a loopback port, under any name that resolves there. The name it
-used is in `Host`, the page it came from in `Origin` and `Sec-Fetch-Site`.
+A web page anywhere can make a browser send requests to a loopback port, under any name that resolves there. `Host`
+holds the name that the page used; `Origin` and `Sec-Fetch-Site` tell which page it was.
 """
 
 from __future__ import annotations

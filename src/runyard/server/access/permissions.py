@@ -1,8 +1,8 @@
-"""Who may do what, to what: one table of verbs, and one function over (principal, verb, object).
+"""Authorization: one table of verbs, and one function over (principal, verb, object).
 
-Which verbs a route asks for is in `route_rights.py`; `docs/security.md` and the tests are made from both.
-
-What content a run's token reaches: its own snapshot and its own files, nothing by a guessed hash.
+`route_rights.py` lists the verbs that each route asks for; `docs/security.md` and the tests are made from both.
+`ContentAccess` limits a run's token to the content of its own snapshot and its own files, so that a guessed hash gives
+nothing.
 """
 
 from __future__ import annotations

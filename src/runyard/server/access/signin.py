@@ -1,15 +1,14 @@
-"""How a browser gets in: a one-time path made for who has the token, and a session of two halves from then on.
+"""Sign-in of a browser: a one-time path made for the holder of a token, then a session of two halves.
 
 One half is a cookie, which scripts cannot read. A browser sends it to every port of the same host, to other users'
 programs too, so it opens the empty page and nothing else. The other half, the page key, lies in the page's own storage,
-which belongs to one port; the page sends it as a header with every call of the API. A download, which cannot carry a
-header, has a ticket for its one path instead.
+which belongs to one port; the page sends it as a header with every call of the API. A download cannot carry a header,
+so it has a ticket for its one path instead.
 
 Cookie, page key and tickets are signed with a key made from the server's token and an epoch: they end with either.
 
-What a browser without a session sees: how to sign in. No request, one style that its policy names.
-
-Only the page that ends a sign-in has a script: it puts the page's half of the session where this port alone reads it.
+The pages at the end are for browsers without a session. They make no request, and have one style that their policy
+names. Only the page that ends a sign-in has a script: it stores the page key where this port alone reads it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The server's own token, in a file that only its owner reads.
-
-Small files of the server that only its owner may read: its token, its keys.
-"""
+"""Private files of the server, which only its owner may read: its token and its keys."""
 
 from __future__ import annotations
 

@@ -1,10 +1,8 @@
-"""Answers: JSON written straight from the records, and packed columns piece by piece.
+"""Answers of routes: JSON, packed columns, downloads and zips.
 
-Downloads: which bytes are asked for, and headers that keep a browser from running or showing them.
-
-A folder as a zip, written while it is sent: no file on the server's disk, a few megabytes in memory.
-
-A file that a client names is content that the server holds: looked at before the name is given.
+JSON is written straight from the records, and packed columns piece by piece. Downloads have headers that keep a browser
+from running or showing them. A zip is written while it is sent: it needs no file on the server's disk and a few
+megabytes of memory. The last functions check that the server holds the content of a file before the file gets its name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""Request bodies: read once, never beyond a limit, and checked into dataclasses.
+"""Requests of routes: bodies, the query of a list of runs, and the types for the OpenAPI document.
 
-JSON has more ways to be odd than a store can keep: a key twice, NaN, 1e400, NUL, half a surrogate pair. A person's
-request with one of them is refused with its name; a machine's report is taken with the text made printable.
-
-The query of a list of runs, out of the address.
-
-The OpenAPI document's bodies and answers: routes handle bytes themselves, so the types are named beside them.
+A body is read once, never beyond a limit, and checked into a dataclass. JSON can hold more than a store can keep: a key
+twice, NaN, 1e400, NUL, half a surrogate pair. A user's request with such a value is refused with its name; a
+supervisor's report is taken with the text made printable. Routes handle bytes themselves, so `takes` and `gives` name
+the types of their bodies and answers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where the lines of a log are: newlines counted once per 64 KiB, as far as somebody asked, kept for logs in use.
+"""Lines of a log by their numbers: the index of newlines, the text of a line, and pages of lines.
 
-Lines of a log by their numbers, from 1; or counted from the end, which is there before all lines are counted.
-
-Lines of a log as a terminal would leave them: the last state of a progress bar, no colours in what is searched.
+The index counts newlines once per 64 KiB, as far as a request needed it, and is kept for logs in use. Lines read as a
+terminal would leave them: the last state of a progress bar, and no colours in searched text. Pages count lines from 1,
+or from the end before all lines are counted.
 """
 
 from __future__ import annotations

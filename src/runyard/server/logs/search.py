@@ -1,6 +1,7 @@
-"""Words and errors in a log: looked for piece by piece, as far as one answer's time goes, then asked for again.
+"""Search a log for text or for errors, piece by piece.
 
-Plain text only: a regular expression of a stranger could keep the server busy for ever.
+A search stops at the time limit of one answer and continues with the next request. It takes plain text only: a regular
+expression from outside could keep the server busy for ever.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
-"""Assets of a workspace: environments, datastores and what else it keeps by name, in versions.
+"""Routes of a workspace's assets, built environments, datastore files and secrets.
 
-Environments that are built on this machine, where runs on `local` use them: what there is, and getting rid of it.
-
-The built-in datastores of a workspace, for clients and nodes that are not on the server's machine.
-
-Folders that somebody registered are not served: with them, whoever may register could read all that the server's user
-can. They are for machines that see them.
-
-Secrets of a workspace: set, read by name, listed without their values.
+Assets are kept by name, in versions. The built environments are those on this machine, where runs on `local` use them.
+The files are those of the built-in datastores, for clients and nodes that are not on the server's machine. A registered
+folder is not served: with it, a user who may register could read everything that the server's account can. Secrets are
+listed without their values.
 """
 
 from __future__ import annotations

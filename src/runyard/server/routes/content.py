@@ -1,8 +1,6 @@
-"""Content by its hash.
+"""Routes of content: chunks by their hash, trees and snapshots, and the files of a snapshot.
 
-Trees and snapshots: a source folder as the content that it names.
-
-A snapshot's files: listed, downloaded one by one or as a zip, compared with another snapshot's.
+The files of a snapshot are listed, downloaded one by one or as a zip, and compared with another snapshot's.
 """
 
 from __future__ import annotations

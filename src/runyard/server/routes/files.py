@@ -1,6 +1,6 @@
-"""A run's files: listed, named, downloaded. A download is never shown in our own pages' origin.
+"""Routes of a run's files: list, name, download, and a folder or all files as a zip.
 
-A run's files, or those of one folder, as a zip.
+A download is never shown in the origin of our own pages.
 """
 
 from __future__ import annotations

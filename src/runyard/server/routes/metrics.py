@@ -1,6 +1,6 @@
-"""Metrics as packed columns; never as JSON, except for values that are no numbers.
+"""Routes of metrics: packed columns, and JSON only for values that are not numbers.
 
-Many charts in one request, as a page draws them: packed columns, and an error in the place of a chart that fails.
+`draw_charts` answers many charts in one request, as a page draws them; a chart that fails has its error in its place.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Runs: create, read, change, cancel, fail.
+"""Routes of runs: create, read, change, cancel and fail one run; change or read many.
 
-One change to many runs, and a run once more.
-
-Many runs in one answer, for pages that compare them: the runs themselves, and what their metrics came to.
+After the routes of one run come one change to many runs, and submitting a run again. The last routes answer many runs
+at once for pages that compare them, with a summary of their metrics.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
-"""What supervisors send: shipments, heartbeats, states.
+"""Routes of supervisors and nodes, and the plan of a submit.
 
-What nodes of a cluster ask before their supervisor can run: our code, and their part of a run.
-
-Nodes of one job tell each other what they know; who waits for news sleeps on the event loop, not in a thread.
-
-What a submit would do, for `runyard submit --dry-run`, and what one did, for `runyard runs show --plan`.
+Supervisors send shipments, heartbeats and states. Nodes of a cluster ask for our code and their part of a run before
+their supervisor can start. Nodes of one gang tell each other what they know; a request that waits for news sleeps on
+the event loop, not in a thread. The plans are for `runyard submit --dry-run` and `runyard runs show --plan`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Users of a team's server: who there is, in which role, with which tokens. For admins, but for `/users/me`.
+"""Routes of the users of a team's server, and of the server itself.
 
-The server itself: is it there, what is it, leave.
+All routes of users but `/users/me` are for admins. The server's routes answer its health and its facts, collect free
+space, and stop it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,7 @@
-"""Workspaces: made on first use.
+"""Routes of workspaces and experiments, of deletion, of the studio's table of runs, and of sweeps.
 
-Experiments of a workspace.
-
-Deleting runs and experiments, with time to restore them; and workspaces, for good.
-
-The table of runs that the studio shows: windows of it at any place, what columns there are, groups.
-
-Sweeps: what became of their children, and why.
+A workspace is made on first use. Deleted runs and experiments can be restored for a while; a workspace is deleted for
+good. The table of runs gives windows at any place, its columns, and groups.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Which stored content belongs to which database.
+"""Check that the stored content belongs to the database.
 
-A database has an id (`server_id`), and the folder of its content holds the same id in `database.json`. A server whose
-database and content do not belong together is refused before anything is written, moved or deleted: packs that a wrong
-or an empty index does not know are somebody's files and no garbage.
+A database has an id (`server_id`), and the folder of its content holds the same id in `database.json`. The server
+refuses to start with a database and content that do not belong together, before it writes, moves or deletes anything.
+Packs that a wrong or empty index does not know are a user's files, not garbage.
 
-The first database of a home has `artifacts/`. Another one, which somebody chose knowingly (`--force`), gets
-`artifacts/databases/<id>/`, so that going back finds everything in its place.
+The first database of a home has `artifacts/`. Another one, which a user chose knowingly (`--force`), gets
+`artifacts/databases/<id>/`, so that the first database finds its content again.
 """
 
 from __future__ import annotations

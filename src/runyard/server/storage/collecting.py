@@ -1,8 +1,7 @@
-"""The thread that lets go of the bytes of deleted runs, once no upload can count on them any more.
+"""The thread that frees the content of deleted runs, once no upload can refer to it any more.
 
-What it finds is set aside and freed days later; `collect_now` frees it for who asks.
-
-Before a home gets another database: which runs would be out of sight then.
+The thread sets content aside and frees it days later; `collect_now` frees it at once. `refuse_database_change` and
+`count_runs` at the end find the runs that a change of the database would leave behind.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether the server can store anything now: its database answers, its disk takes writes and has room.
 
-Anybody may ask, so an answer is kept for a second and the checks run in threads of their own, one per part: a database
-that hangs holds up one thread and no request.
+Health can be asked without a token, so an answer is cached for a second. The checks run in threads of their own, one
+per part: a database that hangs holds up one thread and no request.
 """
 
 from __future__ import annotations

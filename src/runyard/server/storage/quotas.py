@@ -1,7 +1,7 @@
-"""How many bytes of files one run, and one user, may have. Off unless the server's settings say a number.
+"""Quotas: how many bytes of files a run and a user may have. Off unless the server's settings set a number.
 
-A user has the files of all their runs, and what they and their runs wrote to the server's own datastores. Sizes are
-those of the files as they would be downloaded: content that several files share counts for each of them.
+The files of a user are those of all their runs, and what they and their runs wrote to the server's own datastores.
+Sizes are those of the files as they would be downloaded: content that several files share counts for each of them.
 """
 
 from __future__ import annotations
