@@ -1,6 +1,7 @@
-"""Numbers of attempts. A run's own count 1, 2, 3…; processes that log on it from outside get numbers far above.
+"""Numbers of attempts, and the lease of a supervisor.
 
-How long server and supervisors trust each other's last word.
+The attempts of a run count 1, 2, 3… Processes that log to the run from outside get numbers far above. `LEASE_S` is how
+long server and supervisor each count the other as alive without a word from it.
 """
 
 from __future__ import annotations

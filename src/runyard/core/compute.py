@@ -1,8 +1,7 @@
-"""Compute targets: what a workspace keeps of one, and how it stands at the moment.
+"""Compute targets: what a workspace keeps of one, its state at the moment, and its names.
 
-Engines by a word, `slurm:gpu`: usable as a target's name, in the alias file and in settings.
-
-The alias file: names in old code, and the targets that they mean here. One a line: `gpu-cluster = slurm:gpu`.
+`slurm:gpu` names a cluster and can stand for a target's name, in the alias file and in settings. The alias file maps
+names in old code to targets, one per line: `gpu-cluster = slurm:gpu`.
 """
 
 from __future__ import annotations

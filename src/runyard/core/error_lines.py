@@ -1,4 +1,4 @@
-"""Which lines of a log tell of an error: the rule of the studio's jump to the first one, and words of diagnosis.
+"""Which lines of a log report an error: the rule for the studio's jump to the first error, and for diagnosis.
 
 A line is *sure* when a program does not write it in passing: a traceback, `SomethingError: …`, a crash, words of CUDA,
 NCCL or MPI. `ERROR`, `FATAL`, `CRITICAL` and `error: …` are *perhaps*: they count where nothing sure is found.

@@ -1,8 +1,8 @@
 """Dataclasses that cost nothing until they are used: `from runyard.core.lazy_dataclass import dataclass`.
 
-The standard library writes and compiles a dataclass's methods when its class is defined, about 0.4 ms each. Whoever
-imports our records has dozens of them and uses a few, and a node's start is mostly imports. Here the methods are made
-at the first instance, comparison or look at the fields; from then on the class is the standard library's.
+The standard library writes and compiles a dataclass's methods when its class is defined, about 0.4 ms each. A process
+that imports our records has dozens of them and uses a few, and a node's start is mostly imports. Here the methods are
+made at the first instance, comparison or look at the fields; from then on the class is the standard library's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Find an implementation of a seam by name: ours from a dict of strings, others from entry points.
+"""Load implementations of seams by name, and optional packages.
 
-Packages that only some users need: loaded where they are used, with words where they are missing.
+`load_plugin` looks in a dict of strings for Runyard's implementations, then in entry points for others. `load_extra`
+imports a package that only some users need, and raises an error with a hint where it is missing.
 """
 
 from __future__ import annotations

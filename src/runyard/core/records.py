@@ -1,6 +1,6 @@
-"""What the store keeps and the HTTP API shows: runs, experiments, workspaces, files, metrics.
+"""The records that the store keeps and the HTTP API shows: runs, experiments, workspaces, files, metrics and models.
 
-Models: what a workspace keeps of one version. The version's number, name and times are the asset's.
+A model's record describes one version. Its number, name and times are those of the asset.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which names of options and variables announce a secret: `--db-password`, `PGPASSWORD`, `dbPassword`, `API_KEY_2`.
 
-A name is read word by word, so `tokenizer`, `MONKEY`, `PASSAGE` and `--key-dim` say nothing. Where a word has other
-meanings (`token`, `key`, `pass`, `auth`), the words before it and the value decide.
+A name is read word by word, so `tokenizer`, `MONKEY`, `PASSAGE` and `--key-dim` announce nothing. Where a word has
+other meanings (`token`, `key`, `pass`, `auth`), the words before it and the value decide.
 """
 
 from __future__ import annotations

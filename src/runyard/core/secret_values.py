@@ -1,8 +1,8 @@
-"""Secrets that are known by their form, wherever in a text they stand: tokens of services, passwords in addresses.
+"""Secrets that are recognised by their form anywhere in a text: tokens of services, passwords in addresses.
 
 The table states what the services publish about their tokens: prefix, alphabet, length.
-`tests/engine/secrets_corpus.py` has examples, and what must stay readable. Texts come from others, so whatever could
-run on for long before it fails has a limit.
+`tests/engine/secrets_corpus.py` has examples, and texts that must stay readable. The texts are untrusted, so every
+pattern that could scan for long before it fails has a limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a user asked for, frozen: the values that travel from submit to the node.
+"""Specs: what a user asked for, as frozen values that travel from the submit to the node.
 
-What a sweep is: its space, its limits, and what became of its trials, as plain values.
-
-Datasets: where data lies and what is taken of it. Nothing is read before somebody asks for it.
+Sweeps come first: the search, its trials and the decisions about them. Datasets follow, then the parts of a run, the
+run itself, and the job that a backend starts.
 """
 
 from __future__ import annotations

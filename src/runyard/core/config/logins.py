@@ -1,6 +1,6 @@
-"""Servers that `runyard login` was told to trust, in `<home>/login.json`: each with its certificate and your token.
+"""Logins at team servers, stored in `<home>/login.json`: each with its certificate and the user's token.
 
-Addresses that carry a password: what may be shown of them.
+The functions at the end hide passwords in addresses that are shown.
 """
 
 from __future__ import annotations

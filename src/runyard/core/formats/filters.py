@@ -1,13 +1,14 @@
 """The filter language of lists of runs: `metrics.loss < 0.1 and tags.team = "vision"`. Parsed here, never run as code.
 
 filter     := and-terms joined by `or`; `and` binds closer, `not` closest, parentheses group
-comparison := field operator value, or a field alone: it is there
+comparison := field operator value, or a field alone: the run has it
 field      := status, experiment, name, type, target, user, number, created, duration, metrics.<name>,
               params.<name>, tags.<key>, properties.<key>
 
-Metrics and `number` are numbers, `duration` is seconds or such as 90s 15m 2h 1d (of a run that goes on: so far) and
-`created` is a time; all else is text for = and !=. Parameters, tags and properties are compared as numbers by
-< <= > >=. A run that lacks the field, or has no number there, fits no comparison; `not` turns that round.
+Metrics and `number` are numbers, `created` is a time, and `duration` is seconds or a text such as 90s 15m 2h 1d. The
+duration of a run that has not ended is its time so far. All other fields are text for = and !=. Parameters, tags and
+properties are compared as numbers by < <= > >=. A run that lacks the field, or has no number there, fits no comparison;
+`not` turns that round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The journal's bytes: how a record is written and how it is found again. Pure; see docs/internals/journal.md.
 
-A segment is a row of 32-byte cells. A number (float, int, bool) is one cell. Everything else is a *long* record: a
+A segment is a sequence of 32-byte cells. A number (float, int, bool) is one cell. Everything else is a *long* record: a
 16-byte head (kind, length, CRC) and a JSON payload, filled up with zeros to whole cells. Kind 0 is never written, so
 a zero-filled tail (power loss) reads as the end.
 """

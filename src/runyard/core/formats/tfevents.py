@@ -1,7 +1,7 @@
-"""TensorBoard's event files: scalars in and out. Pure; nothing of TensorFlow or protobuf is needed.
+"""TensorBoard's event files: scalars in and out. Pure; needs neither TensorFlow nor protobuf.
 
-A file is a row of records (length, CRC of the length, bytes, CRC of the bytes: little endian, CRC-32C, masked). The
-bytes are a protobuf message `Event`; of its fields only the time, the step and scalar summaries matter here.
+A file is a sequence of records (length, CRC of the length, bytes, CRC of the bytes: little endian, CRC-32C, masked).
+The bytes are a protobuf message `Event`; of its fields only the time, the step and scalar summaries matter here.
 """
 
 from __future__ import annotations

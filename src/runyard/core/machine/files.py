@@ -1,6 +1,7 @@
-"""Small files that hold secrets: only their owner reads them, and a write that is cut off leaves the old one.
+"""Private files and atomic writes.
 
-A file appears whole or not at all: written beside its place, and renamed into it.
+Private files hold secrets: only their owner may read them. Each write goes to a new file beside the target and is
+renamed into place, so that an interrupted write leaves the old file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The NVIDIA GPUs of this machine: found through NVML, where that is missing through `nvidia-smi`.
+"""The NVIDIA GPUs of this machine: found through NVML, or through `nvidia-smi` where NVML is missing.
 
-Indices are those of the PCI bus, which CUDA uses too when CUDA_DEVICE_ORDER says so; its own order is another one.
+Indices are those of the PCI bus. CUDA uses the same order only when CUDA_DEVICE_ORDER says so.
 """
 
 from __future__ import annotations
