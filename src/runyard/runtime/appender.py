@@ -1,16 +1,13 @@
-"""Puts records into a run's journal, whatever the disk, threads, signals and forks do.
+"""Append records to a run's journal, whatever the disk, threads, signals and forks do.
 
 There is no lock: a lock held by another thread at a fork, or by the code that a signal handler interrupts, would stop
 training. Instead every step may happen twice or beside another: two segments or two ids for one name are harmless, and
 a name id never leaves the segment that defined it.
 
-Records that could not be written yet: they wait in memory, up to a limit.
-
-One journal file that is open for appending, and the name ids that hold in it.
-
-Tells our own failures from what a signal handler raised while our code was interrupted.
-
-How a writer learns that the server has its records: the supervisor writes the stored offset beside each segment.
+`Backlog` holds records that could not be written yet, up to a limit. `OpenSegment` is one journal file that is open for
+appending, with the name ids that hold in it. `raise_foreign` tells our own failures from an exception that a signal
+handler raised inside our code. `wait_for_acks` reads the offsets that the supervisor writes beside each segment once
+the server has stored the records. `Appender` puts these parts together.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a program prints while the disk of its log is full. Loaded only then.
+"""Hold what a program prints while the disk of its log is full. Loaded only then.
 
-It waits in memory, up to a limit, and is written in order as soon as there is space. At the exit what is left goes into
-the supervisor's folder in memory. What a kill takes along is counted in `journal/waiting`.
+The output waits in memory, up to a limit, and is written in order as soon as there is space. At the exit the rest goes
+into the supervisor's folder in memory. `journal/waiting` counts the bytes that a kill would lose.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Where a process of a run puts what the run's disk has no room for.
 
-The supervisor makes a folder in memory (`core.disk`) when it learns that the disk is full, and links it as `overflow`
-in the run folder: records, last lines and the word of an exception survive there until they are shipped, also when
-the process is killed. `journal/waiting` counts what only this process's own memory holds: a small file that exists
-from the start, so it can be written in place on a full disk, and tells after a kill how much is missing.
+The supervisor makes a folder in memory (`core.machine.disk`) when it learns that the disk is full, and links it as
+`overflow` in the run folder. Records, last lines and the report of an exception survive there until they are shipped,
+also when the process is killed. `journal/waiting` counts what only this process's own memory holds. This small file
+exists from the start, so it can be written in place on a full disk, and tells after a kill how much is missing.
 """
 
 from __future__ import annotations

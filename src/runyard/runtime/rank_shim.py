@@ -1,10 +1,10 @@
-"""Runs one rank below mpirun: `python -I -S rank_shim.py --folder RUN_FOLDER`
+"""Run one rank below mpirun: `python -I -S rank_shim.py --folder RUN_FOLDER`
 
-The rank's number comes from mpirun's variables; what it executes, its variables, folder and log stand in the run's
-`launch.json`. It leads a session of its own, so that signals reach it from us alone, once. `starts/<rank>.json` tells
-that it runs, `exits/<rank>.json` how it ended, both as the reaper writes them, and the supervisor is woken. Then this
-process ends the same way. After a failure it stays a moment: mpirun stops all ranks as soon as it knows, and what they
-would have said about it themselves is worth more. A script by itself: it needs nothing of ours.
+The rank's number comes from mpirun's variables; its command, variables, folder and log are in the run's `launch.json`.
+The rank leads a session of its own, so that it gets signals from us alone, once. The shim writes `starts/<rank>.json`
+when the rank runs and `exits/<rank>.json` when it has ended, both as the reaper writes them, and wakes the supervisor.
+Then the shim ends the same way. After a failure it waits a moment first: mpirun stops all ranks as soon as it knows,
+and their own reports of the failure are worth more. The script is run by path and imports nothing of Runyard.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""What every Python process of a run does beside the user's code: it leaves facts about its end in the run folder.
+"""The hook in every Python process of a run: it writes facts about the end of the process into the run folder.
 
-`exceptions/<pid>.json` tells of an uncaught exception, with the rank it belongs to and when. `ends/<pid>.json` `{pid,
-ok, code}` tells how the rank process itself ended, for a supervisor that finds the reaper, its parent, gone. A rank
-process leads its own session, or is named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given
-in the main thread, 1 after an uncaught exception, else 0; `raise SystemExit(n)` cannot be seen, and `os._exit(n)`
-leaves no file at all. So once the reaper is gone, `ends/<pid>.code` is written too: one byte, the very code, by the C
-library's `exit()`. What is printed while the disk of its log is full is held in memory: a full disk is no reason for
-`print` to end a training run. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file
-in memory that the supervisor reads.
+`exceptions/<pid>.json` describes an uncaught exception, with its rank and time. `ends/<pid>.json` `{pid, ok, code}`
+tells how the rank process itself ended, for a supervisor that finds the reaper, its parent, gone. A rank process leads
+its own session, or is named by RUNYARD_RANK_PID. `code` is what `sys.exit()` or `exit()` was last given in the main
+thread, 1 after an uncaught exception, else 0. `raise SystemExit(n)` cannot be seen, and `os._exit(n)` leaves no file at
+all. So once the reaper is gone, the C library's `exit()` writes `ends/<pid>.code` too: one byte, the very code.
+
+Output that is printed while the disk of its log is full is held in memory: a full disk is no reason for `print` to end
+a training run. On STACKS_SIGNAL, sent only when the run seems to hang, Python's stacks go into a file in memory that
+the supervisor reads.
 
 This module is loaded at every interpreter start: what it needs later is imported later.
 """

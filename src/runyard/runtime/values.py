@@ -1,6 +1,7 @@
-"""What a metric's value may be, and what it becomes: plain Python scalars, whatever library they came from.
+"""Values of metrics: which are accepted, what they become, and how they are packed as journal records.
 
-What waits to be written: number cells, long records, payloads for side files.
+The first functions turn values of any library into plain Python scalars. The rest packs them into number cells, long
+records and payloads for side files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The journal of one run in this process: `log()` and everything else that training code records about its run.
 
-docs/internals/journal.md is the contract. Nothing here waits for anybody except `flush`.
+docs/internals/journal.md is the contract. No function here waits for another process, except `flush`.
 """
 
 from __future__ import annotations
