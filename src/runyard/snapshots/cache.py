@@ -1,8 +1,8 @@
-"""What the last walk of a source folder found: kept in the process, and in one file for the next process.
+"""The cache of a source folder's last walk: kept in the process, and in one file for the next process.
 
-The file is a row of records, each with its own CRC: one for each folder, written again when that folder changed, and
-one that says which tree a server holds. Later records win; reading stops at the first damaged one. A walk appends what
-changed in one write; when much of the file is outdated it is written anew beside and renamed.
+The file is a sequence of records, each with its own CRC: one for each folder, written again when that folder changed,
+and one that says which tree a server holds. Later records win; reading stops at the first damaged one. A walk appends
+its changes in one write; when much of the file is outdated it is written anew beside and renamed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Chunks in a known order, fetched in batches ahead of whoever writes them.
+"""Fetch the chunks of a snapshot in a known order, in batches ahead of the writer.
 
-A snapshot whose content came along with something else: what is known is not fetched.
+`Known` serves a snapshot whose content came along with another answer: it fetches only what is missing or damaged.
 """
 
 from __future__ import annotations

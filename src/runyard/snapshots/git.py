@@ -1,9 +1,9 @@
 """Git facts of a source folder, as the run properties that Azure sets, and the patch of a dirty tree.
 
-Three git commands under one time limit; whatever fails leaves facts out and never stops a submit. Nothing that the
-repository configures is run: no hooks, fsmonitor, external diff or text conversion, no fetch of what a partial clone
-lacks, and no filter. Filters of the user's own configuration (git-lfs) stay, unless the repository's configuration says
-anything about filters: then all are off.
+Three git commands run under one time limit; a failure leaves facts out and never stops a submit. Nothing that the
+repository configures is run: no hooks, fsmonitor, external diff or text conversion, no fetch of objects that a partial
+clone lacks, and no filter. Filters of the user's own configuration (git-lfs) stay, unless the repository's
+configuration mentions filters: then all are off.
 """
 
 from __future__ import annotations

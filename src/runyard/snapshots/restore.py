@@ -1,9 +1,8 @@
-"""A snapshot becomes a folder again, byte for byte, with modes, links and empty folders.
+"""Restore a snapshot as a folder, byte for byte, with modes, links and empty folders.
 
-The folder is made beside its final place and renamed when it is complete. Nothing is ever opened through a link: each
-file is created new (O_EXCL) relative to the descriptor of the folder just made, and links come last.
-
-What a restore will make, computed and checked before anything is written. The trees may come from anybody.
+The plan is computed and checked before anything is written, because the trees are untrusted. The folder is made beside
+its final place and renamed when it is complete. Nothing is ever opened through a link: each file is created new
+(O_EXCL) relative to the descriptor of the folder just made, and links come last.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which entries of a source folder stay out: the root's `.amlignore`, else its `.gitignore`, and what looks secret.
+"""Which entries of a source folder stay out of a snapshot: ignored files, and files that look like secrets.
 
-Files that look like secrets, by name or content. They stay out of a snapshot unless the ignore file takes them in.
-
-Names are on the list when hardly anything else is called so: `token.txt` is, `tokens.txt` is a vocabulary.
+The ignore file is the root's `.amlignore`, else its `.gitignore`. Files look like secrets by name or content, and stay
+out unless the ignore file takes them in. A name is on the list when hardly anything else is called so: `token.txt` is a
+secret, `tokens.txt` is a vocabulary.
 """
 
 from __future__ import annotations

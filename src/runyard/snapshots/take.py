@@ -1,8 +1,7 @@
-"""A source folder becomes a snapshot on the server; only what changed is read, only what is missing travels.
+"""Store a source folder as a snapshot on the server: read only what changed, send only what is missing.
 
-Chunks travel while the walk goes on: whole batches, two at a time, only what the server lacks.
-
-What a snapshot of a folder would hold, found without reading a file: for a look before anything is sent.
+`ChunkSender` sends whole batches, two at a time, while the walk goes on. `survey` at the end says what a snapshot would
+hold without reading a file.
 """
 
 from __future__ import annotations
