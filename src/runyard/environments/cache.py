@@ -1,6 +1,6 @@
-"""Where built environments lie: a folder per content key. docs/internals/environments.md is its contract.
+"""The cache of built environments: a folder per content key. docs/internals/environments.md is its contract.
 
-The exact packages of an environment as a requirements file with hashes, made from what is installed.
+`lock_text` writes the installed packages of an environment as a requirements file with exact versions and hashes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Horovod for MPI jobs: compiled on the node against its framework and its Open MPI, once; the wheel is kept.
 
-Wheels of Horovod do not exist, and a build without MPI sees one process only under mpirun, silently.
-
-Build Horovod into an environment: tools, compiler, wheel, and a look whether it is right.
+Wheels of Horovod do not exist, and a build without MPI silently sees only one process under mpirun. The first functions
+plan the build. `HorovodBuild` installs the tools, compiles the wheel and checks the result.
 """
 
 from __future__ import annotations

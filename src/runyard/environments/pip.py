@@ -1,8 +1,7 @@
-"""Install pip requirements into a Python by uv: what every builder that installs from an index shares.
+"""Install pip requirements into a Python with uv, for every builder that installs from an index.
 
-What a user configured for pip: uv reads none of it, so we do, and say it in uv's words.
-
-A stand-in for `pip` in environments that have none: the one that PATH leads to next is somebody else's.
+uv does not read pip's configuration, so `read_pip_settings` reads it and `PipInstall` passes it on as uv's options.
+`guard_pip` puts a stand-in for `pip` into environments that have none: the next `pip` on PATH would install elsewhere.
 """
 
 from __future__ import annotations

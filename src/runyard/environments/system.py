@@ -1,8 +1,8 @@
-"""The EnvironmentBuilder `system`: an interpreter that is already there, the submitter's own or the one named.
+"""The EnvironmentBuilder `system`: an interpreter that is already there, the submitter's own or a named one.
 
-Asks an interpreter what it is and which packages it sees; answers are kept until it or its folders change.
-
-What a prefix holds, read from its files: names, versions, and where a package came from when from no index.
+`find_facts` and `find_packages` ask an interpreter for its version and packages; answers are cached until it or its
+folders change. `list_installed` reads the packages of a prefix from its files: names, versions, and the source of a
+package that came from no index.
 """
 
 from __future__ import annotations

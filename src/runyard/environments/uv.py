@@ -1,6 +1,6 @@
 """The EnvironmentBuilder `uv`: a venv per content key, filled by uv with hard links from its cache.
 
-One build per key, however many runs wait for it: the machinery behind every builder that installs something.
+`build_once` is shared by every builder that installs packages: one build per key, however many runs wait for it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Solve and install conda packages into a prefix: orders for `solver.py`, and what its answers mean.
+"""Conda packages in a prefix: translate specifications, plan channels, and have `solver.py` solve and install.
 
-Conda's package specifications read as pip's: names that mean the same on PyPI, versions in pip's words. Pure.
-
-Which conda channels a specification means. Pure.
+The first half reads conda's specifications as pip's: names that mean the same on PyPI, versions in pip's words. The
+channels follow. Both are pure. The last part sends orders to `solver.py` and reads its answers.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""All that touches py-rattler, run as a program of its own: one JSON order on stdin, JSON lines on stdout.
+"""The program that uses py-rattler: one JSON order on stdin, JSON lines on stdout.
 
 Order: {"channels", "specs", "prefix", "cache", "alias"}. Lines: {"say": text} while it works, then {"packages":
 [{"name", "version", "build", "sha256"}]} or {"error": kind, "text"}; kinds are "missing", "unreachable", "channel",
 "solve", "spec" and "install".
-A program of its own, because the library runs threads, and because the run's own variables (proxies, certificates)
-count in it. It imports nothing of ours.
+
+It is run by path as a process of its own, because the library starts threads, and because the run's own variables
+(proxies, certificates) apply to it. It imports nothing of Runyard.
 """
 
 from __future__ import annotations

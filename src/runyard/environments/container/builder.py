@@ -1,6 +1,6 @@
-"""The EnvironmentBuilder `container`: an image, and around each process of the run a container of it.
+"""The EnvironmentBuilder `container`: an image, and a container of it around each process of the run.
 
-The Python of an image: which one it is, asked by running it once per image.
+`find_image_python` runs the image once to find its Python.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The command lines that run a process in a container. Pure: words in, words out.
+"""The command lines that run a process in a container, and the containers of one image.
 
-The container shares the host's process ids and network: exit records, exceptions and journals name processes by id,
-virtual nodes have loopback addresses, and no process is number 1, which would ignore a TERM that it does not expect.
+The container shares the host's process ids and network. Exit records, exceptions and journals name processes by id, and
+virtual nodes have loopback addresses. No process is number 1, which would ignore a TERM that it does not expect.
 
-Containers of one image on one engine: around a run's processes, and for the steps of a build.
+The commands are pure. `ContainerWrapper` puts them around a run's processes; `run_in_container` runs a step of a build.
 """
 
 from __future__ import annotations

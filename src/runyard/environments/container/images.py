@@ -1,6 +1,7 @@
-"""Images: found on the machine, fetched from a registry, or built from a Dockerfile; each once.
+"""The container runtime of this machine, and its images.
 
-The container engine of this machine: podman, docker or apptainer, whichever is there and works.
+`find_runtime` takes podman, docker or apptainer, whichever is installed and works. `Images` finds images on the
+machine, fetches them from a registry, or builds them from a Dockerfile; each once.
 """
 
 from __future__ import annotations
