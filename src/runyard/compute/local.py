@@ -1,8 +1,7 @@
-"""The ComputeBackend `local`: supervisors as processes of this machine, one spare always ready.
+"""The ComputeBackend `local`: supervisors as processes of this machine.
 
-Processes that wait, already imported, for a run to supervise: that is how a run starts in milliseconds.
-
-Several nodes on one machine: each has a loopback address and a name of its own, and its share of the GPUs.
+`SparePool` keeps one process ready that has already imported the supervisor, so that a run starts in milliseconds.
+`virtual_nodes` makes several nodes of one machine: each has a loopback address, a name, and its share of the GPUs.
 """
 
 from __future__ import annotations

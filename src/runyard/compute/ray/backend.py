@@ -1,6 +1,6 @@
 """The ComputeBackend `ray`: a detached actor on each node holds its resources and starts a supervisor there.
 
-Ray itself is loaded by a process of its own (bridge.py), under an interpreter that has the cluster's version.
+Ray itself is loaded by a separate process (bridge.py), under an interpreter that has the cluster's version.
 """
 
 from __future__ import annotations

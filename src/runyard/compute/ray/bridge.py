@@ -1,7 +1,7 @@
-"""Speaks to one Ray cluster for the server: JSON lines on standard input and output, nothing else.
+"""The bridge between the server and one Ray cluster: JSON lines on standard input and output.
 
-A script by itself, run under an interpreter that has the cluster's Ray; ours need not be installed there. It ends with
-its standard input. Started jobs are detached actors and go on.
+The script is run by path, under an interpreter that has the cluster's Ray; Runyard need not be installed there. It ends
+with its standard input. Started jobs are detached actors and go on.
 """
 
 from __future__ import annotations

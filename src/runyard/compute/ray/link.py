@@ -1,6 +1,7 @@
-"""The server's end of the pipe to a Ray cluster: one bridge process, started on demand and again when it died.
+"""The server's end of the pipe to a Ray cluster, and the meaning of the cluster's answers.
 
-What a Ray cluster's tables say about our jobs, in our words. Pure: the bridge looked, here it is read.
+`RayLink` starts one bridge process on demand, and again when it died. The functions below it are pure: they turn the
+cluster's tables, as the bridge read them, into job reports and nodes.
 """
 
 from __future__ import annotations

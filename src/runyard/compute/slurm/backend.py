@@ -1,4 +1,4 @@
-"""The ComputeBackend `slurm`: a supervisor on each node of an sbatch job, told by the job's environment where to go.
+"""The ComputeBackend `slurm`: a supervisor on each node of an sbatch job, configured by the job's environment.
 
 Jobs are found by their names alone. Slurm's commands must be on the PATH of the server.
 """

@@ -1,6 +1,7 @@
-"""Slurm's own commands: argument lists, an environment that we write, and a time after which they are given up.
+"""A Slurm cluster by its own commands: read what they print, and run them.
 
-What squeue, sacct and sinfo print, as the words of this project. Pure.
+The first half is pure: it turns the output of squeue, sacct and sinfo into jobs, nodes and partitions. `SlurmCommands`
+runs the commands with argument lists, an environment that we write, and a time limit.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A job as Slurm is asked for it: the words of an sbatch command and a script that a person can read. Pure.
+"""Write the job for Slurm: the arguments of sbatch, and a script that a person can read. Pure.
 
-What a user says becomes whole words of an argument list, `--name=value`; no shell and no `#SBATCH` line reads it.
+Values of users become whole words of an argument list, `--name=value`; no shell and no `#SBATCH` line reads them.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""One call to a machine over SSH, by the OpenSSH client of the server's machine: a program and its request on stdin,
-one line of JSON back.
+"""Calls to machines over SSH, by the OpenSSH client of the server's machine.
 
-What ssh's words mean for a user, and what to do about them.
-
-One question at a time to each machine, all at once: one that accepts and says nothing holds up nobody.
-
-How a job stands, from what the machines say that may have a part of it. Pure.
+A call sends a program and its request on stdin and reads one line of JSON. `explain` turns ssh's errors into messages
+for users. `Questions` asks all machines at once, one question at a time each, so that a silent machine holds up no
+other. `report_of` is pure: it computes the state of a job from the answers of its machines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the server does on a machine that it reaches over SSH. A program by itself: Python 3.8, standard library.
+"""The program that the server runs on a machine over SSH. It needs Python 3.8 and the standard library.
 
-`client.py` sends it with one request on standard input, and reads one line of JSON from standard output. Nothing of
-it stays on the machine: what is known there lies below the node home, in `starts/<run>/<attempt>-<rank>.json`, one
-record for each node of a run that was started here, and in the run folders with their locks.
+`client.py` sends it with one request on standard input, and reads one line of JSON from standard output. Nothing of it
+stays on the machine. Its state lies below the node home: in `starts/<run>/<attempt>-<rank>.json`, one record for each
+node of a run that was started here, and in the run folders with their locks.
 """
 
 from __future__ import annotations
