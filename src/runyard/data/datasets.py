@@ -1,8 +1,8 @@
-"""The files of a dataset: found on their datastores by path or pattern, then narrowed step by step.
+"""Datasets on a node: find their files, bring them to a path, and deliver output folders.
 
-A dataset becomes a path on a node: the data itself where it lies on this machine, links to it, or a copy.
-
-A folder that a run writes to: on its datastore at once where that is on this machine, else copied at the end.
+The files are found on their datastores by path or pattern, then narrowed step by step. `bring_dataset` gives the data
+itself where it lies on this machine, links to it, or a copy. An output folder is on its datastore at once where that is
+on this machine; otherwise `deliver_output` copies it at the end.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Datastores of a workspace by name: two folders that every workspace has, and those that were registered.
 
-The storage `served`: a folder of the server's machine, reached from another one through the server.
+`ServedStorage` is the storage `served`: a folder of the server's machine, reached from another one through the server.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """The storage `folder`: a datastore that is a folder of this machine, or of a file system that all machines share.
 
-A file copied and read back: what is at the target has the SHA-256 of what was read from the source.
-
-The files below a folder. Links to folders are followed, and a folder that contains itself is entered once.
-
-Paths on a datastore: relative, `/` between folders, and never out of their root.
+`copy_checked` and `write_checked` read a file back: the target has the SHA-256 of the source. `iter_files` follows
+links to folders, and enters a folder that contains itself once. `clean_data_path` checks paths on a datastore:
+relative, with `/` between folders, and never out of their root.
 """
 
 from __future__ import annotations
