@@ -1,4 +1,4 @@
-"""Packs that nobody seems to need lie aside for some days before they are freed.
+"""Packs that seem to be unused are set aside for some days before they are freed.
 
 An index can be wrong: an old copy of the database was restored, or it lost rows. Until its time is over, a pack that
 the index turns out to know is put back.

@@ -1,10 +1,10 @@
-"""Removes content that nothing refers to any more, while uploads and reads go on.
+"""Remove content that nothing refers to any more, while uploads and reads go on.
 
-What counts as used: snapshots and files of the runs that are there, recorded snapshots, and whatever an upload was told
-is there within the grace time (`Leases`). All else leaves the index in one transaction; then packs that hold much more
-than the index knows of are written anew, whoever left it there: a crash anywhere is made good by the next round, or by
-`ContentStore.tidy` for packs that the index does not know. A round that nobody asked for sets the old packs aside
-(`Aside`); one that a person asked for deletes them.
+Used content is: snapshots and files of existing runs, recorded snapshots, and content that an upload was told is there
+within the grace time (`Leases`). All other content leaves the index in one transaction. Then packs that hold much more
+than the index knows of are written anew. The next round repairs a crash at any point; `ContentStore.tidy` does so for
+packs that the index does not know. An automatic round sets the old packs aside (`Aside`); a round that a user asked for
+deletes them.
 """
 
 from __future__ import annotations

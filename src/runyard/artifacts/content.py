@@ -1,8 +1,7 @@
 """Content by its hash, on top of an artifact store and an index: chunks of files, and the trees that name them.
 
-Keys of the artifact store, checked in one place: every part is a plain file name below the root.
-
-What uploads count on: content that the server said is there must stay until the upload has come to its end.
+The keys of the artifact store are checked here alone: every part is a plain file name below the root. `Leases` protects
+content that the server told an upload is there, until the upload has ended.
 """
 
 from __future__ import annotations

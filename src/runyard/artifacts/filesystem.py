@@ -1,8 +1,8 @@
 """Artifacts as files below one folder that this process alone writes to.
 
 Every path is opened part by part from the root's descriptor with O_NOFOLLOW, and a file with a second hard link is
-refused: whatever somebody plants below the root, nothing outside is read, written or deleted. An object is written in
-`tmp/`, synced and renamed into place, so that it is there whole or not at all.
+refused. So nothing outside the root is read, written or deleted, whatever another user plants below it. An object is
+written in `tmp/`, synced and renamed into place, so that it is there whole or not at all.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Packs of uploads that nothing names yet: no tree, no file, and nobody else who asked for their content.
+"""Packs of uploads that nothing names yet: no tree, no file, and no other upload that asked for their content.
 
-Who uploaded them may take them back, so that an upload which did not fit leaves no full disk behind.
+The uploader may take them back, so that an upload which did not fit leaves no full disk behind.
 """
 
 from __future__ import annotations
