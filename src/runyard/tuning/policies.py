@@ -1,12 +1,9 @@
-"""The StoppingPolicy `Bandit`: who lies further behind the best of all trials than the slack allows is stopped.
+"""The StoppingPolicies `Default`, `Bandit`, `MedianStopping` and `TruncationSelection`.
 
-The StoppingPolicy `MedianStopping`: whose best is worse than the median of running averages is stopped.
-
-The StoppingPolicy `TruncationSelection`: the worst share of all trials at an interval is stopped. Ties go on.
-
-The StoppingPolicy `Default`: every trial goes on to its own end.
-
-Better and worse: a sweep's goal, with NaN as the worst of all values.
+`Default` stops nothing. `Bandit` stops a trial that lies further behind the best of all trials than the slack allows.
+`MedianStopping` stops a trial whose best value is worse than the median of running averages. `TruncationSelection`
+stops the worst share of all trials at an interval, but no trial that ties. The helpers compare values by a sweep's
+goal, with NaN as the worst.
 """
 
 from __future__ import annotations

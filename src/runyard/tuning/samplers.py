@@ -1,8 +1,8 @@
-"""The Sampler `RANDOM`: the n-th trial is a function of the seed and n. Countable spaces give no combination twice.
+"""The Samplers `RANDOM` and `GRID`, and the parameter expressions that they draw from.
 
-The Sampler `GRID`: every combination once, the last parameter fastest.
-
-Parameter expressions: what `["uniform", [0, 1]]` draws from a source of random numbers.
+An expression such as `["uniform", [0, 1]]` draws from a source of random numbers. `GRID` gives every combination once,
+the last parameter fastest. `RANDOM` computes the n-th trial from the seed and n; a countable space gives no combination
+twice.
 """
 
 from __future__ import annotations
