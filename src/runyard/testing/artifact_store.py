@@ -1,6 +1,7 @@
-"""What every `ArtifactStore` does. Subclass it with a fixture `artifacts` that gives an empty store.
+"""The conformance suite of `ArtifactStore`, and a content store in this process.
 
-A server's content calls without a server: the client's side of `ContentStore`, in this process.
+Subclass the suite with a fixture `artifacts` that gives an empty store. `LocalContent` answers the client's content
+calls from a `ContentStore`, without a server.
 """
 
 from __future__ import annotations

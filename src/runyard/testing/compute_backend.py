@@ -1,6 +1,6 @@
-"""What every ComputeBackend must do. Subclass the suite and give it a `bench` fixture.
+"""The conformance suite of `ComputeBackend`, and a fake backend without processes.
 
-A compute backend without processes: a test says what became of each job.
+Subclass the suite and give it a `bench` fixture. With `FakeBackend` the test decides the state of each job.
 """
 
 from __future__ import annotations

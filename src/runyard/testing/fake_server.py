@@ -1,6 +1,6 @@
-"""A stand-in for the server on a unix socket: the routes that supervisors use, kept in memory. For tests only.
+"""A stand-in for the server on a unix socket, for tests: the routes that supervisors use, kept in memory.
 
-What FakeServer knows of the nodes of one run, in the words of `POST /runs/{id}/nodes/{rank}`.
+`FakeGang` keeps what the nodes of one run told it, in the words of `POST /runs/{id}/nodes/{rank}`.
 """
 
 from __future__ import annotations
