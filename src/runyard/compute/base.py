@@ -20,23 +20,23 @@ class JobState(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why nothing of a job lives any more, as the engine that had it says."""
+    """Why no process of a job lives any more, as its cluster reports it."""
 
     UNKNOWN = ""
     ENDED = "ended"  # by itself
     NODE_LOST = "node lost"
     PREEMPTED = "preempted"
     TIME_LIMIT = "time limit"
-    CANCELED = "canceled"  # somebody told the engine to
-    REFUSED = "refused"  # the engine will never start it
+    CANCELED = "canceled"  # by a command to the cluster
+    REFUSED = "refused"  # the cluster will never start it
 
 
 @dataclass(frozen=True)
 class JobReport:
-    """How a job stands."""
+    """The state of a job."""
 
     state: JobState
-    why: str = ""  # in the engine's own words: what a waiting job waits for, what became of one that is gone
+    why: str = ""  # in the cluster's own words: why a waiting job waits, or how a job that is gone ended
     cause: Cause = Cause.UNKNOWN  # of one that is gone
 
 
@@ -51,9 +51,9 @@ class JobRequest:
     argv: list[str]
     run_folder: str
     job: JobSpec
-    script: str = ""  # what the engine is given, where that is a text: an sbatch script
-    resources: dict[str, Any] = field(default_factory=dict)  # what the engine is asked for, in its own words
-    is_first: bool = False  # nobody can have submitted this attempt before, so the engine need not be asked
+    script: str = ""  # the text that the cluster is given, if any: an sbatch script
+    resources: dict[str, Any] = field(default_factory=dict)  # what the cluster is asked for, in its own words
+    is_first: bool = False  # this attempt cannot have been submitted before, so the cluster need not be asked
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,11 @@ class JobHandle:
 
 @dataclass(frozen=True)
 class ClusterNode:
-    """A machine of a target, as its engine knows it."""
+    """A machine of a target, as its cluster knows it."""
 
     name: str
     address: str = ""
-    state: str = ""  # the engine's word: idle, alive, down …
+    state: str = ""  # the cluster's word: idle, alive, down …
     cpus: float = 0
     gpus: float = 0
     memory_bytes: int = 0
@@ -82,7 +82,7 @@ class ComputeBackend(ABC):
     """Starts supervisors on machines. Calls may be repeated; threads share one instance.
 
     `poll`, `adopt` and `cancel` return at once: what takes long happens in a thread of the backend's own. `submit` and
-    `end` may take as long as the engine does, at most half a minute.
+    `end` may take as long as the cluster does, at most half a minute.
     """
 
     @abstractmethod
@@ -99,7 +99,7 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
-        """Return how the jobs stand, from one question to the engine for all of them."""
+        """Return the state of the jobs, with one query to the cluster for all of them."""
 
     @abstractmethod
     def adopt(self, handle: JobHandle) -> None:
@@ -107,34 +107,34 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def cancel(self, handle: JobHandle) -> None:
-        """Take a job that has not started out of the engine's queue. One that runs is told at once that the run's
-        desired state changed, where that is possible; its next word to the server tells it too.
+        """Take a job that has not started out of the cluster's queue. A job that runs is told at once that the run's
+        desired state changed, where that is possible; the answer to its next request tells it too.
         """
 
     def end(self, handle: JobHandle) -> None:  # noqa: B027  # most have nothing to give back
-        """Give back all that the engine holds for this attempt, and kill what is left of it there. Called when the run
+        """Give back all that the cluster holds for this attempt, and kill its remaining processes. Called when the run
         has ended, or when the attempt must not go on.
         """
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of spare processes. Started jobs go on."""
+        """End spare processes. Started jobs go on."""
 
 
 class Attachable(ABC):
-    """A backend whose machines somebody else runs: it can say whether they are there."""
+    """A backend for machines that Runyard does not manage: it can tell whether they are there."""
 
     @abstractmethod
     def check(self) -> str:
-        """Return one line about the engine that was found.
+        """Return one line about the cluster that was found.
 
         Raises:
-            UserError: it cannot be used, with what to do.
+            UserError: the cluster cannot be used; the error has a hint.
         """
 
     @abstractmethod
     def list_nodes(self) -> list[ClusterNode]:
-        """Ask the engine now. Raises SystemFailure when it does not answer."""
+        """Ask the cluster now. Raises SystemFailure when it does not answer."""
 
 
 class HasPlaces(ABC):
@@ -142,7 +142,7 @@ class HasPlaces(ABC):
 
     @abstractmethod
     def closed_places(self) -> frozenset[int]:
-        """Return, at once, those that no run should be given now: their machine does not answer."""
+        """Return at once the places that no run should get now, because their machine does not answer."""
 
 
 class ReachesBack(ABC):
@@ -153,5 +153,5 @@ class ReachesBack(ABC):
         """`server`: `client.address.Address` as a dict, as nodes get it.
 
         Raises:
-            UserError: one of them does not, with what to do.
+            UserError: a machine cannot reach the server; the error has a hint.
         """

@@ -1,4 +1,4 @@
-"""What became of jobs on somebody else's machines: asked by a thread, so that `poll` never waits for an engine."""
+"""Poll a cluster for the state of jobs in a thread, so that `ComputeBackend.poll` never waits for the cluster."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class _Watched:
 
 
 class JobPoller:
-    """Calls `ask(handles)` at most every `every_s`, one question for all jobs, while somebody polls them.
+    """Calls `ask(handles)` at most every `every_s`, one query for all jobs, while `reports` is called.
 
     `ask` runs in a thread of ours, may be slow and may raise: then the last reports hold for `trust_s` and turn into
-    UNKNOWN with the reason. Thread-safe. A backend tells the engine of a job inside `with watch.submitting(handle)`,
+    UNKNOWN with the reason. Thread-safe. A backend submits a job inside `with poller.submitting(handle)`,
     so that an answer from before does not count; `poll` is `reports`, `end` calls `forget`, `close` calls `close`.
     """
 
@@ -74,7 +74,7 @@ class JobPoller:
         return found
 
     def hurry(self) -> None:
-        """Ask now: something was done that the engine will show."""
+        """Ask now, because the state of a job has just been changed."""
         with self._changed:
             self._is_hurried = True
             self._changed.notify_all()

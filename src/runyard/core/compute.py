@@ -19,10 +19,10 @@ ASSET_KIND = "compute"
 LOCAL = "local"  # the server's machine itself
 PER_RUN = "amlcompute"  # a pool for one run: as many nodes as it asks for
 CONTAINER_INSTANCE = "containerinstance"  # the same in 2018
-RESERVED = (PER_RUN, LOCAL, CONTAINER_INSTANCE)  # there without being made
+RESERVED = (PER_RUN, LOCAL, CONTAINER_INSTANCE)  # exist in every workspace
 POOL, INSTANCE, BATCH_AI = "AmlCompute", "ComputeInstance", "BatchAI"  # Azure's words; the last is the pool of 2018
 RAY_TYPE, SLURM_TYPE, REMOTE = "Ray", "Slurm", "VirtualMachine"  # attached; the last is Azure's word for ssh
-KIND_OF_TYPE = {RAY_TYPE: RAY, SLURM_TYPE: SLURM, REMOTE: SSH}  # whose machines somebody else runs
+KIND_OF_TYPE = {RAY_TYPE: RAY, SLURM_TYPE: SLURM, REMOTE: SSH}  # targets of machines that Runyard does not manage
 TYPES = (POOL, INSTANCE, BATCH_AI, *KIND_OF_TYPE)
 DEFAULT_IDLE_SECONDS = 1800
 MOST_NODES, MOST_IDLE_SECONDS = 1000, 10 * 365 * 86400
@@ -30,9 +30,9 @@ MOST_NODES, MOST_IDLE_SECONDS = 1000, 10 * 365 * 86400
 
 @dataclass(frozen=True)
 class ComputeSpec:
-    """What was asked for. A pool has `max_nodes` nodes; `min_nodes` of them are always there.
+    """What the user asked for. A pool has `max_nodes` nodes; `min_nodes` of them are always there.
 
-    An attached target says in `options` (core.compute_options) how its engine is reached. `engine` puts a pool on one:
+    `options` (core.compute_options) of an attached target say how its cluster is reached. `engine` puts a pool on one:
     `slurm:gpu`, `ray:host:6379` or the name of an attached target.
     """
 
@@ -48,9 +48,9 @@ class ComputeSpec:
     description: str = ""
     tags: Dict[str, str] = field(default_factory=dict)
     is_stopped: bool = False  # no run starts on it
-    azure: Dict[str, Any] = field(default_factory=dict)  # words that only Azure's services act on, as given
-    engine: str = ""  # of a pool; empty: what the server's settings say, else its own machine
-    backend: str = ""  # the kind of the engine, filled in by the server; empty: its own machine
+    azure: Dict[str, Any] = field(default_factory=dict)  # settings that only Azure's services act on, as given
+    engine: str = ""  # of a pool: its cluster; empty: that of the server's settings, else the server's machine
+    backend: str = ""  # the kind of the cluster, filled in by the server; empty: the server's machine
     options: Dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -60,13 +60,13 @@ class ComputeSpec:
 
 @dataclass(frozen=True)
 class ComputeNode:
-    """One node that is there now. `run_id` None: it is idle, or its engine alone knows what is on it."""
+    """One node that exists now. `run_id` None: it is idle, or only its cluster knows what runs on it."""
 
     name: str
     run_id: Optional[str] = None
     gpus: List[str] = field(default_factory=list)
     address: str = ""
-    state: str = ""  # the engine's word: idle, alive, down …
+    state: str = ""  # the cluster's word: idle, alive, down …
     cpus: float = 0
     gpu_count: float = 0
     memory_bytes: int = 0
@@ -86,26 +86,26 @@ class ComputeRun:
 
 @dataclass(frozen=True)
 class ComputeTarget:
-    """A target with what is on it."""
+    """A target with its nodes, the runs on it and its queue."""
 
     workspace: str
     name: str
     spec: ComputeSpec
-    created_at: Optional[datetime] = None  # None: it is there without having been made
+    created_at: Optional[datetime] = None  # None: a target that every workspace has
     updated_at: Optional[datetime] = None
     nodes: List[ComputeNode] = field(default_factory=list)
     nodes_since: Optional[datetime] = None  # when the number of nodes changed last, as far as it is known
     running: List[ComputeRun] = field(default_factory=list)
     waiting: List[ComputeRun] = field(default_factory=list)
     alias_of: str = ""  # the name is one of the server's alias file; this is what it stands for
-    note: str = ""  # what is wrong with its engine at the moment
+    note: str = ""  # what is wrong with its cluster at the moment
 
 
 def check_compute_name(name: str) -> str:
-    """Return the name of a target that can be made.
+    """Return the name, which a new target may have.
 
     Raises:
-        InvalidArgument: it is no name, or one that is taken for good.
+        InvalidArgument: it is not a valid name, or it is reserved.
     """
     if check_asset_name(name).lower() in RESERVED:
         raise InvalidArgument(
@@ -117,7 +117,7 @@ def check_compute_name(name: str) -> str:
 
 
 def check_compute(spec: ComputeSpec) -> ComputeSpec:
-    """Return `spec`, of an attached target with checked options; raise InvalidArgument for what no target can be."""
+    """Return `spec`, of an attached target with checked options; raise InvalidArgument for an impossible one."""
     if spec.type not in TYPES:
         raise InvalidArgument(f"There is no compute type {spec.type!r}.", hint=f"Known: {', '.join(TYPES)}.")
     if spec.is_attached:
@@ -151,7 +151,7 @@ def _check_attached(spec: ComputeSpec) -> ComputeSpec:
             "No host is named.",
             hint="RemoteCompute.attach_configuration(address='hostA', username='me'), or `--address hostA`.",
         )
-    places = len(host_of_place(options["hosts"])) if kind == SSH else 0  # 0: the engine has its own queue
+    places = len(host_of_place(options["hosts"])) if kind == SSH else 0  # 0: the cluster has its own queue
     return replace(spec, options=options, min_nodes=0, max_nodes=places, idle_seconds=0, engine="")
 
 
@@ -159,7 +159,7 @@ def find_cluster_name(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
     """Return kind and options of `slurm:PARTITION` or `ray:ADDRESS`; None for any other name.
 
     Raises:
-        InvalidArgument: what follows the colon cannot be one.
+        InvalidArgument: the text after the colon is no partition or address.
     """
     kind, colon, rest = name.partition(":")
     if not colon or kind not in (RAY, SLURM):
@@ -175,7 +175,7 @@ def find_cluster_name(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:
 
 
 def parse_cluster_name(text: str) -> Optional[Tuple[str, Dict[str, Any]]]:
-    """As find_engine, and `slurm` and `ray` alone are the default partition and the cluster of this machine."""
+    """As `find_cluster_name`; `slurm` alone is the default partition, and `ray` alone the cluster of this machine."""
     if text == SLURM:
         return SLURM, {}
     return (RAY, {"address": AUTO}) if text == RAY else find_cluster_name(text)
@@ -196,7 +196,7 @@ def read_aliases(text: str, *, path: str) -> Dict[str, str]:
     """Return name → target.
 
     Raises:
-        InvalidArgument: a line is none; it is named with its number.
+        InvalidArgument: a line is not an alias; the error names its number.
     """
     found: Dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):

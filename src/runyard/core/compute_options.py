@@ -1,4 +1,4 @@
-"""What targets on somebody else's machines can be told, by the kind of their engine; and the same of one run."""
+"""The options of attached compute targets, by the kind of their cluster, and the options of a run on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_options(kind: str, options: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def check_resources(resources: ResourceSpec) -> None:
-    """Raise InvalidArgument for what no node can have and no engine can be told."""
+    """Raise InvalidArgument for resources that no node can have, or that no cluster can be asked for."""
     if resources.cpus is not None:
         _number("cpus", resources.cpus)
     if resources.memory_bytes is not None:
@@ -142,7 +142,7 @@ def _count(name: str, value: Any, most: int) -> int:
 
 
 def _extra(name: str, value: Any) -> List[str]:
-    """More words for the engine's submit command, an option each."""
+    """More arguments for the cluster's submit command, one option each."""
     if isinstance(value, (list, tuple)):
         found = [str(one) for one in value]
         if all(_EXTRA.fullmatch(one) for one in found):

@@ -172,7 +172,7 @@ class DistributionSpec:
 
 @dataclass(frozen=True)
 class ResourceSpec:
-    """What one node of a run shall have, on targets whose engine gives resources out; GPUs are `RunSpec.gpus`."""
+    """What one node of a run shall have, on clusters that allocate resources; GPUs are `RunSpec.gpus`."""
 
     __pydantic_config__: ClassVar[Dict[str, str]] = {"extra": "forbid"}
 

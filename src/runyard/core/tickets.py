@@ -17,7 +17,7 @@ VARIABLE = "RUNYARD_TICKET"  # never in an argv: other users of a node see those
 
 @dataclass(frozen=True)
 class NodeTicket:
-    """Everything else, the job included, comes from the server. `node_rank` None: the engine says it on the node."""
+    """Everything else, the job included, comes from the server. `node_rank` None: the cluster sets it on the node."""
 
     run_id: str
     attempt: int

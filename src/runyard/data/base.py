@@ -22,7 +22,7 @@ class Remote(Protocol):
 
 
 class Storage(ABC):
-    """Where a datastore's bytes lie; names are clean paths (`data.paths`).
+    """Where a datastore's bytes lie; names are clean paths (`data.folder.clean_data_path`).
 
     Made from the datastore's document. One instance may be used by several threads. A file appears whole or not at all,
     however the process that writes it ends.

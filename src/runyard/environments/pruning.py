@@ -30,7 +30,7 @@ class BuiltFolder:
 
 
 def list_built(root: Path) -> List[BuiltFolder]:
-    """Return the environments below `root` (`core.folders.environments_folder`), last used first."""
+    """Return the environments below `root` (`core.config.paths.environments_folder`), last used first."""
     return sorted((_look_at(place) for place in list_places(root)), key=lambda one: -one.used_at)
 
 

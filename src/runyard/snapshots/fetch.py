@@ -20,7 +20,7 @@ Batch = Tuple[int, Dict[str, bytes]]  # how many chunks of the order it covers; 
 
 
 class Source(Protocol):
-    """What a restore needs of a server: `client.content.ContentCalls` has it."""
+    """What a restore needs of a server: `client.calls.content.ContentCalls` has it."""
 
     def close(self) -> None:
         """Close this thread's connection."""

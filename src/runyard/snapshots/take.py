@@ -31,7 +31,7 @@ ASK_ABOVE = 256 << 10  # bytes; below this, sending is cheaper than asking first
 
 
 class Content(Protocol):
-    """What this package needs of a server: `client.content.ContentCalls` has it."""
+    """What this package needs of a server: `client.calls.content.ContentCalls` has it."""
 
     def server_id(self) -> str: ...
 

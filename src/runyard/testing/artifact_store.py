@@ -169,7 +169,7 @@ class MemoryIndex:
 
 
 class LocalContent:
-    """Has the calls of `client.content.ContentCalls` that snapshots need, and counts what it was asked."""
+    """Has the calls of `client.calls.content.ContentCalls` that snapshots need, and counts them."""
 
     def __init__(self, artifacts: ArtifactStore | None = None, index: MemoryIndex | None = None) -> None:
         self.index = index if index is not None else MemoryIndex()

@@ -72,7 +72,7 @@ class ComputeBackendSuite:
         _until(lambda: bench.status(job.run_id) == "Running")
 
         assert handle == JobHandle(job.run_id, job.attempt)
-        _until(lambda: state_of(bench, handle) is JobState.ALIVE)  # an engine is asked by a thread
+        _until(lambda: state_of(bench, handle) is JobState.ALIVE)  # a thread asks the cluster
         stop.touch()
         _until(lambda: state_of(bench, handle) is JobState.GONE)
         assert bench.status(job.run_id) == "Completed"

@@ -69,14 +69,14 @@ _OPTIONS = (
 
 
 def engine_options(command: Command) -> Command:
-    """Add the options of all engines; which of them a target has is checked where it is made."""
+    """Add the options of all kinds of clusters; the options that a target may have are checked when it is made."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def target_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Return what was given, by the names of core.compute_options, with the text of files."""
+    """Return the given options, by the names of core.compute_options, with files replaced by their text."""
     found = {name: value for name, value in given.items() if value not in (None, ()) and name not in _FILES.values()}
     for name, option in _FILES.items():
         if given.get(option):

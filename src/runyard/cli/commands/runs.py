@@ -33,7 +33,7 @@ LABELS = {"params": "parameters", "tags": "tags", "properties": "properties"}  #
 
 @dataclass(frozen=True)
 class TableColumn:
-    field: str  # of core.filters.KEYED_FIELDS
+    field: str  # of core.formats.filters.KEYED_FIELDS
     key: str
 
     @property

@@ -1,5 +1,5 @@
 """The calls of the API, one module per resource. A call is one request and its answer as a typed value.
 
-May enter: `client.Client` only.
+May enter: `client.client.Client` only.
 Loads: each module with the first use of its resource.
 """

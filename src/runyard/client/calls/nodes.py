@@ -17,7 +17,7 @@ class Joined(NamedTuple):
     """The answer to a node that joins."""
 
     job: JobSpec
-    snapshot: bytes  # frames of the whole of it (`snapshots.known`), if it is small
+    snapshot: bytes  # frames of the whole snapshot (`snapshots.fetch.Known`), if it is small
 
 
 def read_joined(answer: bytes) -> Joined:

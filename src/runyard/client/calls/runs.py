@@ -299,7 +299,7 @@ class RunCalls(FileCalls):
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/ship", body=body), ship_answer)
 
     def heartbeat(self, run_id: str, attempt: int, *, engine_gone: bool = False) -> DesiredState:
-        """`engine_gone`: the process of the target's engine that started the run's supervisor is."""
+        """`engine_gone`: the cluster's process that started the run's supervisor is gone."""
         body = {"attempt": attempt, **({"engine_gone": True} if engine_gone else {})}
         answer = self._transport.request("POST", f"{_path(run_id)}/heartbeat", json=body)
         return read_answer(answer, run_wish)

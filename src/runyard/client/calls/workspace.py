@@ -164,7 +164,7 @@ def _asset_path(workspace: str, kind: str, name: Optional[str] = None) -> str:
     return path if name is None else f"{path}/{quote(name)}"
 
 
-ATTACH_S = 120.0  # the server looks at the engine of an attached target first
+ATTACH_S = 120.0  # the server checks the cluster of an attached target first
 
 
 class ComputeCalls:

@@ -29,7 +29,7 @@ class Settings:
     python_downloads: bool = False  # RUNYARD_PYTHON_DOWNLOADS: a build may fetch a Python that is not installed
     conda_fallback: str = "auto"  # RUNYARD_CONDA_FALLBACK: never: conda packages come from conda channels or not at all
     container_engine: Optional[str] = None  # RUNYARD_CONTAINER_ENGINE: podman, docker, apptainer, or a path
-    container_arguments: str = ""  # RUNYARD_CONTAINER_ARGUMENTS: more words for the engine
+    container_arguments: str = ""  # RUNYARD_CONTAINER_ARGUMENTS: more arguments for the container runtime
     undo_s: float = 86400.0  # RUNYARD_UNDO: a deleted run can be restored for so long; 0: it cannot
     log_level: str = "INFO"  # RUNYARD_LOG_LEVEL
     hang_after_s: float = 600.0  # RUNYARD_HANG_AFTER: a run silent for so long is looked at; 0: never

@@ -189,7 +189,7 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
     def _find_image(
         self, container: ContainerSpec, environ: Mapping[str, str], *, say: Say, check: Check
     ) -> ContainerWrapper:
-        machine = {**os.environ, **environ}  # the engine is this machine's, whatever the run's variables say
+        machine = {**os.environ, **environ}  # the container runtime is this machine's, whatever the run's variables say
         engine = find_runtime(self._settings, machine)
         say(f"Running in containers by {engine.program}.")
         client = client_variables(machine)

@@ -31,7 +31,7 @@ class BindMount(NamedTuple):
 
 @dataclass(frozen=True)
 class Container:
-    """What stands around one process."""
+    """The container around one process."""
 
     name: str
     image: str
@@ -47,7 +47,7 @@ class Container:
 
 class Command(NamedTuple):
     argv: List[str]
-    variables: Dict[str, str]  # for the engine's program
+    variables: Dict[str, str]  # for the container runtime's program
 
 
 def run_command(
@@ -57,10 +57,10 @@ def run_command(
     variables: Mapping[str, str],
     client: Mapping[str, str],
 ) -> Command:
-    """Return what runs `argv` with `variables` in the container; values of variables are in no argument.
+    """Return the command that runs `argv` with `variables` in the container; no argument holds a variable's value.
 
     Args:
-        client: variables that the engine's own program needs.
+        client: variables that the container runtime's own program needs.
     """
     if engine.kind == APPTAINER:
         return _apptainer(engine, container, argv, variables, client)
@@ -73,7 +73,7 @@ def run_command(
 
 
 def remove_command(engine: ContainerRuntime, name: str) -> Optional[List[str]]:
-    """Return what ends and removes a container, if it is still there; None where the processes are all there is."""
+    """Return the command that ends and removes a container; None where a container is nothing but its processes."""
     if engine.kind == APPTAINER:
         return None
     return engine.command("rm", "--force", *(["--ignore", "--time", "0"] if engine.kind == PODMAN else []), name)
@@ -98,14 +98,14 @@ def _shm(size: str) -> List[str]:
 
 
 def _user(engine: ContainerRuntime, user: Tuple[int, int]) -> List[str]:
-    """Return what makes files belong to the user who runs: a rootless engine's own root is that user."""
+    """Return the options that make files belong to the user: in a rootless runtime, root is that user."""
     if engine.is_rootless:
         return ["--userns", "keep-id"] if engine.kind == PODMAN else ["--user", "0:0"]
     return ["--user", f"{user[0]}:{user[1]}"]
 
 
 def _split(variables: Mapping[str, str], client: Mapping[str, str]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """Return the variables that the engine takes from its own by name, and those that mean something else to it."""
+    """Return the variables that the runtime passes on by name, and those that mean something else to it."""
     spelled = {name: value for name, value in variables.items() if name in client or name.startswith("LD_")}
     return {name: value for name, value in variables.items() if name not in spelled}, spelled
 
@@ -134,7 +134,7 @@ _NO_DEVICES = ("", "-1", "none", "void")  # values of CUDA_VISIBLE_DEVICES that 
 
 
 class ContainerWrapper(Wrapper):
-    """Containers of one image on one engine; `prefix` is a folder of this machine that they see, too."""
+    """Containers of one image on one container runtime; `prefix` is a folder of this machine that they see, too."""
 
     def __init__(
         self,
@@ -197,4 +197,4 @@ def run_in_container(wrapper: ContainerWrapper, inside: Inside, *, say: Say, che
 
 
 def _silent(line: str) -> None:
-    """That there was nothing to remove is not worth a line."""
+    """Print nothing: a container that is already gone is no error."""

@@ -37,7 +37,7 @@ _PROBES = {
 }
 _PROBE_S = 30.0
 
-# What the engine's own program reads; nothing else of the run's variables is for it.
+# Variables that the container runtime's own program reads; it gets no other variable of the run.
 _CLIENT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "REGISTRY_AUTH_FILE", "SSL_CERT_FILE"})
 _CLIENT_PREFIXES = (
     "XDG_", "DOCKER_", "CONTAINER_", "CONTAINERS_", "STORAGE_", "BUILDAH_", "APPTAINER_", "SINGULARITY_", "DBUS_",
@@ -47,7 +47,7 @@ _CLIENT_PREFIXES = (
 
 @dataclass(frozen=True)
 class ContainerRuntime:
-    """One engine. `before` goes in front of every command, `behind` behind `run`."""
+    """One container runtime. `before` goes in front of every command, `behind` behind `run`."""
 
     kind: str
     program: str
@@ -60,7 +60,7 @@ class ContainerRuntime:
 
 
 def find_runtime(settings: Optional[Settings], variables: Mapping[str, str]) -> ContainerRuntime:
-    """Return the engine that RUNYARD_CONTAINER_ENGINE names, else the first that is there and works.
+    """Return the container runtime that RUNYARD_CONTAINER_ENGINE names, else the first that is installed and works.
 
     Raises:
         SubmitRejected: none works; the message says what each of them answered.
@@ -93,7 +93,7 @@ def split_arguments(text: str) -> Tuple[List[str], List[str]]:
 
 
 def client_variables(variables: Mapping[str, str]) -> Dict[str, str]:
-    """Return what the engine's own program gets of the variables that the run's processes start from."""
+    """Return those of the run's variables that the container runtime's own program gets."""
     kept = {name: value for name, value in variables.items() if name in _CLIENT or name.startswith(_CLIENT_PREFIXES)}
     return {"PATH": os.defpath, **kept}
 
@@ -132,7 +132,7 @@ class Image(NamedTuple):
 
 
 class Images:
-    """The engine's images. `folder` keeps locks, and the files of an engine that has no store of its own."""
+    """The images of a container runtime. `folder` keeps locks, and the image files of a runtime without a store."""
 
     def __init__(
         self, engine: ContainerRuntime, folder: Path, *, client: Mapping[str, str], say: Say, check: Check
@@ -147,7 +147,7 @@ class Images:
         """Return the image of `spec`, fetched or built when it is not here.
 
         Raises:
-            SubmitRejected: it cannot be had; the engine's own words are in the error.
+            SubmitRejected: the image cannot be had; the error holds the container runtime's own message.
         """
         if self._engine.kind == APPTAINER:
             return self._get_file(spec)
@@ -191,7 +191,7 @@ class Images:
 
     @contextmanager
     def _logged_in(self, spec: ContainerSpec) -> Iterator[Tuple[List[str], List[str]]]:
-        """Yield words before and behind the command that make the engine use the registry's password.
+        """Yield arguments before and behind the command that make the runtime use the registry's password.
 
         It lies in a folder of ours for that long; the user's own logins count where the specification has none.
         """

@@ -116,10 +116,10 @@ Tags = Optional[Mapping[str, Any]]
 
 
 class AttachedCompute(ComputeTarget):
-    """A target whose engine places and queues runs itself; here is what it says about its machines."""
+    """A target whose cluster queues and places runs itself, with what the cluster reports about its machines."""
 
     def list_nodes(self) -> List[Dict[str, Any]]:
-        """Return the machines as their engine knows them, each with its state."""
+        """Return the machines as their cluster knows them, each with its state."""
         self.refresh_state()
         return node_dicts(self._record)
 

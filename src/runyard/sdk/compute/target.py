@@ -85,7 +85,7 @@ class ComputeTarget:
 
         Raises:
             UserErrorException: a name that is taken for good.
-            ComputeTargetException: there is another target of that name, its engine cannot be used, or its machines
+            ComputeTargetException: there is another target of that name, its cluster cannot be used, or its machines
                 could not reach this server.
         """
         return _make(workspace, name, attach_configuration, "attach", "attach", _A_HOST)
@@ -314,7 +314,7 @@ def _not_local(name: str) -> str:
 
 
 ADDRESS = "127.0.0.1"  # of virtual nodes
-_IDLE, _DOWN = ("idle", "alive", "up", "ready"), ("down", "drain", "dead", "fail", "unreachable")  # engines' words
+_IDLE, _DOWN = ("idle", "alive", "up", "ready"), ("down", "drain", "dead", "fail", "unreachable")  # words of clusters
 STEADY = "Steady"  # nodes come and go at once, so a pool is never between two sizes
 
 
@@ -406,7 +406,7 @@ def _on_this_machine(target: records.ComputeTarget) -> Dict[str, int]:
 
 
 def _on_engine(target: records.ComputeTarget) -> Dict[str, int]:
-    """Return the pool's part of an engine: what its runs have and wait for, and what the engine has left for it."""
+    """Return the pool's nodes on a cluster: those that its runs have, and the idle ones that are left for it."""
     running = sum(run.node_count for run in target.running)
     unusable = sum(is_unusable(node) for node in target.nodes)
     idle = sum(node.state.lower().rstrip("*~#%") in _IDLE and not is_unusable(node) for node in target.nodes)
@@ -416,7 +416,7 @@ def _on_engine(target: records.ComputeTarget) -> Dict[str, int]:
 
 
 def is_unusable(node: ComputeNode) -> bool:
-    """Whether its engine gives it to nobody."""
+    """Whether the cluster gives the node to no run."""
     return bool(node.note) or any(word in node.state.lower() for word in _DOWN)
 
 

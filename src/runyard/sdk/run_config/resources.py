@@ -64,7 +64,7 @@ def plan_resources(resources: Resources) -> ResourceSpec:
     """Return what the run's spec says.
 
     Raises:
-        InvalidArgument: an amount or a word that no engine can be told.
+        InvalidArgument: an amount or a text that no cluster accepts.
     """
     engine = {name: getattr(resources, name) for name in RUN_OPTIONS if getattr(resources, name) not in (None, [])}
     found = ResourceSpec(resources.cpus, _memory(resources.memory), dict(resources.custom), engine)

@@ -150,7 +150,7 @@ def check_target(workspace: Workspace, spec: RunSpec) -> None:
     except NotFound as error:
         raise SubmitRejected(error.what, why=f"{error.why} `local` is this machine.", hint=error.hint) from error
     nodes = spec.distribution.node_count
-    if 0 < target.spec.max_nodes < nodes:  # 0: its engine alone knows
+    if 0 < target.spec.max_nodes < nodes:  # 0: only the cluster knows
         raise SubmitRejected(
             f"The run asks for {nodes} nodes of `{target.name}`.",
             why=f"That compute target has {target.spec.max_nodes} at most.",

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def plan_run(
     workspace: Optional[Workspace], experiment: str, config: Any, *, tags: Optional[Mapping[str, Any]] = None
 ) -> Dict[str, Any]:
-    """Return the server's plan as plain values (`engine.plan.RunPlan`), with `experiment`, `source_directory` and
-    `snapshot` (`snapshots.survey.Survey`). Without a workspace, only what is known without a server.
+    """Return the server's plan as plain values (`engine.runs.plan.RunPlan`), with `experiment`, `source_directory` and
+    `snapshot` (`snapshots.take.Survey`). Without a workspace, only what is known without a server.
 
     Raises:
         SubmitRejected, InvalidArgument: what `submit` would raise.

@@ -92,7 +92,7 @@ async def search_lines(
 async def get_first_error(
     run_id: str, request: Request, file: str = "", after: int = 0, offset: Optional[int] = None
 ) -> Response:
-    """Return the first line after line `after` that tells of an error, by `core.log_errors` and the run's diagnosis."""
+    """Return the first line after line `after` that shows an error, by `core.error_lines` and the run's diagnosis."""
     call = call_of(request)
     return await _in_thread(call, lambda: _first_error(call, run_id, file, after=after, offset=offset))
 

@@ -39,7 +39,7 @@ router = APIRouter(prefix="/runs/{run_id}", tags=["supervisors"])
 @dataclass(frozen=True)
 class Heartbeat:
     attempt: int
-    engine_gone: bool = False  # the process of the target's engine that started the supervisor is
+    engine_gone: bool = False  # the cluster's process that started the supervisor is gone
 
 
 @router.post("/ship")
