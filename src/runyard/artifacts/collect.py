@@ -91,7 +91,7 @@ class Collector:
             self._leases.forget()
         self._drop_snapshots(hold=not at_once)
         live = self._mark()
-        # Before the places: a pack comes with its chunks, so all that these packs hold for somebody is in `found`.
+        # Before the places: a pack comes with its chunks, so all used content of these packs is in `found`.
         packs = list(self._index.iter_packs())
         found = {row[0]: PackEntry(*row[1:]) for row in self._index.iter_chunk_places()}
         dead = self._remove(found.keys() - live)
@@ -99,7 +99,7 @@ class Collector:
         return Collected(len(dead), self._shrink(packs, kept))
 
     def take_back(self, ids: Collection[str], uploader: str) -> int:
-        """Delete what an upload that failed has stored, as far as nobody else counts on it; return the bytes.
+        """Delete what an upload that failed has stored, unless another upload counts on it; return the bytes.
 
         May be repeated after an error: packs that could not be deleted are still the uploader's.
         """

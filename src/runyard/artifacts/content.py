@@ -72,8 +72,8 @@ GRACE_S = 600.0
 class Leases:
     """Ids that were asked for or stored lately. Shared between threads.
 
-    An id is held for one to two times `grace_s` after its last use. `gate` is held by who looks ids up to rely on them,
-    and by the collector while it removes: so what was said to be there is known to it.
+    An id is held for one to two times `grace_s` after its last use. `gate` is held by code that looks up ids
+    to rely on them, and by the collector while it removes: so the collector knows every id that was promised.
     """
 
     def __init__(self, *, grace_s: float = GRACE_S, clock: Callable[[], float] = time.monotonic) -> None:
@@ -142,7 +142,7 @@ class Tidied:
 class ContentStore:
     """Chunks and checked trees, each stored once. Shared between threads; a write is durable when it returns.
 
-    Trees lie in the same index under the complement of their id. Nobody can upload a chunk under such an id, because
+    Trees lie in the same index under the complement of their id. No client can upload a chunk under such an id, because
     that would need bytes with a given SHA-256; so a tree that is found there went through `put_trees`, and all that it
     names was there.
     """

@@ -55,7 +55,7 @@ class Folders:
         return self._decoded[tree]
 
     def walk(self, tree: str | None = None, *, below: str = "") -> Iterator[tuple[str, FileEntry | LinkEntry | None]]:
-        """Yield (path, entry) in the order of the names; None for a folder, so that who counts sees empty ones too."""
+        """Yield (path, entry) in the order of the names; None for a folder, so that callers can count empty ones."""
         for entry in self.entries(tree or self.root):
             path = below + entry.name
             if isinstance(entry, FolderEntry):

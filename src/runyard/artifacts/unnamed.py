@@ -33,7 +33,7 @@ class Unnamed:
             self._pack_of.update(dict.fromkeys(ids, pack))
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Somebody counts on these from now on, and so on the packs that hold them."""
+        """Forget the packs that hold this content: another caller counts on it from now on."""
         with self._lock:
             if self._pack_of:
                 for pack in {self._pack_of[id] for id in ids if id in self._pack_of}:

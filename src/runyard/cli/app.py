@@ -183,7 +183,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # `runyard runs list | head`: whoever read has enough. Python would complain at exit about the pipe.
+        # `runyard runs list | head`: the reader has enough. Python would complain at exit about the pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:

@@ -15,7 +15,7 @@ _DIGEST = "sha256"
 
 @dataclass(frozen=True)
 class Address:
-    """`home` is set for a private server: who cannot reach it may start it again."""
+    """`home` is set for a private server: a client that cannot reach it may start it again."""
 
     kind: str  # "unix" or "tcp"
     path: Optional[str] = None

@@ -57,7 +57,7 @@ class Wire:
         self._sock.close()
 
     def __del__(self) -> None:
-        # A thread that ends leaves its kept connection behind; that is nobody's mistake to warn about.
+        # A thread that ends leaves its kept connection behind; that is no mistake to warn about.
         self._sock.close()
 
     def send(self, pieces: Sequence[Buffer]) -> None:

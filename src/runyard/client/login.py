@@ -45,10 +45,10 @@ def look_at(address: Address) -> Certificate:
     """Return the server's certificate. Nothing but the handshake is sent.
 
     Raises:
-        ServerUnreachable: nobody answers there.
+        ServerUnreachable: no server answers there.
         ProtocolError: it does not speak TLS.
     """
-    # Who never logs in needs no `ssl`.
+    # A process that never logs in needs no `ssl`.
     from runyard.client.tls import certificate_of, fingerprint_of
 
     try:
@@ -79,7 +79,7 @@ def check_pin(address: Address, wanted: str, found: Certificate) -> str:
 
 
 def try_token(address: Address, fingerprint: str, token: str) -> Tuple[Login, ServerInfo, WhoAmI]:
-    """Return the login, after the server took the token, what the server is, and who it takes us for.
+    """Return the login, after the server accepted the token, the server's facts, and the principal of the token.
 
     Raises:
         NotAuthenticated: it did not.
@@ -111,10 +111,10 @@ class Choice(NamedTuple):
 def choose(settings: Settings, *, config_url: str = "", config_path: str = "") -> Choice:
     """Return the settings to connect with.
 
-    A token goes to no other server than the one it was given for: a config.json may come from anybody.
+    A token goes to no other server than the one it was given for: a config.json may come from a stranger.
 
     Raises:
-        NotAuthenticated: the config.json names a server that nobody logged in to.
+        NotAuthenticated: the config.json names a server without a login.
         UserError: the file of logins cannot be used.
     """
     if settings.url:

@@ -41,7 +41,7 @@ def connect(settings: Settings) -> Client:
     Raises:
         ServerNotStarted: it could not be started.
         NotAuthenticated: RUNYARD_URL is set and RUNYARD_TOKEN is not, or is wrong.
-        ServerUnreachable: nobody answers at RUNYARD_URL.
+        ServerUnreachable: no server answers at RUNYARD_URL.
     """
     if settings.url:
         return _connect_to(settings.url, settings.token)
@@ -83,7 +83,7 @@ def ensure(settings: Settings) -> Address:
     if found is not None and not _is_older(found[1]):
         return found[0]
     with _start_lock(settings):
-        # Somebody else may have started it while we waited.
+        # Another process may have started it while we waited.
         found = _running(settings)
         if found is not None and _is_older(found[1]):
             found = _replace(settings, found[0])
@@ -199,7 +199,7 @@ def _client(address: Address) -> Client:
 
 
 def _revive(address: Address) -> Address:
-    """Start the private server again, or wait for whoever can; the caller keeps its own token."""
+    """Start the private server again, or wait until another process does; the caller keeps its own token."""
     settings = replace(read_settings(), home=Path(str(address.home)), url=None)
     is_own = address.token.startswith("ryt_")
     if not is_own and not os.path.isdir(str(settings.home)):
@@ -265,7 +265,7 @@ class _Await:
 
 
 def _check_owner(home: Path) -> None:
-    """Refuse a home of somebody else: its token and socket would be theirs, and so would what we send there."""
+    """Refuse another user's home: its token and socket would be theirs, and they would get all that we send."""
     try:
         owner = os.stat(str(home)).st_uid
     except OSError:

@@ -15,7 +15,7 @@ from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import MissingExtra, RunyardError, ServerNotStarted, error_from_plain
 
-# What a server and the supervisors it starts may know of who happened to start it. The rest (LD_PRELOAD, BASH_ENV,
+# Variables that a server and its supervisors take over from the process that starts it. The rest (LD_PRELOAD, BASH_ENV,
 # PYTHONSTARTUP, GIT_…, secrets) stays behind; a run's own variables travel with its submit.
 _KEPT_VARIABLES = frozenset(
     {
@@ -94,7 +94,7 @@ def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str
 
 def check_installed() -> None:
     """Raise MissingExtra unless this interpreter can run the server."""
-    # Only who is about to start a server comes here.
+    # Only a process that is about to start a server comes here.
     from importlib.util import find_spec
 
     names = (
@@ -160,7 +160,7 @@ def _open_log(home: Path) -> int:
 
 def _spawn(command: List[str], variables: Mapping[str, str], log: int, ready_fd: int) -> None:
     """Start `command` in a session of its own. It forks once more, so it is never a child of this process."""
-    # Only who starts a server needs it.
+    # Only a process that starts a server needs it.
     import subprocess
 
     process = subprocess.Popen(

@@ -103,7 +103,7 @@ class TlsWire(Wire):
 
 
 def certificate_of(address: Address, *, timeout_s: float) -> bytes:
-    """Return the certificate (DER) that the server shows, whoever it is. Nothing is sent to it."""
+    """Return the certificate (DER) that the server shows, unverified. Nothing is sent to it."""
     with socket.create_connection((str(address.host).strip("[]"), int(address.port or 0)), timeout_s) as sock:
         context = _pinning_context()
         try:

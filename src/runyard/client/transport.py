@@ -89,7 +89,7 @@ class Transport:
         """Send and return the whole answer; `path` is below /api/v1.
 
         Raises:
-            ServerUnreachable: nobody answers, or not in time.
+            ServerUnreachable: no server answers, or not in time.
             BadGateway: the answer is not our server's.
             RunyardError: what the server answered, as the same class. `core.errors.is_later` tells outages apart.
         """
@@ -190,7 +190,7 @@ def open_wire(address: Address, *, timeout_s: float) -> Wire:
     """Connect.
 
     Raises:
-        ServerUnreachable: nobody listens there.
+        ServerUnreachable: no server listens there.
         NotTrusted: the certificate is not the server's.
     """
     try:

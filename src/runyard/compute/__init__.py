@@ -21,7 +21,7 @@ def load_backend(name: str, settings: Settings, options: Mapping[str, Any] | Non
     """Return a backend of that kind, ours or one from the entry-point group `runyard.compute`.
 
     Raises:
-        NotFound: nobody provides it; the known ones are listed.
+        NotFound: there is no such backend; the known ones are listed.
     """
     backend: ComputeBackend = load_plugin("compute", name, BACKENDS)(settings, dict(options or {}))
     return backend

@@ -293,11 +293,11 @@ class LocalBackend(ComputeBackend):
             self._told.pop(handle, None)
         if is_locked(folder / "claim") or is_locked(folder / "supervisor.lock"):
             return JobState.ALIVE
-        # Whoever held the locks removes the folder as its last act: look again before calling it orphaned.
+        # The holder of the locks removes the folder as its last act: look again before calling it orphaned.
         return JobState.ORPHANED if (folder / "claim").exists() else JobState.GONE
 
     def _unclaimed(self, handle: JobHandle, folder: Path) -> JobState:
-        """A job on disk that nobody took: the told spare died, or this server did before it told one."""
+        """A job on disk that no process took: the chosen spare died, or this server did before it chose one."""
         now = time.monotonic()
         with self._lock:
             told = self._told.setdefault(handle, now)

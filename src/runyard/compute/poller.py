@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 Ask = Callable[[Sequence[JobHandle]], Mapping[JobHandle, JobReport]]
 
 EVERY_S = 2.0
-IDLE_S = 60.0  # without a poll of a job for this long, nobody asks for it any more
+IDLE_S = 60.0  # a job that was not polled for this long is no longer watched
 TRUST_S = 30.0  # an answer older than this says nothing about now
 _WAITING = JobReport(JobState.WAITING)
 

@@ -11,7 +11,7 @@ from runyard.core.specs import ResourceSpec
 
 RAY, SLURM, SSH = "ray", "slurm", "ssh"
 KINDS = (RAY, SLURM, SSH)
-SECRETS = ("private_key", "env")  # kept in files of the server, shown to nobody
+SECRETS = ("private_key", "env")  # kept in files of the server, never shown
 AUTO = "auto"  # Ray's word: the cluster of this machine
 SSH_PORT = 22
 MOST_SLOTS, MOST_HOSTS = 1024, 1000

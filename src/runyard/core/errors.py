@@ -19,7 +19,7 @@ RunyardError
 └── SystemFailure             we, the disk or the network
     ├── ServerUnreachable     (also ConnectionError)
     ├── ServerNotStarted
-    ├── BadGateway            somebody between us and the server answered in its place
+    ├── BadGateway            a proxy between us and the server answered in its place
     ├── StoreUnavailable      disk full, database locked or away
     │   └── DamagedContent    stored bytes are damaged or missing; trying again does not help
     ├── TooManyRequests       one caller holds too much at once; later it works
@@ -164,7 +164,7 @@ def is_later(error: RunyardError) -> bool:
 
     A verdict is a 4xx answer of our own server (501 names what it cannot do). All else is an outage: any other 5xx,
     429 and 408, answers that are not ours, and every fault of the connection, a certificate that is not trusted
-    included. An outage lasts as long as it lasts: whoever holds data that must not be lost never counts its tries.
+    included. An outage lasts as long as it lasts: a holder of data that must not be lost retries without a limit.
     """
     if isinstance(error, DamagedContent):
         return False

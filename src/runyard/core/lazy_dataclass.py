@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 _LOCK = threading.RLock()
 _PENDING: Dict[type, Dict[str, Any]] = {}  # with the options of each
-# All that somebody can ask of a dataclass that was not made yet.
+# All attributes that can be asked of a dataclass that was not made yet.
 _NAMES = ("__init__", "__eq__", "__hash__", "__repr__", "__dataclass_fields__", "__dataclass_params__")
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ def is_dataclass(cls: type) -> bool:
 
 
 def make_all() -> None:
-    """Make what was not used yet, for who has time now and none later."""
+    """Make all classes that were not used yet, for a process that has time now and none later."""
     for cls in list(_PENDING):
         _make(cls)
 
 
 class _Later:
-    """Stands for an attribute of the class; makes the class when somebody asks for it."""
+    """Stands for an attribute of the class; makes the class when the attribute is read."""
 
     def __init__(self, cls: type, name: str) -> None:
         self._cls, self._name = cls, name
@@ -60,7 +60,7 @@ class _Later:
 
 
 def _make(cls: type) -> None:
-    """Make a twin and give the class what the twin got, name by name: who asks meanwhile finds all of it or waits."""
+    """Make a twin and copy its attributes to the class, name by name: another thread finds all of them or waits."""
     with _LOCK:
         options = _PENDING.get(cls)
         if options is None:

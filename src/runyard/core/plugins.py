@@ -16,7 +16,7 @@ def load_plugin(seam: str, name: str, known: Mapping[str, str]) -> Any:
     """Return the class `name` of seam `runyard.<seam>`; nothing is imported before it is chosen.
 
     Raises:
-        NotFound: nobody provides that name; the known ones are listed.
+        NotFound: there is no implementation of that name; the known ones are listed.
     """
     from importlib import import_module
 
@@ -24,7 +24,7 @@ def load_plugin(seam: str, name: str, known: Mapping[str, str]) -> Any:
     if target is not None:
         module, _, attribute = target.partition(":")
         return getattr(import_module(module), attribute)
-    # Slow to import, and only who looks for somebody else's implementation comes here.
+    # Slow to import, and needed only for an implementation that is not Runyard's.
     from importlib.metadata import entry_points
 
     found: Any = entry_points()
@@ -43,7 +43,7 @@ def load_extra(module: str, *, needs: str, hint: str) -> Any:
     """Return the module.
 
     Args:
-        needs: who needs it, in words: "Datasets of tables need".
+        needs: the beginning of the message: "Datasets of tables need".
 
     Raises:
         MissingExtra: it is not installed here.

@@ -1,4 +1,4 @@
-"""Who may use a team's server: people with a role, each with one or more tokens."""
+"""The users of a team's server: each has a role and one or more tokens."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def open_storage(
         read_secret: gives the value of the secret that holds its keys.
 
     Raises:
-        NotFound: nobody provides storages of that type.
+        NotFound: there is no storage of that type.
     """
     kind = str(document.get("type", ""))
     if kind == SERVED:

@@ -14,14 +14,14 @@ Check = Callable[[], None]
 
 
 def never() -> None:
-    """The `check` of a build that nobody stops."""
+    """The `check` of a build that is never stopped."""
 
 
 @dataclass(frozen=True)
 class Inside:
     """One process as it runs in its container. Folders are found there at the paths that they have here."""
 
-    name: str  # for the container; nobody else's
+    name: str  # of the container; unique
     argv: List[str]
     variables: Dict[str, str]
     work_folder: str
@@ -80,7 +80,7 @@ class EnvironmentBuilder(ABC):
         Args:
             say: writes a line of progress into the run's build log.
             check: called several times a second while it takes long; what it raises ends the build at once.
-            user: the run folder that will use it: nobody prunes the environment before that is gone or `done`.
+            user: the run folder that will use it: the environment is not pruned before that is gone or `done`.
 
         Raises:
             SubmitRejected: the spec cannot be satisfied on this node.

@@ -29,7 +29,7 @@ GONE = ".gone-"
 class CacheEntry:
     """One environment's folder. It is finished when its marker is there, which is written last, and by rename.
 
-    Who builds or removes holds the lock alone; who takes a finished one into use shares it for a moment.
+    A build or a removal holds the lock alone; a run that takes a finished environment into use shares it for a moment.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -58,7 +58,7 @@ class CacheEntry:
             os.close(fd)
 
     def note_use(self, user: Optional[str]) -> Optional[Dict[str, Any]]:
-        """As `take`, for who holds the lock."""
+        """As `take`; the caller holds the lock."""
         marker = self.read_marker()
         if marker is not None:
             os.utime(self.folder / MARKER)  # its time is that of the last use
@@ -76,7 +76,7 @@ class CacheEntry:
         return marker if os.access(self.interpreter, os.X_OK) else None
 
     def publish(self, marker: Dict[str, Any]) -> None:
-        """Call the environment finished; for who holds the lock."""
+        """Mark the environment as finished; the caller holds the lock."""
         self.write(MARKER, marker)
 
     def read(self, name: str) -> Optional[Dict[str, Any]]:
@@ -100,7 +100,7 @@ class CacheEntry:
             beside.unlink(missing_ok=True)
 
     def try_lock(self) -> Optional[int]:
-        """Return a descriptor that holds the lock alone until it is closed; None when somebody else has it."""
+        """Return a descriptor that holds the lock alone until it is closed; None when another process has it."""
         fd = self._open_lock(create=True)
         assert fd is not None
         try:
@@ -114,7 +114,7 @@ class CacheEntry:
 
     @contextmanager
     def signed(self, fd: int, who: str) -> Iterator[None]:
-        """Write into the lock who has it, for those who wait; close it at the end."""
+        """Write the holder's name into the lock file, for processes that wait; close it at the end."""
         try:
             os.ftruncate(fd, 0)
             os.pwrite(fd, json.dumps({"who": who, "pid": os.getpid(), "since": time.time()}).encode(), 0)
@@ -123,13 +123,13 @@ class CacheEntry:
             os.close(fd)
 
     def clear(self) -> None:
-        """Remove what an earlier build left; for who holds the lock. The marker goes first."""
+        """Remove what an earlier build left; the caller holds the lock. The marker goes first."""
         for name in (MARKER, FAILED, "requirements.lock.txt", "size.json"):
             (self.folder / name).unlink(missing_ok=True)
         remove_tree(self.prefix)
 
     def erase(self) -> None:
-        """Remove all of it; for who holds the lock. Who waits for that finds that it is not current any more."""
+        """Remove all of it; the caller holds the lock. A process that waits for the lock finds it outdated."""
         gone = self.folder.with_name(f"{GONE}{self.key}-{os.urandom(4).hex()}")
         os.rename(self.folder, gone)
         remove_tree(gone)
@@ -173,10 +173,10 @@ class CacheEntry:
             except FileNotFoundError:
                 if not create:
                     return None
-                os.stat(self.folder.parent)  # else somebody just erased the folder: again
+                os.stat(self.folder.parent)  # else the folder was just erased: try again
 
     def _is_current(self, fd: int) -> bool:
-        """Whether the locked file is the one that others would lock: an erased one is nobody's."""
+        """Whether the locked file is the one that others would lock: an erased file protects nothing."""
         try:
             return os.path.samestat(os.fstat(fd), os.stat(self.folder / "lock"))
         except OSError:

@@ -315,7 +315,7 @@ class HorovodBuild:
 
     @contextmanager
     def _locked(self, folder: Path) -> Iterator[None]:
-        """One build of a wheel at a time; who waits says so."""
+        """One build of a wheel at a time; a build that waits says so."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

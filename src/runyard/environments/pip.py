@@ -28,7 +28,7 @@ from runyard.environments.uv_program import find_uv, install_failed, uv_variable
 
 _SECTIONS = ("global", "install")
 _TRUE = ("1", "true", "yes", "on", "t", "y")
-# Where nobody but the project itself publishes. With one of these beside PyPI, versions may be compared freely.
+# Indexes where only the project itself publishes. With one of these beside PyPI, versions may be compared freely.
 _CURATED_HOST = re.compile(r"download(?:-r2)?[.]pytorch[.]org|pypi[.]nvidia[.]com|data[.]pyg[.]org")
 # Where everybody can publish under any name that is free.
 _OPEN_HOST = re.compile(r"(?:test[.])?pypi(?:[.]python)?[.]org")

@@ -30,7 +30,7 @@ def run_program(
 
     Args:
         check: called several times a second; when it raises, the program and all it started are killed.
-        feed: what it reads from its standard input; unlike arguments, nobody sees that in `ps`.
+        feed: what it reads from its standard input; unlike arguments, it does not show in `ps`.
         keep: descriptors that it inherits.
 
     Raises:
@@ -86,7 +86,7 @@ def _follow(process: subprocess.Popen[bytes], *, say: Say, check: Check) -> None
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """It is not reaped before its group was killed: until then its number is nobody else's."""
+    """It is not reaped before its group was killed: until then its number cannot be reused."""
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

@@ -151,7 +151,7 @@ def _is_busy(place: CacheEntry) -> bool:
 
 
 def _try_to_remove(place: CacheEntry) -> bool:
-    """Remove it unless somebody builds or uses it; who takes it into use at this moment waits and builds again."""
+    """Remove it unless it is being built or used; a run that takes it into use meanwhile waits and builds it again."""
     fd = place.try_lock()
     if fd is None:
         return False

@@ -106,7 +106,7 @@ def _folders(variables: Mapping[str, str]) -> Iterator[str]:
     pyenv = variables.get("PYENV_ROOT") or os.path.join(home, ".pyenv")
     managed = variables.get("UV_PYTHON_INSTALL_DIR") or os.path.join(data, "uv", "python")
     for folder in (variables.get("PATH") or os.defpath).split(os.pathsep):
-        # A shim is a script that picks one; venvs are somebody's own.
+        # A shim is a script that picks one; a venv belongs to its user.
         if folder and os.path.basename(folder) != "shims" and not os.path.exists(f"{folder}/../pyvenv.cfg"):
             yield folder
     yield from ("/usr/bin", "/usr/local/bin")

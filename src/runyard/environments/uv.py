@@ -29,7 +29,7 @@ from runyard.environments.uv_program import find_uv, install_failed
 POLL_S = 0.05
 REMIND_EVERY_S = 15.0
 
-# Gets the lock's descriptor: the programs that it starts inherit it, so that nobody builds beside one that outlived us.
+# Gets the lock's descriptor. The programs that it starts inherit it, so that no second build begins while they live.
 Make = Callable[[int], Dict[str, Any]]
 
 
@@ -43,9 +43,9 @@ def build_once(
     who: str,
     remind_every_s: float = REMIND_EVERY_S,
 ) -> Dict[str, Any]:
-    """Return the marker of the finished environment; `make` fills an empty `place.prefix` when nobody did.
+    """Return the marker of the finished environment; `make` fills an empty `place.prefix` when that was not done yet.
 
-    A build that fails with a UserError fails for all who waited for it; who asks later tries again. One that was
+    A build that fails with a UserError fails for all callers that waited; a later call tries again. One that was
     killed or stopped leaves no marker, and the next in line builds.
     """
     asked_at = time.time()
@@ -70,7 +70,7 @@ def _make(place: CacheEntry, make: Callable[[], Dict[str, Any]]) -> None:
     try:
         facts = make()
     except UserError as error:
-        with suppress(OSError):  # a full disk: those who wait find out by themselves
+        with suppress(OSError):  # a full disk: processes that wait find out by themselves
             place.write(FAILED, {"at": time.time(), "error": error.to_plain()})
         raise
     place.publish({**facts, "built_at": time.time(), "build_s": round(time.monotonic() - began, 3)})
@@ -83,7 +83,7 @@ def _raise_failure_since(place: CacheEntry, asked_at: float) -> None:
 
 
 def wait_for_lock(place: CacheEntry, *, say: Say, check: Check, remind_every_s: float = REMIND_EVERY_S) -> int:
-    """Return a descriptor that holds the lock; meanwhile `say` tells who has it."""
+    """Return a descriptor that holds the lock; meanwhile `say` names its holder."""
     began = time.monotonic()
     said_at: Optional[float] = None
     while True:
@@ -249,5 +249,5 @@ def say_provided(provided: Sequence[str], say: Say) -> None:
 
 
 def who_asks(user: Optional[str]) -> str:
-    """Return the name of who builds, for those who wait: the run, by its folder `runs/<run id>/<attempt>`."""
+    """Return the builder's name, for processes that wait: the run, by its folder `runs/<run id>/<attempt>`."""
     return f"Run {os.path.basename(os.path.dirname(user))}" if user else "Somebody"

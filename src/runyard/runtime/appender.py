@@ -158,7 +158,7 @@ class OpenSegment:
 
 
 def _high(fd: int) -> int:
-    """Move the descriptor where nobody else's is: a program that closes all of its files and opens others must not
+    """Move the descriptor to a high number: a program that closes all of its files and opens others must not
     find its own file under the number that we write to."""
     for lowest in _HIGH_NUMBERS:
         try:
@@ -174,7 +174,7 @@ _OURS = __name__.rpartition(".")[0] + "."
 
 
 def raise_foreign(error: Exception) -> None:
-    """Pass on an exception from somebody else's code: TimeoutError, which handlers raise, is an OSError too."""
+    """Pass on an exception that is not ours: TimeoutError, which signal handlers raise, is an OSError too."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -187,7 +187,7 @@ _WAKE_AGAIN_S = 1.0
 
 
 def wake(run_folder: str) -> None:
-    """Put a byte into the supervisor's FIFO; nobody has to listen."""
+    """Put a byte into the supervisor's FIFO, whether the supervisor listens or not."""
     try:
         fd = os.open(f"{run_folder}/wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -244,7 +244,7 @@ def _end_of(path: str, *, last: bool) -> int:
         with open(path, "rb") as file:
             return journal.end_of(file.read())
     except OSError:
-        return 1  # gone with its records: nobody will ever store them
+        return 1  # gone with its records: they will never be stored
 
 
 _EXIT_S = 5.0

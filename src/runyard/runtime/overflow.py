@@ -49,7 +49,7 @@ class OverflowTally:
         return self._cell >= 0 and disk.owner_of(self._read(self._cell)) == self._owner
 
     def _take(self) -> None:
-        """Take a free cell. Two processes may take the same one; who lost it finds out with its next write."""
+        """Take a free cell. Two processes may take the same one; the loser finds out with its next write."""
         if self._fd < 0:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
         first = zlib.crc32(self._owner.encode()) % disk.COUNTS

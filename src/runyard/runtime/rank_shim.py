@@ -137,7 +137,7 @@ def _send(pid: int, number: int) -> None:
 
 
 def _linger() -> None:
-    """Wait until somebody ends us, or has tried to since the rank ended."""
+    """Wait for a TERM; one that came since the rank ended counts."""
     signal.sigtimedwait([signal.SIGTERM], LINGER_S)
 
 
@@ -165,7 +165,7 @@ def _exit_facts(folder: str, rank: int, end: os.waitid_result) -> Dict[str, Any]
 
 
 def _write(folder: str, name: str, facts: Dict[str, Any], *, durable: bool = False) -> None:
-    """Write beside and rename into place. A run folder that was removed stays so: nobody reads it."""
+    """Write beside and rename into place. A run folder that was removed is not made again: no process reads it."""
     path = f"{folder}/{name}"
     try:
         if os.path.isdir(folder):

@@ -34,7 +34,7 @@ _INTERRUPTED = (
     '{"pid": %d, "rank": %s, "boot_ns": %d, "type": "KeyboardInterrupt", "message": "", "traceback": "", '
     '"missing_module": null}'
 )
-STACKS_SIGNAL = 50  # a real-time signal that nobody is known to use; written out, because `signal` is slow to import
+STACKS_SIGNAL = 50  # a real-time signal that no library is known to use; a number, because `signal` is slow to import
 STACKS_NAME = "runyard-stacks"
 _NO_SPACE = (28, 122)  # ENOSPC, EDQUOT; importing errno takes longer
 _OVERFLOW = "overflow"  # as in core/machine/disk.py
@@ -82,7 +82,7 @@ class _PatientFile(io.FileIO):
                 left -= _write(self, data)
                 if not left:
                     return size
-                data = memoryview(data)[-left:]  # with `python -u` nobody else sees to the rest
+                data = memoryview(data)[-left:]  # with `python -u` no buffer above keeps the rest
         except OSError as error:
             if error.errno not in _NO_SPACE:
                 raise
@@ -188,7 +188,7 @@ def _answer_for_stacks() -> None:
 def _move_up(fd: int) -> int:
     try:
         os.fstat(_STACKS_FD)
-        return fd  # somebody has that number
+        return fd  # the number is in use
     except OSError:
         pass
     try:
@@ -282,7 +282,7 @@ def _write_end(ending: _Ending) -> None:
         code = 1 if ending.reported is not None else ending.code
         facts = f'{{"pid": {ending.pid}, "ok": {str(not code).lower()}, "code": {code}}}'
         _write(ending.run_folder, "ends", facts)
-        if os.getppid() != ending.parent:  # nobody of ours collects the exit code
+        if os.getppid() != ending.parent:  # the reaper is gone and cannot collect the exit code
             _have_code_written(f"{ending.run_folder}/ends/{ending.pid}.code")
         if code and _would_wait_for_peers():
             sys.stdout.flush()
@@ -299,7 +299,7 @@ def _would_wait_for_peers() -> bool:
 
 
 def _have_code_written(path: str) -> None:
-    """Let `exit(code)` call `fputc(code, file)`: what Python makes of SystemExit is known to nobody before.
+    """Let `exit(code)` call `fputc(code, file)`: the code that Python makes of SystemExit is not known before.
 
     This is the last of Python's exit functions, so no child can inherit it. Without glibc nothing is written.
     """

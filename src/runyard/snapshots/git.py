@@ -207,7 +207,7 @@ def _find_repository(source: str) -> Optional[Repository]:
 
 
 def _is_bare(folder: str) -> bool:
-    """Whether git would take the folder itself for a repository: its files could have come with somebody's code."""
+    """Whether git would take the folder itself for a repository: its files could have come with a stranger's code."""
     return all(os.path.exists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs"))
 
 

@@ -12,7 +12,7 @@ _MOST_HOPS = 40  # as the kernel
 def leaves_tree(root: F, at: Sequence[str], target: str, step: Step[F]) -> bool:
     """Whether a link in the folder `at` leads out of `root`, following links on its way as the kernel would.
 
-    A name that is not there counts as a folder, so that a dangling link cannot lead out once somebody makes it.
+    A name that is not there counts as a folder, so that a dangling link cannot lead out once its target is made.
     """
     if target.startswith("/"):
         return True

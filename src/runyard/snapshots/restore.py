@@ -134,7 +134,7 @@ def _publish(target: str, planned: PlannedFolder, content: Source) -> None:
     beside = f"{target}.part-{os.urandom(4).hex()}"
     os.mkdir(beside, 0o777)
     try:
-        if os.path.isdir(target):  # an empty one that somebody made: its permissions are meant
+        if os.path.isdir(target):  # an empty folder that the user made: its permissions are kept
             os.chmod(beside, os.stat(target).st_mode & 0o7777)
         _fill(beside, planned, content)
         os.rename(beside, target)

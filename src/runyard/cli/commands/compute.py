@@ -1,4 +1,4 @@
-"""`runyard compute`: where runs can be sent to, what is on them and who waits."""
+"""`runyard compute`: the compute targets, the runs on them and the runs that wait."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _evidence(found: Any) -> list[str]:
 
 
 def _cut(lines: list[str], most: int) -> list[str]:
-    """Keep the first and the last lines: the sentence, then who and where."""
+    """Keep the first and the last lines: the message, and the place of the failure."""
     if len(lines) <= most:
         return lines
     return [*lines[: most - 4], "…", *lines[-3:]]

@@ -47,7 +47,7 @@ class ContentCalls:
         self._send("/chunks", chunks)
 
     def release(self, ids: Sequence[str]) -> None:
-        """Take back chunks of an upload that failed: their space is free then, unless somebody else needs them."""
+        """Take back chunks of an upload that failed: their space is free then, unless another upload needs them."""
         for start in range(0, len(ids), ASK_AT_ONCE):
             self._ask("/chunks/release", {"ids": list(ids[start : start + ASK_AT_ONCE])}, lambda plain: None)
 
@@ -150,7 +150,7 @@ class ContentCalls:
     def _send(self, path: str, items: Iterable[Tuple[str, bytes]]) -> None:
         body = [piece for name, data in items for piece in pack_frame({"id": name}, data)]
         answer = self._transport.request("POST", path, body=body, timeout_s=TIMEOUT_S)
-        read_answer(answer, lambda plain: plain["stored"])  # else nobody stored anything
+        read_answer(answer, lambda plain: plain["stored"])  # else nothing was stored
 
     def _ask(self, path: str, body: Dict[str, Any], build: Callable[[Any], T]) -> T:
         return read_answer(self._transport.request("POST", path, json=body, timeout_s=TIMEOUT_S), build)

@@ -50,7 +50,7 @@ class ServerCalls:
 
 
 class WhoAmI(NamedTuple):
-    """Who the server takes us for: a user by name, the owner (role "owner"), or the code of a run."""
+    """The principal of our requests: a user by name, the owner (role "owner"), or the code of a run."""
 
     name: Optional[str]
     role: Optional[str]

@@ -253,7 +253,7 @@ class EnvironmentCalls:
     def prune(
         self, *, keep_bytes: Optional[int] = None, unused_s: Optional[float] = None, dry_run: bool = False
     ) -> List[Dict[str, Any]]:
-        """Remove what nobody uses, as far as it is older or more; return what went."""
+        """Remove unused environments beyond the given age or size; return the removed ones."""
         body = {"keep_bytes": keep_bytes, "unused_s": unused_s, "dry_run": dry_run}
         return read_answer(
             self._transport.request("POST", "/environments/prune", json=body, timeout_s=_SLOW_S), _folders

@@ -154,7 +154,7 @@ def bridge_variables(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def explain_failure(failure: BridgeFailure, address: str, python: str) -> UserError:
-    """Return the error for somebody who attaches the cluster."""
+    """Return the error for a user who attaches the cluster."""
     what, why = f"The Ray cluster at `{address}` cannot be used.", failure.why
     if "No module named 'ray'" in why:
         return MissingExtra(
@@ -167,7 +167,7 @@ def explain_failure(failure: BridgeFailure, address: str, python: str) -> UserEr
             what, why=why, hint=f"Name a Python with the cluster's own Ray and Python version: python=… (now {python})."
         )
     if failure.kind in ("AuthenticationError", "TimeoutError") or "Failed to connect to Ray cluster" in why:
-        # Somebody listens there, or the bridge had said so at once.
+        # A process listens there, or the bridge had said so at once.
         return InvalidArgument(
             what,
             why=why,

@@ -81,7 +81,7 @@ class NodeActor:
             try:
                 _internal_kv_put(self._name.encode(), json.dumps(note).encode(), namespace=NOTES)
                 refilling.join()
-                # Not exit_actor: that takes a second, in which nobody else gets the resources.
+                # Not exit_actor: that takes a second, in which no other job gets the resources.
                 ray.kill(ray.get_runtime_context().current_actor)
             except Exception as error:
                 print(f"the end of {self._name} could not be told: {error}", file=sys.stderr)
@@ -242,7 +242,7 @@ class Cluster:
 
 
 def check_address(address: str) -> None:
-    """Raise ConnectionError at once where nobody listens: Ray would wait for most of a minute."""
+    """Raise ConnectionError at once where no process listens: Ray would wait for most of a minute."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if not colon:
         return

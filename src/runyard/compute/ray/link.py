@@ -42,7 +42,7 @@ class BridgeFailure(SystemFailure):
 
 
 class BridgeDied(BridgeFailure):
-    """It died before it answered; nobody knows whether it did what it was asked."""
+    """The bridge died before it answered; whether it did what it was asked is not known."""
 
 
 class RayLink:
@@ -139,7 +139,7 @@ class BridgeProcess:
         except OSError as error:
             raise BridgeFailure("OSError", f"{argv[0]} could not be started: {error.strerror}.") from error
         self._lock = threading.Lock()
-        self._is_over = False  # nobody listens to its answers any more
+        self._is_over = False  # its answers are not read any more
         self._numbers = itertools.count()
         self._waiting: dict[int, Future[Any]] = {}
         self._said: deque[str] = deque(maxlen=15)
@@ -196,7 +196,7 @@ class BridgeProcess:
             try:
                 self._process.stdin.write(line.encode())
                 self._process.stdin.flush()
-            except (OSError, ValueError):  # it died, or `end` was called: whoever waits is told by the listener
+            except (OSError, ValueError):  # it died, or `end` was called: the listener tells the waiting threads
                 pass
         if self._is_over:
             self._tell_all()

@@ -44,7 +44,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         self._options = dict(options)
         self._slurm = SlurmCommands(os.environ)
         self._watch = JobPoller("Slurm", self._ask)
-        self._node_count = 0  # of the partition, once somebody looked; 0: not known
+        self._node_count = 0  # of the partition, once it was asked for; 0: not known
         self._longest: dict[str, int] = {}  # minutes that a job may have, by partition
         self._keeps_books = True
         self._seen: dict[str, float] = {}  # when a job was last in the queue

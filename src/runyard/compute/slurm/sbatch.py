@@ -124,9 +124,9 @@ def _gres(job: JobSpec) -> list[str]:
 
 
 def _time_limit(job: JobSpec, longest: int | None) -> dict[str, str]:
-    """Slurm's own limit, in minutes, comes after ours. A month is nobody's wish: then the partition's default holds.
+    """Return Slurm's own limit, in minutes, which is later than ours; none for our default, which no user asked for.
 
-    What is added must not be more than the partition allows; a run that itself wants more is Slurm's to judge.
+    The extra time must not exceed the partition's limit. A run that itself asks for more is left to Slurm to judge.
     """
     if job.spec.time_limit_s >= DEFAULT_TIME_LIMIT_S:
         return {}

@@ -117,7 +117,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         answers = self._on_all(self._hosts, lambda host: {"do": "probe"}, record=True)
         try:
             _raise_first(answers)
-        except SystemFailure as error:  # who attaches it can do something about it
+        except SystemFailure as error:  # the user who attaches it can fix it
             raise UserError(error.what, why=error.why, hint=error.hint) from error
         for host, found in answers.items():
             self._check_space(host, found)
@@ -203,7 +203,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         return answer
 
     def _tell(self, what: str, handle: JobHandle) -> None:
-        """Have it done by a thread: nobody waits for a machine here."""
+        """Have it done by a thread: no caller waits for a machine here."""
         request = {"do": what, "jobs": [[handle.run_id, handle.attempt]]}
         try:
             for host in self._hosts_of(handle):

@@ -105,7 +105,7 @@ def _last_words(words: str) -> str:
 CALL_S = 20.0  # for one call, connecting included
 END_S = 28.0
 _PERSIST_S = 60  # an idle connection is kept for this long
-# What the client may know of who started the server: how to find its keys and the agent, nothing else.
+# Variables of the server's own environment that ssh gets: how to find its keys and the agent, nothing else.
 _KEPT = ("HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
 _PATH = "/usr/local/bin:/usr/bin:/bin"
 # Runs the program that comes first on stdin, its length on a line before it; the request is left there for it.

@@ -144,7 +144,7 @@ class Machine:
             )
         finally:
             os.close(fd)
-        process.returncode = 0  # nobody waits for it here
+        process.returncode = 0  # it is not waited for here
         return process.pid
 
     def _stand(self, record: Dict[str, Any]) -> Answer:
@@ -158,9 +158,9 @@ class Machine:
         if os.path.exists(claim):
             if is_locked(claim) or is_locked(os.path.join(folder, "supervisor.lock")):
                 return "alive", "", ""
-            # Whoever held the locks removes the folder as its last act.
+            # The holder of the locks removes the folder as its last act.
             is_over = not os.path.exists(claim) or os.path.exists(os.path.join(folder, "done"))
-            # After a restart of the machine too: who adopts it saves what is on its disk and says what happened.
+            # After a restart of the machine too: the adopting supervisor saves what is on its disk and reports the end.
             return ("gone", "", "ended") if is_over else ("orphaned", "", "")
         said, has_failed = last_words(self._record_path(record) + ".log")
         if was_alive:
@@ -242,12 +242,12 @@ class Machine:
         return os.path.join(self.home, "runs", node["run_id"], name)
 
     def _prune(self, folder: str) -> None:
-        """Forget what nobody asked us to end: its server is gone for good."""
+        """Forget nodes that we were never asked to end: their server is gone for good."""
         oldest = time.time() - OLD_RECORD_S
         for path in glob.glob(os.path.join(glob.escape(folder), "*", "*.json")):
             try:
                 is_old = os.stat(path).st_mtime < oldest
-            except OSError:  # who cleans this folder by other means does not ask for the lock
+            except OSError:  # a user who cleans this folder by other means does not ask for the lock
                 continue
             record = read_json(path) if is_old else {}
             if record and self._state(record)[0] == "gone":

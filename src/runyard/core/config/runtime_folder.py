@@ -16,7 +16,7 @@ MAX_SOCKET_PATH = 107  # sockaddr_un.sun_path is 108 bytes with its closing NUL
 def runtime_folder(home: Path, environ: Optional[Mapping[str, str]] = None, *, shared: str = "/tmp") -> Path:
     """Return the folder of the server for `home`, made when missing: ours, mode 0700, no link in its last parts.
 
-    In XDG_RUNTIME_DIR; else in `shared`; else, where something of somebody else's stands there, in the home.
+    In XDG_RUNTIME_DIR; else in `shared`; else, where another user has taken the name there, in the home.
 
     Raises:
         ServerNotStarted: others own or may enter it, and the home's path is too long for a socket.
@@ -33,7 +33,7 @@ def runtime_folder(home: Path, environ: Optional[Mapping[str, str]] = None, *, s
         _make_private(parent)
         _make_private(os.path.join(parent, key))
     except ServerNotStarted:
-        # Everybody may write into the shared folder, so somebody else's can stand there, which we cannot remove.
+        # Every user may write into the shared folder, so another user's file can be there, which we cannot remove.
         own = own_folder(home)
         if not _fits(own):
             raise

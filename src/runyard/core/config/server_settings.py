@@ -25,7 +25,7 @@ _EVERYWHERE = ("0.0.0.0", "::", "")
 class ServerSettings:
     """`metadata["key"]` is the setting's name in the file and on the command line."""
 
-    host: str = field(default="", metadata={"key": "server.host"})  # "": nobody but this machine's user
+    host: str = field(default="", metadata={"key": "server.host"})  # "": only this machine's user
     port: int = field(default=0, metadata={"key": "server.port"})
     names: List[str] = field(default_factory=list, metadata={"key": "server.names"})  # NAME or NAME:PORT
     database: str = field(default="", metadata={"key": "server.database"})  # "": SQLite in the home

@@ -87,7 +87,7 @@ def _digest_of_one(chunks: List[str]) -> str:
 
 
 def _may_be_torn(fd: int, chunks: List[str], before: os.stat_result, writer: Optional[bool], now: int) -> bool:
-    """Judge a file that somebody may be writing to (`writer` None: nobody can tell)."""
+    """Judge a file that a process may be writing to (`writer` None: that cannot be found out)."""
     is_fresh = before.st_ctime_ns > now - FRESH_NS
     if writer and is_fresh:
         return True
@@ -107,8 +107,8 @@ def _wait_for_tick(status: os.stat_result) -> bool:
 def _has_writer(fd: int) -> Optional[bool]:
     """Whether any process has the file open for writing; None where the kernel does not tell (another's file, NFS).
 
-    A read lease is given only when nobody has. It is handed back at once; should somebody open the file in between, the
-    kernel tells us by a signal, which must not be SIGIO, since that ends a process that does not expect it.
+    The kernel grants a read lease only when no process has. It is returned at once. If the file is opened in between,
+    the kernel tells us by a signal, which must not be SIGIO, since that ends a process that does not expect it.
     """
     import fcntl
     import signal

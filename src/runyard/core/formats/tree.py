@@ -87,7 +87,7 @@ def snapshot_id(root: str) -> str:
 
 
 def decode_tree(data: bytes) -> List[Entry]:
-    """Return the entries of a tree that anybody may have made.
+    """Return the entries of an untrusted tree.
 
     Raises:
         InvalidArgument: it is not canonical, too large, or names what no folder can hold.

@@ -42,7 +42,7 @@ def find_own_address() -> str:
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
-            sock.connect(("192.0.2.1", 9))  # a documentation address, nobody's
+            sock.connect(("192.0.2.1", 9))  # a documentation address, which no machine has
             found = str(sock.getsockname()[0])
         except OSError:
             return ""

@@ -15,7 +15,7 @@ import sys
 from typing import Any, Dict, List
 
 SOLVE_S = 600.0
-INDEX_S = 120  # to fetch a channel's index; who waits for a server that never answers wants to know
+INDEX_S = 120  # to fetch a channel's index: a server that never answers must become an error
 
 
 def main() -> int:
@@ -88,7 +88,7 @@ async def _solve_once(rattler: Any, order: Dict[str, Any], specs: List[Any], pri
 
 
 def _is_out_of_reach(text: str) -> bool:
-    """Whether nobody answered at all; a server that refuses is another matter."""
+    """Whether no server answered at all; a server that refuses is another matter."""
     return "error sending request" in text or "timed out" in text
 
 

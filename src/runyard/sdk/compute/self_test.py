@@ -68,7 +68,8 @@ def submit_test(workspace: Workspace, target: str, nodes: int) -> Run:
             distributed_job_config=PyTorchConfiguration(node_count=nodes) if nodes > 1 else None,
             max_run_duration_seconds=TIME_LIMIT_S,
         )
-        config.run_config.environment_variables["RUNYARD_GPUS"] = "0"  # nobody waits for GPUs that it only counts
+        # The test only counts GPUs, so it must not wait for free ones.
+        config.run_config.environment_variables["RUNYARD_GPUS"] = "0"
         return Experiment(workspace, EXPERIMENT).submit(config)
 
 

@@ -164,7 +164,7 @@ def _text(path: str) -> str:
 
 def _yaml(path: str) -> Any:
     try:
-        import yaml  # type: ignore[import-untyped]  # only who reads such a file needs it
+        import yaml  # type: ignore[import-untyped]  # only readers of such a file need it
 
         return yaml
     except ImportError as error:

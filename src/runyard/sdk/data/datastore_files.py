@@ -154,7 +154,7 @@ def register_objects(
         whole["secret"] = f"datastore-{name.replace('_', '-')}"
         vault = workspace.get_default_keyvault()
         vault.set_secret(whole["secret"], json.dumps(keys))
-        vault.share_secret(whole["secret"], ["*"])  # a datastore is for all who use the workspace
+        vault.share_secret(whole["secret"], ["*"])  # a datastore is for all users of the workspace
     datastore = Datastore._known(workspace, name, whole)
     if check:
         datastore._storage().find_file("runyard-looks-whether-this-answers")

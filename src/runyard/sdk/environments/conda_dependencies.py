@@ -1,4 +1,4 @@
-"""`CondaDependencies`: the packages an environment asks for. Kept as data; who builds it reads `as_dict()`."""
+"""`CondaDependencies`: the packages an environment asks for. Kept as data; builders read `as_dict()`."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class CondaDependencies:
 
     @property
     def _is_default(self) -> bool:
-        """Whether nobody has said anything: it was made from nothing and never changed."""
+        """Whether it is the default: made without arguments and never changed."""
         return self._source is None and self.as_dict() == CondaDependencies().as_dict()
 
 

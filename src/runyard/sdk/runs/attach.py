@@ -77,7 +77,7 @@ def _write_job(folder: Path, job: JobSpec) -> None:
 
 def _spawn(folder: Path) -> None:
     """Start it in a session of its own, with the environment that a server would give it."""
-    # Who only talks to a server on this machine needs none of it.
+    # A process that only talks to a server on this machine needs none of it.
     from runyard.client.processes import server_variables
 
     null = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]

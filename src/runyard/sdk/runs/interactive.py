@@ -47,7 +47,7 @@ class OutputCopy:
         """Begin; a run folder that is gone, or a full disk, leaves the streams as they are."""
         try:
             if not os.path.isdir(os.path.dirname(self._path)):
-                os.mkdir(os.path.dirname(self._path), 0o700)  # not makedirs: nobody makes a run folder again
+                os.mkdir(os.path.dirname(self._path), 0o700)  # not makedirs: a removed run folder stays removed
             self._fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             warn(f"What this block prints is not kept with its run: {error}")
@@ -56,7 +56,7 @@ class OutputCopy:
         sys.stdout, sys.stderr = cast(TextIO, self._out), cast(TextIO, self._err)
 
     def stop(self) -> None:
-        """Give the streams back. Somebody who replaced ours in the meantime keeps theirs."""
+        """Restore the streams. A stream that the program has replaced in the meantime stays."""
         if self._out is not None and cast(Any, sys.stdout) is self._out:
             sys.stdout = self._out.stream
         if self._err is not None and cast(Any, sys.stderr) is self._err:

@@ -51,7 +51,7 @@ def plan_run(
 
 
 def _offline(spec: RunSpec) -> Dict[str, Any]:
-    """Return what a plan may show before anybody has hidden secrets in it: no arguments, no variables."""
+    """Return what a plan may show before secrets are hidden in it: no arguments, no variables."""
     environment = {"name": spec.environment.name}
     return {
         "target": spec.target,

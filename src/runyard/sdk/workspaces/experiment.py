@@ -35,7 +35,7 @@ class Experiment:
 
     @classmethod
     def _known(cls, workspace: Workspace, name: str, record: Optional[records.Experiment] = None) -> Experiment:
-        """An experiment that is known to exist; its facts are fetched when somebody asks for them."""
+        """An experiment that is known to exist; its facts are fetched when they are first read."""
         made = cls.__new__(cls)
         made._workspace, made._name, made._client, made._record = workspace, name, workspace._client, record
         return made

@@ -62,5 +62,5 @@ def choice() -> Choice:
     try:
         url = read_config(path).runyard_url if path else ""
     except UserErrorException:
-        url = ""  # who asks for the workspace hears of it
+        url = ""  # the lookup of the workspace reports it
     return choose(read_settings(), config_url=url, config_path=path or "")
