@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
         _detach()
     word = _Word(ready_fd)
 
-    # After the fork: the one who waits for its exit should not wait for these.
+    # After the fork: the process that waits for the exit of the first should not wait for these imports.
     from runyard.core.errors import RunyardError, ServerNotStarted
 
     try:
@@ -52,7 +52,7 @@ def use_one_thread_for_algebra() -> None:
 
 
 class _Word:
-    """What whoever started us waits for: one JSON object, once."""
+    """The report to the process that started us: one JSON object, once."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -98,7 +98,7 @@ def _parse(arguments: list[str]) -> tuple[Path | None, int | None]:
 
 
 def _detach() -> None:
-    """Let the process that was started end at once: nobody has us as a child, and nobody has to collect us."""
+    """Let the process that was started end at once: the caller then has no server as a child and need not reap one."""
     if os.fork():
         os._exit(0)
 

@@ -1,4 +1,4 @@
-"""The HTTP API as one ASGI app. Who asks is decided before it, by `access`; what is answered, in `routes/`."""
+"""The HTTP API as one ASGI app. `access` finds the principal before it; the functions in `routes/` answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors as answers: the one table from code to HTTP status, and what is said about errors nobody foresaw."""
+"""Errors as answers: the one table from code to HTTP status, and the answer for unexpected errors."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _BY_STATUS = {
 }
 
 
-# What this machine lacks for a moment, or until somebody looks after its disk.
+# What this machine lacks for a moment, or until its disk is cleaned up.
 _PASSING = {
     errno.ENOSPC: "The server's disk is full.",
     errno.EDQUOT: "The server's disk quota is used up.",
@@ -77,7 +77,7 @@ def error_answer(error: RunyardError) -> Response:
 
 
 def explain(error: BaseException) -> RunyardError:
-    """Return what an error means for whoever asked; what nobody foresaw gets a reference to the log.
+    """Return the error to answer with; an unexpected one becomes an error with a reference to the log.
 
     A lack of disk, memory, files or a database is an outage: the caller comes again later, and nothing is judged.
     """
@@ -158,7 +158,7 @@ class LastResort:
         try:
             await self._app(scope, receive, watched)
         except ClientDisconnect:
-            return  # nobody is left to answer, and nothing is wrong here
+            return  # the client is gone, and nothing is wrong here
         except Exception as error:
             explained = explain(error)
             if has_started:

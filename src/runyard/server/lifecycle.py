@@ -143,8 +143,8 @@ def _kept_port(store: Any) -> int | None:
 def _session_epoch(store: Any, *, has_moved: bool) -> str:
     """Return what browsers' sessions are bound to beside the token; another one ends them all.
 
-    Whoever took our port while we were away may have shown a page there, and got both halves of sessions from browsers
-    that opened it. Their own pages cannot use them at another port anyway.
+    A program that took our port while we were away may have shown a page there, and got both halves of sessions from
+    browsers that opened it. The browsers' own pages cannot use them at another port anyway.
     """
     if has_moved:
         store.set_value(_EPOCH, make_uuid())

@@ -253,7 +253,7 @@ class RunSignal:
         self._waiters: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
 
     def notify(self, run_id: str) -> None:
-        """Wake everybody who watches this run: a log of it grew, or its status moved."""
+        """Wake all requests that watch this run: a log of it grew, or its status changed."""
         with self._lock:
             waiters = list(self._waiters.get(run_id, ()))
         for loop, event in waiters:

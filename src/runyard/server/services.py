@@ -46,7 +46,7 @@ CHECKED_BYTES = 64 << 20  # of a snapshot's files, before a run of it is submitt
 
 
 def _stay() -> None:
-    """The stop of a server that nobody's process is: a test's."""
+    """The stop of a server without a process of its own, as in tests."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Who asks, and what that principal may do: tokens, sessions, sign-in, the table of rights, limits per caller.
+"""Authentication and authorization: tokens, sessions, sign-in, the table of rights, limits per caller.
 
 May enter: every other room of the server.
 Loads: with the server.

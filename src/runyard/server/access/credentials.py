@@ -105,7 +105,7 @@ class WhileValid:
     async def _ask(self) -> bool:
         try:
             return await self._is_valid()
-        except RunyardError as error:  # the database is away: nobody was revoked by that
+        except RunyardError as error:  # the database is away: that revokes no token
             logger.warning("Whether an open request's token is still good could not be looked up: %s", error.what)
             return True
         except Exception:
@@ -159,7 +159,7 @@ _USER_PREFIX = TOKEN_PREFIX.encode()
 
 
 class Credentials:
-    """Tells who a request is from. Used on the event loop; the store is asked in threads."""
+    """Finds the principal of a request. Used on the event loop; the store is asked in threads."""
 
     def __init__(
         self, *, token: str, store: RunStore, signin: Signin, clock: Callable[[], float] = time.monotonic
@@ -173,7 +173,7 @@ class Credentials:
         self._seen: dict[int, float] = {}  # token id → when its use was written down last
 
     async def find_principal(self, scope: Scope) -> tuple[Principal, bool] | None:
-        """Return who it is, and whether a cookie said so."""
+        """Return the principal, and whether it was found by a cookie."""
         authorization = values_of(scope["headers"], b"authorization")
         if len(authorization) > 1:
             return None
@@ -197,7 +197,7 @@ class Credentials:
             self.signin.hold(session)
 
     async def find_name(self, granted: Pass) -> str | None:
-        """Return whose session a sign-in code begins; None: the owner's, who alone can have made it."""
+        """Return the user whose session a sign-in code begins; None: the owner, who alone can have made it."""
         if granted.token_id is None:
             return None
         access = await asyncio.to_thread(self._store.find_access_by_id, granted.token_id)
@@ -298,7 +298,7 @@ class Credentials:
             self._seen[access.token_id] = now
             try:
                 self._store.note_token_seen(access.token_id)
-            except RunyardError as error:  # a full disk keeps nobody out
+            except RunyardError as error:  # a full disk must not lock users out
                 logger.warning("When a token was last used could not be kept: %s", error)
         return UserPrincipal(access.name, access.role, access.token_id)
 

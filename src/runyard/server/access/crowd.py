@@ -25,7 +25,7 @@ class Standing(IntEnum):
     """What a connection does at this moment; the lowest are dropped first."""
 
     UNKNOWN = 0  # no valid token came over it yet
-    IDLE = 1  # it waits for the next request of somebody known
+    IDLE = 1  # it waits for the next request of a known principal
     BUSY = 2
 
 
@@ -115,7 +115,7 @@ class Crowd:
 
 
 def peer_of(address: str) -> str:
-    """Return who an address counts as: who has one IPv6 address has the 2**64 around it."""
+    """Return the peer of an address: a peer with one IPv6 address has the 2**64 around it."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

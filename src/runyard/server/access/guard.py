@@ -156,7 +156,7 @@ def securing(send: Send) -> Send:
 
 
 async def refuse(send: Send, status: int, error: RunyardError) -> None:
-    """Answer with an error. The connection closes, so that a body which nobody wants is not read."""
+    """Answer with an error. The connection closes, so that an unwanted body is not read."""
     later = [(b"retry-after", b"1")] if status == 503 else []
     body = json.dumps({"error": error.to_plain()}).encode()
     await answer(send, status, body, b"application/json", headers=later, close=True)
@@ -201,7 +201,7 @@ def guard(
             if refusal == _SHOW_SIGNIN:
                 await _sign_in(scope, send, credentials)
                 return
-        except Exception as error:  # the database is away, as a rule: nobody was judged
+        except Exception as error:  # the database is away, as a rule: the request was not judged
             failure = explain(error)
             refusal = STATUS[failure.code], failure
         if refusal is None:
@@ -244,14 +244,14 @@ async def _check(scope: Scope, names: AnyNames, credentials: Credentials) -> _Re
         return 400, InvalidArgument(
             f"{scope['path'][:200]!r} is not a path.", hint="Leave out `//`, `.` and `..` parts."
         )
-    # A cookie beside a token proves nothing: whoever has any token could act on another's session.
+    # A cookie beside a token proves nothing: a user with any token could act on another's session.
     session = credentials.find_session(scope) if by_cookie else None
     scope.setdefault("state", {}).update(principal=principal, session=session)
     return fault_of(scope) if scope["type"] == "http" else None
 
 
 def _wrong_token(scope: Scope, credentials: Credentials) -> _Refusal:
-    # Who sends no token at all does not guess: a browser that has to sign in.
+    # A request without a token is no guess: it comes from a browser that has to sign in.
     has_token = bool(values_of(scope["headers"], b"authorization"))
     return _too_many() if has_token and credentials.wrong_tries.is_too_many(scope) else (401, _not_authenticated())
 
@@ -354,7 +354,7 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
         await _lead_to(send, target)
         return
     if granted is not None and came_from_elsewhere(scope):
-        # A strict cookie comes with what our own page leads to. A link of somebody else's session needs a yes.
+        # A strict cookie comes with what our own page leads to. A link of another user's session must be confirmed.
         name = await credentials.find_name(granted)
         await _show(send, 200, again_page() if name is None else confirm_page(name))
         return
@@ -372,7 +372,7 @@ async def _sign_in(scope: Scope, send: Send, credentials: Credentials) -> None:
 
 
 def _is_for(granted: Pass | None, session: SigninSession | None) -> bool:
-    """Whether a code begins another session of who is signed in: the page may have lost its half of this one."""
+    """Whether a code begins another session of the same token: the page may have lost its half of this one."""
     return granted is not None and session is not None and granted.token_id == session.token_id
 
 

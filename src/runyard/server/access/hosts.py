@@ -53,7 +53,7 @@ AnyNames = Union[HostNames, TeamNames]
 
 
 def _called_address(scope: Any) -> bytes | None:
-    """Return address and port at which the connection came in. No name that somebody else owns can stand for it."""
+    """Return address and port at which the connection came in. No name that a stranger owns can stand for it."""
     host, port = scope.get("server") or (None, None)
     if host is None or port is None:
         return None

@@ -134,7 +134,7 @@ _WRITER_VERBS = frozenset({"read_run", "add_file", "heartbeat", "state"})
 
 
 class _Unowned(Enum):
-    """The verb is not about an object that somebody owns."""
+    """The verb is not about an object with an owner."""
 
     UNOWNED = 0
 
@@ -157,7 +157,7 @@ def authorize(
     For `create_run` the run is the parent.
 
     Raises:
-        NotAllowed: it may not. To a run's token, a run that does not exist answers the same as somebody else's.
+        NotAllowed: it may not. A run's token gets the same answer for another user's run and for a missing one.
     """
     right = RIGHTS.get(verb)
     if right is None:

@@ -1,4 +1,4 @@
-"""Which verbs each route asks for. A route that is not here answers nobody; a verb that is not here cannot be asked."""
+"""Which verbs each route asks for. A route that is not listed refuses every request; no route asks for other verbs."""
 
 from __future__ import annotations
 

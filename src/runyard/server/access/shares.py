@@ -56,7 +56,7 @@ class Shares:
 
 
 def holder_of(principal: Principal) -> Hashable:
-    """Return who a request's share is: all tokens and browsers of a user are one, and all nodes of a run."""
+    """Return the holder of a request's share: a user with all tokens and browsers, or a run with all its nodes."""
     if isinstance(principal, UserPrincipal):
         return "user", principal.name
     if isinstance(principal, RunPrincipal):

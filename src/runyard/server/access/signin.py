@@ -32,9 +32,9 @@ COOKIE_S = 7 * 24 * 3600
 TICKET_S = 60.0  # between a click and the request that it leads to
 SIGNIN_PREFIX = "/signin/"
 PAGE_KEY_HEADER = b"runyard-session"
-MOST_CODES = 1000  # of one token, that nobody has used yet
+MOST_CODES = 1000  # of one token, that were not used yet
 _MOST_UNKEPT = 100
-_ENDED_S = 60.0  # longer than anybody believes what the store said before
+_ENDED_S = 60.0  # longer than any cached answer of the store is used
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CODE_LENGTH = 43  # 32 bytes in base64 without padding
 
@@ -68,7 +68,7 @@ class Signin:
         self._unkept: dict[str, float] = {}  # nonce → until: sessions that the store could not take
 
     def make_path(self, next_path: str, token_id: int | None = None) -> str:
-        """Return a path that signs in whoever opens it first, within twelve hours, and leads on to `next_path`.
+        """Return a path that signs in the first browser that opens it within twelve hours, and leads on to `next_path`.
 
         The session is that of the user with the token `token_id`, and ends with that token.
 
@@ -138,7 +138,7 @@ class Signin:
         self._unkept.pop(session.nonce, None)
 
     def hold(self, session: SigninSession) -> None:
-        """Have the session be good until the server stops: a full disk keeps nobody out."""
+        """Keep the session valid until the server stops: a full disk must not lock users out."""
         while len(self._unkept) >= _MOST_UNKEPT:
             self._unkept.pop(next(iter(self._unkept)), None)
         self._unkept[session.nonce] = session.until
@@ -167,7 +167,7 @@ class Signin:
         return self._sign(f"ticket.{session.nonce}.{until}.{path.decode('latin-1')}")
 
     def _forget_old_codes(self, token_id: int | None) -> None:
-        """Make room for one more of that token: who makes many loses the oldest of their own, and nobody else's."""
+        """Make room for one more code of that token: many codes of one token push out only its own oldest."""
         now = self._clock()
         maker, of_maker = Pass(token_id), []
         for digest, (until, granted) in list(self._codes.items()):
@@ -255,7 +255,7 @@ _RUN = re.compile(rb"/runs/([A-Za-z0-9_\-]{1,200})")  # nothing else of a reques
 
 
 def signin_page(path: bytes) -> bytes:
-    """Return the page for who asked for `path` without being signed in."""
+    """Return the page that answers a request for `path` without a session."""
     run = _RUN.fullmatch(path)
     command = f"runyard studio {run.group(1).decode()}" if run else "runyard studio"
     used = "<p>This link was used before, or is older than twelve hours.</p>" if path.startswith(b"/signin/") else ""

@@ -11,7 +11,7 @@ from runyard.core.machine.files import fault_of, write_beside
 
 
 def make_private_file(path: Path, text: str) -> None:
-    """Write it beside first: a start that is cut off leaves no half file behind. Whoever was first stays."""
+    """Write the file atomically: an interrupted start leaves no half file. A file that exists stays."""
     beside = write_beside(path, text.encode("ascii") + b"\n")
     try:
         os.link(beside, path)
@@ -56,7 +56,7 @@ TOKEN_PREFIX = "ryt_"
 def ensure_token(path: Path) -> str:
     """Return the server's token, made on the first start: 256 random bits in a file that only its owner reads.
 
-    Who calls holds the home's lock.
+    The caller holds the home's lock.
 
     Raises:
         ServerNotStarted: the file is not ours, others can read it, or it holds no token.

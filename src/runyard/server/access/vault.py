@@ -34,7 +34,7 @@ class SecretAccess:
 
 
 class Vault:
-    """AES-256-GCM with the secret's place as associated data: a row that somebody moved does not open."""
+    """AES-256-GCM with the secret's place as associated data: a row that was moved does not decrypt."""
 
     def __init__(self, store: RunStore, home: Path) -> None:
         self._store = store
@@ -62,7 +62,7 @@ class Vault:
             self._store.update_asset(workspace, KIND, name, version=known.version, document=document)
 
     def find_access(self, workspace: str, name: str) -> SecretAccess | None:
-        """Return who owns and reads a secret; None when there is none of that name."""
+        """Return the owner and the readers of a secret; None when there is none of that name."""
         known = self._find(workspace, check_secret_name(name))
         if known is None:
             return None

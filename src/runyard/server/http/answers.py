@@ -107,7 +107,7 @@ class LongAnswer(Response):
                 raise StoreUnavailable(
                     "The answer is too long for the space that is left on the server's disk.", why=str(error)
                 ) from error
-            stack.pop_all()  # whoever sends it closes it
+            stack.pop_all()  # the sender closes it
             return cast("IO[bytes]", file)
 
 
@@ -186,7 +186,7 @@ def download_answer(
 ) -> Response:
     """Return the bytes of `window` as a download; None: they are beyond the end.
 
-    The first piece is read here, before anything is answered: whoever asks for damaged content hears why. To be called
+    The first piece is read here, before anything is sent: a request for damaged content gets an error. To be called
     in a thread.
     """
     headers = download_headers(name, size, complete=complete)

@@ -1,4 +1,4 @@
-"""One request as the routes see it: who asks, and the server's parts."""
+"""One request as the routes see it: its principal, and the server's parts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class RequestContext:
     def require(
         self, verb: str, run_id: str | None = None, *, workspace: str | None = None, owner: ObjectOwner = UNOWNED
     ) -> None:
-        """Raise unless who asks may do this to the object: a run, a workspace or something in it."""
+        """Raise unless the principal may do this to the object: a run, a workspace or something in it."""
         if verb not in self.verbs:
             raise ValueError(f"route_rights.py does not say that this route asks for {verb!r}")
         if run_id is not None:
@@ -42,13 +42,13 @@ class RequestContext:
         authorize(self.principal, verb, run_id, workspace=workspace, owner=owner, store=self.services.store)
 
     def require_change(self, verb: str, owners: Callable[[], Iterable[str | None]]) -> None:
-        """Raise unless who asks may do this to what all of `owners` own; the role comes first, then the look-up."""
+        """Raise unless the principal may do this to the objects of all `owners`; the role is checked first."""
         self.require(verb, owner=self.user)
         for owner in owners():
             self.require(verb, owner=owner)
 
     def may_make(self, verb: str, *, workspace: str, is_there: Callable[[], bool]) -> None:
-        """Raise unless who asks may do this. To a user for whom the thing is there already, reading it is enough."""
+        """Raise unless the principal may do this. A user needs only the right to read if the object already exists."""
         try:
             self.require(verb, workspace=workspace)
         except NotAllowed:
@@ -57,7 +57,7 @@ class RequestContext:
             self.require("read_workspace", workspace=workspace)
 
     def readable_run(self, run_id: str) -> Run:
-        """Return the run when who asks may read it."""
+        """Return the run when the principal may read it."""
         self.require("read_run", run_id)
         return self.services.store.get_run(run_id)
 

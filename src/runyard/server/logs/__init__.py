@@ -1,5 +1,5 @@
 """Reading log files of runs: index of lines, pages, search.
 
 May enter: routes.
-Loads: with the first log that somebody reads.
+Loads: with the first log that is read.
 """

@@ -22,7 +22,7 @@ BLOCK = 64 << 10
 PIECE = 64 * BLOCK  # read at once
 MOST_BLOCKS = 4 << 20  # of all indexes together: 32 MiB, for 256 GiB of logs
 MOST_INDEXES = 1000
-MOST_THREADS = 4  # whoever reads a log of 1 GB must not hold up the rest of the server
+MOST_THREADS = 4  # a reader of a 1 GB log must not hold up the rest of the server
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class LogSource:
 
 
 class Budget:
-    """How long one answer may take. The first step is always free, so that whoever asks again comes to an end."""
+    """How long one answer may take. The first step is always free, so that repeated requests come to an end."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -60,7 +60,7 @@ class LineIndex:
     def grow(self, source: LogSource, budget: Budget, *, to_line: int | None = None) -> bool:
         """Count on, to the end or until `to_line` begins in what is counted; return whether that was reached."""
         while not self._reaches(source, to_line):
-            with self._lock:  # for one piece: who asks for less must not wait for who asks for all
+            with self._lock:  # for one piece: a short request must not wait for a long one
                 if not self._reaches(source, to_line):
                     self._count_piece(source)
             if budget.is_spent:

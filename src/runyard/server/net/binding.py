@@ -17,7 +17,7 @@ BACKLOG = 1024
 
 
 class UnixSocket:
-    """A listening socket at `path`, mode 0600. Who makes it holds the home's lock: what is there is left over."""
+    """A listening socket at `path`, mode 0600. The caller holds the home's lock: a file that is there is left over."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,7 +40,7 @@ class UnixSocket:
         return listener
 
     def close(self) -> None:
-        """Stop listening and remove the name unless somebody else's is there by now."""
+        """Stop listening and remove the socket's file unless another server's is there by now."""
         with suppress(OSError):
             if _inode_of(self.path) == self._inode:
                 os.unlink(self.path)
@@ -120,7 +120,7 @@ def _listening(family: int, address: Any) -> socket.socket:
     # asyncio sends without delay on what it knows to be TCP; otherwise an answer in two pieces takes 40 ms.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        # Connections of the server before may linger in TIME_WAIT; a listener of somebody else still is an error.
+        # Connections of the server before may linger in TIME_WAIT; a listener of another process still is an error.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(address)
         sock.listen(BACKLOG)

@@ -25,7 +25,7 @@ _PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", r
 def ensure_certificate(home: Path, names: Sequence[str]) -> tuple[Path, Path]:
     """Return certificate and key below the home, made for these names and addresses when they are not there yet.
 
-    Who calls holds the home's lock.
+    The caller holds the home's lock.
     """
     folder = server_folder(home) / "tls"
     certificate, key = folder / "certificate.pem", folder / "key.pem"

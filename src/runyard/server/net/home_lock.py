@@ -23,7 +23,7 @@ _OURS = frozenset({"server", "artifacts", "runs", "cache", "crashes"})
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds the lock, or held it last."""
+    """The server process that holds the lock, or held it last."""
 
     host: str
     boot_id: str
@@ -47,14 +47,14 @@ class HomeLock:
             return False
 
     def name(self, holder: Holder) -> None:
-        """Write down who holds it: clients find the socket there."""
+        """Write the holder into the lock file: clients find the socket there."""
         text = json.dumps(asdict(holder)).encode() + b"\n"
         os.pwrite(self._descriptor, text, 0)
         os.ftruncate(self._descriptor, len(text))
         os.fsync(self._descriptor)
 
     def release(self) -> None:
-        """Let go; an empty file says that nobody was cut off."""
+        """Release the lock; an empty file means that the holder ended in order."""
         if self._descriptor >= 0:
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
@@ -65,7 +65,7 @@ def prepare_home(home: Path) -> None:
     """Make `home` and its server folder, ours alone.
 
     Raises:
-        ServerNotStarted: it belongs to somebody else, or others can look into it and it holds more than our things.
+        ServerNotStarted: it belongs to another user, or others can read it and it holds more than our files.
     """
     for folder in (home, server_folder(home)):
         try:
@@ -80,7 +80,7 @@ def prepare_home(home: Path) -> None:
 
 
 def take_lock(home: Path) -> tuple[HomeLock | None, Holder | None]:
-    """Return the home's lock and who had it last; (None, holder) when a live server has it.
+    """Return the home's lock and its last holder; (None, holder) when a live server has it.
 
     Raises:
         ServerNotStarted: a server on another host has this home, or had it and was cut off.

@@ -1,4 +1,4 @@
-"""TLS handshakes that are not over: anybody can begin one, and each takes a file of ours."""
+"""TLS handshakes that are not over: any peer can begin one, and each takes a file descriptor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GOODBYE_S = 0.5  # a client with an idle connection does not notice that we lea
 class Handshake(asyncio.Protocol):
     """One connection until its handshake is over; then `make()` takes it.
 
-    asyncio's own TLS servers keep connections that nobody can reach or count before that.
+    asyncio's own TLS servers keep such connections where they cannot be reached or counted.
     """
 
     standing = Standing.UNKNOWN

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP protocol with limits on what a connection may cost before anybody has looked at its token."""
+"""uvicorn's HTTP protocol with limits on what a connection may cost before its token is checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class LimitedProtocol(HttpToolsProtocol):
     head_s = 10.0  # from a connection's opening, or a head's first byte, to the head's end
     body_s = 30.0  # without one more byte of a body
     answer_s = 60.0  # of a peer that does not take its answer
-    most_tcp = 512  # anybody on this machine can open these
+    most_tcp = 512  # any user of this machine can open these
     most_unix = 4096
     is_public = False
 
@@ -68,7 +68,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def _find_principal(self) -> Hashable:
-        """Return who the guard let in over this connection."""
+        """Return the principal that the guard let in over this connection."""
         if self.scope is not None:
             self._principal = self.scope["state"].get("principal") or self._principal
         return self._principal

@@ -119,7 +119,7 @@ def _update(call: RequestContext, workspace: str, kind: str, name: str, version:
 def _datastore_owner(call: RequestContext, workspace: str, kind: str, name: str, wanted: AssetBody) -> str | None:
     """Return whose the next version is: a datastore stays its first owner's, and the built-in ones are the server's.
 
-    Anybody may make one the default. That it leads elsewhere, for everybody, is for its owner to say.
+    Every user may make a datastore the default. Only its owner may change where it leads, which concerns all users.
     """
     known = call.services.store.list_assets(workspace, kind, name=name)
     if not known and name not in BUILT_IN:
@@ -277,7 +277,7 @@ def _document(call: RequestContext, workspace: str, name: str) -> dict[str, obje
 
 
 def _user_of(call: RequestContext) -> str:
-    """Return the user whose quota a write counts for; a run writes for who submitted it, and the owner has none."""
+    """Return the user whose quota a write counts for: of a run, its submitter; the server's owner has no quota."""
     if isinstance(call.principal, UserPrincipal):
         return call.principal.name
     if isinstance(call.principal, RunPrincipal):

@@ -169,7 +169,7 @@ def get_snapshot(snapshot: str, request: Request) -> Response:
 
 
 def readable_root(call: RequestContext, snapshot: str) -> str:
-    """Return a snapshot's root tree when who asks may read it."""
+    """Return a snapshot's root tree when the principal may read it."""
     call.require("read_content")
     if not SNAPSHOT_ID.fullmatch(snapshot):
         raise InvalidArgument(f"{snapshot[:80]!r} is not a snapshot's id.")

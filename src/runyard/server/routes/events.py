@@ -59,7 +59,7 @@ async def _stream(
 ) -> AsyncIterator[str]:
     hello = {"server": services.server_id, "version": runyard.__version__, "started_at": str(services.started_at)}
     with services.news.listen(run_ids, workspace, holder=holder) as listener:
-        # Said while listening: whoever reads after it misses nothing.
+        # Sent while listening: a client that reads after it misses nothing.
         yield _event("hello", **hello)
         async for text in _tell(listener, workspace):
             yield text

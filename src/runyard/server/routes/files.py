@@ -38,7 +38,7 @@ from runyard.server.services import Services
 router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
 MAX_WAIT_S = 20.0
 PIECE = 1 << 20
-MAX_FILES = 1000  # one request names or fetches so many at most: nobody else waits long for the database
+MAX_FILES = 1000  # of one request, so that others do not wait long for the database
 FETCH_BYTES = 16 << 20
 
 

@@ -165,8 +165,8 @@ def _signed(call: RequestContext, run: NewRun) -> NewRun:
 
 
 def own_key(call: RequestContext, key: str) -> str:
-    """Return the key in the namespace of who sent it, so that it never names a run that somebody else, or the engine,
-    made. A child that a script's journal makes has the key that the script's own request would have.
+    """Return the key in the namespace of the principal, so that it never names a run that another principal or the
+    engine made. A child that a script's journal makes has the key that the script's own request would have.
     """
     if not 1 <= len(key) <= MAX_KEY:
         raise InvalidArgument(f"A run's key must have 1 to {MAX_KEY} characters, found {len(key)}.")
@@ -178,8 +178,8 @@ def own_key(call: RequestContext, key: str) -> str:
 
 
 def check_target(call: RequestContext, workspace: str, name: str) -> None:
-    """Raise unless who asks may start programs there: on the server's machine they run as its account, and can read
-    its token, its keys and everybody's files.
+    """Raise unless the principal may start programs there: on the server's machine they run as its account, and can
+    read its token, its keys and the files of all users.
     """
     if call.is_admins or call.services.server_settings.local_for_users:
         return
@@ -481,7 +481,7 @@ def _rows(found: dict[str, dict[str, MetricSummary]], name: str) -> dict[str, Su
 
 
 def _checked(call: RequestContext, ids: Sequence[str], *, most: int) -> list[str]:
-    """Return the ids once each, when who asks may read all of these runs."""
+    """Return the ids once each, when the principal may read all of these runs."""
     wanted = [check_run_id(run_id) for run_id in dict.fromkeys(ids)]
     if not 1 <= len(wanted) <= most:
         raise InvalidArgument(

@@ -26,7 +26,7 @@ from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
 GARBAGE = "garbage"  # the store's value: a run was deleted, and its content not collected yet
-# The first round forgets the snapshots of deleted runs, the second finds that nobody counts on their content.
+# The first round forgets the snapshots of deleted runs, the second finds that nothing refers to their content.
 ROUNDS = 2
 LOOK_EVERY_S = 3600.0  # whether what lies aside has lain there for long enough
 

@@ -77,7 +77,7 @@ class Health:
             del self._pending[part]
 
     def _is_pending(self) -> bool:
-        """Whether a part is still looked at that has not been slow before: nobody waits twice for that one."""
+        """Whether a check is still running that is not slow yet; callers do not wait for a slow one a second time."""
         with self._lock:
             return any(self._clock() - since < PATIENCE_S for since in self._pending.values())
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from runyard.core.errors import StoreUnavailable, TooLarge
 
 TEAM_RESERVE_BYTES = 1 << 30  # stays free for the database, journals and logs
-OWN_RESERVE_BYTES = 64 << 20  # of a private server: whoever fills the disk is its only user
+OWN_RESERVE_BYTES = 64 << 20  # of a private server: only its one user can fill the disk
 RESERVE_SHARE = 20  # no more than a twentieth of a small disk
 
 
