@@ -1,4 +1,4 @@
-"""Artifacts in a dict, for tests and for the contract's plainest reading."""
+"""The ArtifactStore in a dict, for tests and as the simplest implementation of the contract."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Packs: many chunks in one object, each compressed when that is worth it. Where a chunk lies is in the index."""
+"""Packs: many chunks in one object, each compressed when that is worth it. The index holds the place of a chunk."""
 
 from __future__ import annotations
 

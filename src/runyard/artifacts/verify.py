@@ -1,4 +1,4 @@
-"""Reads all stored content and compares it with the index: which chunks and trees are damaged or missing."""
+"""Read all stored content and compare it with the index: which chunks and trees are damaged or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prints a plan: of a dry run, with the variables that the run adds to yours, or of what a run's target was given."""
+"""Print a plan: of a dry run, with the variables that the run adds, or of the job that a run's target was given."""
 
 from __future__ import annotations
 

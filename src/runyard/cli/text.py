@@ -1,4 +1,4 @@
-"""What may go to a terminal: names and logs come from others, and must not move its cursor or retitle its window."""
+"""Make text safe for a terminal: untrusted names and logs must not move its cursor or retitle its window."""
 
 from __future__ import annotations
 

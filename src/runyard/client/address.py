@@ -1,4 +1,4 @@
-"""Where a server is and what opens it. `core.formats.plain` makes it a dict for job.json."""
+"""The address of a server, with the token that opens it. `core.formats.plain` makes it a dict for job.json."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start the private server's process: detached, with a clean environment, its first words over a pipe."""
+"""Start the private server's process: detached, with a clean environment, and with its first report over a pipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The seam `ComputeBackend`: gets supervisors started on machines and tells what became of them."""
+"""The seam `ComputeBackend`: start supervisors on machines, and report the state of their jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every backend of a cluster executes on a node, and how the node is told what it is for."""
+"""The program that every cluster backend executes on a node, and the ticket that the node gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and ids: made and checked here and nowhere else, so that none ever leaves its root."""
+"""Names and ids: made and checked here alone, so that none leads out of its root."""
 
 from __future__ import annotations
 

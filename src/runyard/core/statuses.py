@@ -1,4 +1,4 @@
-"""The life of a run: Azure's status words and the one table of allowed moves."""
+"""The statuses of a run in Azure's words, and the one table of allowed transitions."""
 
 from __future__ import annotations
 

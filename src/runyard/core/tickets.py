@@ -1,4 +1,4 @@
-"""All that a node of a cluster needs to take its part in a run: one word that a backend gives it."""
+"""Tickets: all that a node of a cluster needs to take its part in a run, in one variable that a backend sets."""
 
 from __future__ import annotations
 

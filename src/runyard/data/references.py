@@ -1,4 +1,4 @@
-"""What a data reference becomes on a node: a path before the start, and for uploads a copy after the end."""
+"""Data references on a node: a path before the start, and for uploads a copy after the end."""
 
 from __future__ import annotations
 

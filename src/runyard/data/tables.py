@@ -1,4 +1,4 @@
-"""Tables in files, read batch by batch: nothing is in memory but a batch and what the caller keeps. By pyarrow."""
+"""Tables in files, read batch by batch with pyarrow: memory holds one batch and what the caller keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many files to a datastore and from it: counted, and existing ones left alone unless told otherwise."""
+"""Transfer many files to a datastore and from it: counted, and existing ones left alone unless told otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run a program of a build: its output line by line, a way out at any moment, nothing left behind."""
+"""Run a program of a build: its output line by line, with a stop at any moment that leaves no process behind."""
 
 from __future__ import annotations
 

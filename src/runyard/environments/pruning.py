@@ -1,4 +1,4 @@
-"""What is built on this machine, and how to get rid of it: by name, by size, by last use."""
+"""List the environments that are built on this machine, and remove them by name, by size or by last use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder that goes first on a run's PYTHONPATH: copies of what runs need of us, and our sitecustomize."""
+"""The folder that goes first on a run's PYTHONPATH: copies of the modules that runs need, and our sitecustomize."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies what a script uploads into the run folder, so that the script may change or delete its file at once."""
+"""Copy the files that a script uploads into the run folder, so that the script may change or delete them at once."""
 
 from __future__ import annotations
 

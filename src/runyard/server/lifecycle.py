@@ -1,4 +1,4 @@
-"""From an empty process to a serving one and back: lock, sockets, parts, app, stop."""
+"""Start and stop of the server process: lock, sockets, parts, app."""
 
 from __future__ import annotations
 

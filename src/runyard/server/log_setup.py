@@ -1,4 +1,4 @@
-"""The server's log: one file that starts anew when it is large, and everything that is printed goes there too."""
+"""The server's log: one file that is rotated when it is large, and that also takes everything the process prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop: uvicorn on sockets that we opened, with our protocol, our signals and our reasons to leave."""
+"""The event loop: uvicorn on sockets that we opened, with our protocol, our signals and our reasons to stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the running server is made of, opened once and handed to every route."""
+"""The parts of the running server, opened once and handed to every route."""
 
 from __future__ import annotations
 

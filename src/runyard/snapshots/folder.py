@@ -1,4 +1,4 @@
-"""One folder as the last walk found it: what the next walk compares with, and what its tree is made of."""
+"""One folder as the last walk found it: the next walk compares with it, and its tree is made from it."""
 
 from __future__ import annotations
 

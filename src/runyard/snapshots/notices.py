@@ -1,4 +1,4 @@
-"""What a user is told about a snapshot: what was left out, what may be wrong with it, what makes it large."""
+"""Notices to the user about a snapshot: files that were left out, possible mistakes, and large files."""
 
 from __future__ import annotations
 

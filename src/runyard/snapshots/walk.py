@@ -1,4 +1,4 @@
-"""One walk over a source folder, always relative to open folders: what is swapped meanwhile never leads outside."""
+"""One walk over a source folder, always relative to open folders: a folder swapped meanwhile never leads outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The call by which the nodes of one job hear from each other."""
+"""The call by which the supervisors of one gang hear from each other."""
 
 from __future__ import annotations
 

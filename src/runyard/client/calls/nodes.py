@@ -1,4 +1,4 @@
-"""Calls of a node of a cluster about its part of a run."""
+"""Calls by which a node of a cluster fetches its part of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things lie below RUNYARD_HOME."""
+"""The paths of files and folders below RUNYARD_HOME."""
 
 from __future__ import annotations
 

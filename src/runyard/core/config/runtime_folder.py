@@ -1,4 +1,4 @@
-"""The short private folder for what lives no longer than the private server: its socket and the starters' lock."""
+"""The short private folder for files that live as long as the private server: its socket and the lock of its start."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What the server of a home is: alone for its user, or open to a team. In `<home>/server/settings.json`, so that it is
-the same whoever starts the server next. Each is described in docs/reference/settings.md.
+"""The settings of a home's server, private or a team's, in `<home>/server/settings.json`.
+
+The file makes them independent of the process that starts the server. docs/reference/settings.md describes each.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings: read once at a process edge and passed down. Each is described in docs/reference/settings.md."""
+"""Settings of a process: read once at its edge and passed down. docs/reference/settings.md describes each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a file becomes chunks: at most 4 MiB each, named by their SHA-256, read so that a torn file is noticed."""
+"""Split a file into chunks: at most 4 MiB each, named by their SHA-256, read so that a torn file is noticed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several byte strings with a JSON head each in one request body: how supervisors ship and how content travels."""
+"""Frames: byte strings with a JSON head each, several in one request body. Shipments and content travel so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run folder has for a day on which its disk is full. Shared by the run's processes and their supervisor."""
+"""The files of a run folder for the case of a full disk, shared by the run's processes and their supervisor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provisioning configurations: what a compute target shall be. Mistakes are found when they are made."""
+"""Provisioning configurations of compute targets. They check their arguments when they are made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `runyard compute test` runs on every node: look around, ask the server, and try to reach the other nodes."""
+"""The script of `runyard compute test` on every node: inspect the node, ask the server, try to reach other nodes."""
 
 from __future__ import annotations
 

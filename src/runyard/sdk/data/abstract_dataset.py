@@ -1,4 +1,4 @@
-"""What datasets of files and of tables have in common: names, versions, tags, parts, and being a run's input."""
+"""The base of datasets of files and of tables: names, versions, tags, parts, and use as an input of a run."""
 
 from __future__ import annotations
 

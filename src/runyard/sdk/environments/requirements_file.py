@@ -1,4 +1,4 @@
-"""A pip requirements file → the lines that an environment keeps: one requirement or option each, no file named."""
+"""Read a pip requirements file into the lines that an environment keeps: one requirement or option each, no file."""
 
 from __future__ import annotations
 

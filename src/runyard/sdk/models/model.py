@@ -1,4 +1,4 @@
-"""`Model`: files that a workspace keeps by name, in versions, with where they came from."""
+"""`Model`: files that a workspace keeps by name, in versions, with their origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script's arguments as given → the texts that reach it."""
+"""Turn the arguments of a script, as the user gave them, into the texts that reach it."""
 
 from __future__ import annotations
 

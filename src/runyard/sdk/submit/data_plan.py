@@ -1,4 +1,4 @@
-"""The data that a configuration names → the references that travel with the run, and arguments that stand for them."""
+"""Turn the data of a configuration into the references that travel with the run, and into the arguments for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `experiment.submit(config)` would do. Nothing is copied, stored or started."""
+"""The dry run of `experiment.submit(config)`: plan everything, and copy, store or start nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`experiment.submit(config)`: a configuration becomes a frozen plan, then a run. Mistakes are found in the plan."""
+"""`experiment.submit(config)`: a configuration becomes a frozen plan, then a run. Planning finds mistakes."""
 
 from __future__ import annotations
 

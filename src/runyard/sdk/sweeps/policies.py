@@ -1,4 +1,4 @@
-"""When a sweep stops a trial early. One interval is one logging of the primary metric by that trial."""
+"""The early termination policies of a sweep. One interval is one logging of the primary metric by a trial."""
 
 from __future__ import annotations
 

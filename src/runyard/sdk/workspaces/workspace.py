@@ -1,4 +1,4 @@
-"""`Workspace`: where experiments, runs and all else of a project live."""
+"""`Workspace`: the named set of experiments, runs, assets, data and compute targets of a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the private server was last used, and when it may leave."""
+"""When the private server was last used, and when it may stop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of something one caller may hold at once, so that no user and no run takes all of it."""
+"""Limits per caller: how much of a shared resource one user or run may hold at once."""
 
 from __future__ import annotations
 

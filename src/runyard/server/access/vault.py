@@ -1,4 +1,4 @@
-"""Secrets of a workspace: sealed in the database, by a key that lies beside it and never in it."""
+"""Secrets of a workspace: encrypted in the database, with a key that lies beside it and never in it."""
 
 from __future__ import annotations
 

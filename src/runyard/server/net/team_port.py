@@ -1,4 +1,4 @@
-"""The port of a team server: what others reach, with TLS unless a proxy in front has it."""
+"""The port of a team server, which other machines reach: with TLS, unless a proxy in front does TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compute targets of a workspace."""
+"""Routes of the compute targets of a workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of an open page: which of its runs changed. It says that something changed; what, the page reads."""
+"""The stream of an open page: it names the runs that changed, and the page reads them again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's logs by lines: some of them, those that hold a text, the first that tells of an error."""
+"""Routes of a run's logs by lines: a range of lines, lines that hold a text, the first line that shows an error."""
 
 from __future__ import annotations
 

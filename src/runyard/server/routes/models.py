@@ -1,4 +1,4 @@
-"""Models of a workspace: registered from a run's files or an upload, in versions, and downloaded file by file."""
+"""Routes of a workspace's models: registered from a run's files or an upload, in versions, downloaded file by file."""
 
 from __future__ import annotations
 

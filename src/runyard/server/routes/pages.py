@@ -1,4 +1,4 @@
-"""The studio: one page for all its addresses, and the files that it loads. Its data come from the API."""
+"""Routes of the studio: one page for all its addresses, and the files that it loads. Its data come from the API."""
 
 from __future__ import annotations
 

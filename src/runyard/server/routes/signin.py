@@ -1,4 +1,4 @@
-"""How a browser's session begins, downloads and ends: the routes `signin-codes`, `download-tickets` and `signout`."""
+"""Routes of a browser's session: `signin-codes` begins it, `download-tickets` serves downloads, `signout` ends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repairs a home while no server runs: its SQLite database, and a list of the stored content that is damaged."""
+"""Repair a home while no server runs: its SQLite database, and a list of the stored content that is damaged."""
 
 from __future__ import annotations
 

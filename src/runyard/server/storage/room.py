@@ -1,4 +1,4 @@
-"""Room on the server's disk: looked at before the first byte of a large file is written, and shared by all writers."""
+"""Free space on the server's disk: checked before the first byte of a large file is written, shared by all writers."""
 
 from __future__ import annotations
 
