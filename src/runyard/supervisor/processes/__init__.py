@@ -1,5 +1,4 @@
-"""The ranks as processes: start, own, adopt, kill, and how each of them ended.
+"""Owns the ranks of a run as processes: starts, adopts and kills them, and records how each ended.
 
-May enter: the supervisor's other rooms.
-Loads: `reaper` and `ranks` at the start, `killing` and `exits` at the end.
+Entered by: the supervisor's other rooms. Loads: `reaper` and `ranks` at the start, `killing` and `exits` at the end.
 """

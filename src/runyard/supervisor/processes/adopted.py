@@ -1,4 +1,4 @@
-"""The keeper of a run whose reaper is gone: the supervisor itself."""
+"""The process owner of a run whose reaper died: the supervisor watches and kills the processes itself."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ from runyard.supervisor.run_folder import RunFolder
 
 
 class Adopted(ProcessOwner):
-    """Finds the run's processes by start ticks and cookie, watches them by pidfd."""
+    """Finds the run's processes by start ticks and cookie, and watches them by pidfd.
+
+    Made by `main.adopt`, in a supervisor without a reaper. The processes are not children of the supervisor, so exit
+    codes come from exit records, the kernel or the rank itself.
+    """
 
     def __init__(self, folder: RunFolder, cookie: str) -> None:
         self._folder = folder
@@ -40,7 +44,7 @@ class Adopted(ProcessOwner):
         self.ranks = list(folder.read("ranks.json") or ())
         self.exits: List[Dict[str, Any]] = []
         self.is_empty = False
-        # The reaper died while it was starting these: they are known by their cookie alone.
+        # The reaper died while it started these ranks: `ranks.json` lacks them, only their cookie identifies them.
         planned = folder.read_object("launch.json").get("processes", ())
         self._plans: Dict[int, Dict[str, Any]] = {one["rank"]: one for one in planned}
         started = {entry["rank"] for entry in self.ranks}
@@ -50,15 +54,17 @@ class Adopted(ProcessOwner):
         self._rebooted = folder.read_object("claim").get("boot_id") != boot_id()
         for entry in self.ranks:
             self._watch(entry)
-        # On a cluster's node, where all were killed with their reaper: that is no failure of the program's.
+        # On a cluster, the ranks were killed together with their reaper: the program did not fail.
         self._wiped = bool(folder.read_object("job.json").get("incarnation")) and not self._is_anyone_alive()
 
     def fileno(self) -> int:
+        """Return the epoll descriptor, readable when a watched rank has ended."""
         return self._poll.fileno()
 
     def update(self) -> None:
+        """Add the exits of ranks that ended and take up ranks that mpirun started; advance a kill. Never waits."""
         for fd, _ in self._poll.poll(0):
-            self._poll.unregister(fd)  # else it stays readable; it is closed once it has told how the rank ended
+            self._poll.unregister(fd)  # else it stays readable; `_ask_kernel` closes it
         known = {record["rank"] for record in self.exits}
         for entry in self.ranks:
             if entry["rank"] not in known and not self._is_alive(entry):
@@ -67,18 +73,21 @@ class Adopted(ProcessOwner):
             unknown = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
             self.exits += [{"rank": rank, **unknown} for rank in self._unrecorded]
             self._unrecorded = []
-        self.look()  # last: who hears of mpirun's end must know of all ranks
+        self.look()  # last: an exit of mpirun must not be visible before all ranks are
         if self._sweep is not None and self._sweep.step():
             self._sweep = None
             self.is_empty = True
 
     def launch(self) -> None:
+        """Do nothing: a run is adopted only after its launch."""
         pass
 
     def start(self, rank: int, line: str) -> bool:
+        """Return whether the process was started before its reaper died; nothing can start it now."""
         return any(entry["rank"] == rank for entry in self.ranks)
 
     def look(self) -> None:
+        """Take up ranks that mpirun started, from their shims' records. May be repeated."""
         known = {entry["rank"] for entry in self.ranks}
         for rank in self._by_mpirun:
             started = read_start(self._folder, rank) if rank not in known else None
@@ -87,6 +96,7 @@ class Adopted(ProcessOwner):
                 self._watch(started)
 
     def signal(self, number: int) -> None:
+        """Signal every process that is in a rank's process group, and continue it if it is stopped."""
         has_ranks = any(entry["rank"] >= 0 for entry in self.ranks)
         groups = {entry["pid"] for entry in self.ranks if entry["rank"] >= 0 or not has_ranks}
         for entry in self._find_left():
@@ -95,10 +105,12 @@ class Adopted(ProcessOwner):
                 send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
     def kill(self, *, grace_s: float) -> None:
+        """Begin to end all processes of the run; `update` does the work and sets `is_empty`."""
         self.is_empty = False
         self._sweep = ProcessSweep(self._find_left, children=list, group=self._group, grace_s=grace_s)
 
     def leave(self, *, remove: bool) -> None:
+        """Remove the run's cgroup, and its folder if `remove` is set."""
         if self._group is not None:
             self._group.remove()
         if remove:
@@ -116,10 +128,10 @@ class Adopted(ProcessOwner):
         if self._rebooted or is_alive(int(entry["pid"]), int(entry["start_ticks"])):
             return not self._rebooted
         is_watched = "shim_pid" in entry and is_alive(int(entry["shim_pid"]), int(entry["shim_start_ticks"]))
-        return is_watched and not self._folder.has(f"exits/{entry['rank']}.json")  # it is about to be written
+        return is_watched and not self._folder.has(f"exits/{entry['rank']}.json")  # the shim is about to write it
 
     def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
-        """Return how a rank ended: the reaper's record, else the kernel's word, the process's own, else unknown."""
+        """Return the exit record of a rank: the reaper's, else the kernel's, else the process's own, else `unknown`."""
         record = self._folder.read_object(f"exits/{entry['rank']}.json")
         if record.get("rank") == entry["rank"]:
             return record
@@ -128,7 +140,7 @@ class Adopted(ProcessOwner):
             return {**end, "unknown": True, "lost": True}
         found = self._ask_kernel(entry)
         if found is not None and found.signal == signal.SIGKILL and self._wiped:
-            return {**end, "signal": int(signal.SIGKILL), "lost": True}  # as if init had collected it
+            return {**end, "signal": int(signal.SIGKILL), "lost": True}  # the same end as when init had collected it
         if found is not None:
             code, number = container_exit(self._plans.get(entry["rank"], {}), found.code)
             return {**end, "code": code, "signal": number or found.signal}
@@ -147,7 +159,10 @@ class Adopted(ProcessOwner):
                 os.close(fd)
 
     def _own_word(self, pid: int) -> Optional[int]:
-        """Return what the process said: the very code, or that it failed. That it found nothing wrong is no proof."""
+        """Return the exit code that the process recorded itself; 1 when it recorded a failure without a code.
+
+        None when there is neither: a process that recorded success may still have failed afterwards.
+        """
         exact = self._folder.read_bytes(f"ends/{pid}.code")
         if exact:
             return exact[0]
@@ -157,7 +172,7 @@ class Adopted(ProcessOwner):
         return None
 
     def _find_left(self) -> List[ProcessEntry]:
-        """Return what lives of the run: its ranks, what carries its cookie or is in its group, and all below those."""
+        """Return the run's living processes: ranks, processes with its cookie or cgroup, and their descendants."""
         if self._rebooted:
             return []
         entries = list_processes()

@@ -1,10 +1,8 @@
-"""What an exit record says, and how far a failure can be from being the cause of a run's.
+"""Exit records of ranks: how to read them, and how to find an exit code when this process is not the parent.
 
-What rank shims wrote about the ranks that mpirun started: `starts/<rank>.json`, `exits/<rank>.json`.
-
-What the end of a container engine says about the process in the container.
-
-How a process that is not our child ended, as far as the kernel tells somebody who is not its parent.
+Exit records come from the reaper, from the rank shims of ranks that mpirun started (`starts/<rank>.json`,
+`exits/<rank>.json`), or from the kernel. CAUSE to HELPER are the weights of failures: how far a failed rank is from
+being the cause of the run's failure.
 """
 
 from __future__ import annotations
@@ -21,22 +19,23 @@ CAUSE, ABORTED, CONSEQUENCE, STOPPED, HELPER = range(5)
 
 
 def has_failed(record: Mapping[str, Any]) -> bool:
+    """Return whether an exit record shows a failure: a code, a signal, or an unknown end."""
     return bool(record.get("code") or record.get("signal") or record.get("unknown"))
 
 
 def has_raised(folder: RunFolder, ranks: Sequence[Mapping[str, Any]], exits: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether a rank's program has failed, though its process is still there: MPI_Finalize may wait for the others."""
+    """Return whether the program of a living rank has failed. Its process may wait for others, as in MPI_Finalize."""
     ended = {record["rank"] for record in exits}
     return any(folder.has(f"exceptions/{entry['pid']}.json") for entry in ranks if entry["rank"] not in ended)
 
 
 def read_start(folder: RunFolder, rank: int) -> Optional[Dict[str, Any]]:
-    """Return `{rank, pid, start_ticks, started_boot_ns, boot_id}`, None when the rank has not started."""
+    """Return `{rank, pid, start_ticks, started_boot_ns, boot_id}` as the rank shim wrote it; None before the start."""
     return _read(folder, f"starts/{rank}.json", rank)
 
 
 def read_end(folder: RunFolder, rank: int) -> Optional[Dict[str, Any]]:
-    """Return the exit record, None when the rank has not ended or nobody could write it."""
+    """Return the exit record that the rank shim wrote; None when the rank has not ended or the shim was killed."""
     return _read(folder, f"exits/{rank}.json", rank)
 
 
@@ -45,11 +44,11 @@ def _read(folder: RunFolder, name: str, rank: int) -> Optional[Dict[str, Any]]:
     return found if found.get("rank") == rank else None
 
 
-_SIGNAL_BASE = 128  # engines, like shells, tell of a signal by this much and its number
+_SIGNAL_BASE = 128  # container runtimes, like shells, report signal N as exit code 128 + N
 
 
 def container_exit(process: Mapping[str, Any], code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
-    """Return (code, signal) of a process that ended with `code`: an engine ends as its container did."""
+    """Return (code, signal) of a process that ended with `code`; a container runtime reports a signal as a code."""
     if process.get("contained") and code is not None and code - _SIGNAL_BASE in set(signal.Signals):
         return None, code - _SIGNAL_BASE
     return code, None
@@ -64,14 +63,16 @@ _STATE, _START_TICKS, _EXIT_CODE = 0, 19, 49  # fields of /proc/<pid>/stat, coun
 
 
 class Exit(NamedTuple):
+    """How a process ended: `code` or `signal`, the other is None."""
+
     code: Optional[int]
     signal: Optional[int]
 
 
 def find_exit(pid: int, start_ticks: int, pidfd: Optional[int]) -> Optional[Exit]:
-    """Return how the process ended, None when nobody can tell any more.
+    """Return how a process that is not our child ended, None when the kernel does not know any more.
 
-    A zombie shows its code in /proc. One that its parent has collected shows it to who held a pidfd (Linux 6.15).
+    A zombie shows its code in /proc. After its parent collected it, only a pidfd shows the code (Linux 6.15).
     """
     status = _of_zombie(pid, start_ticks)
     if status is None and pidfd is not None:
@@ -86,9 +87,9 @@ def find_exit(pid: int, start_ticks: int, pidfd: Optional[int]) -> Optional[Exit
 def _of_zombie(pid: int, start_ticks: int) -> Optional[int]:
     try:
         os.readlink(f"/proc/{pid}/exe")
-    except FileNotFoundError:  # what a zombie's is: we may look
+    except FileNotFoundError:  # a zombie has no exe link: we may read its stat
         pass
-    except OSError:  # we may not, and the code would read as 0
+    except OSError:  # no permission: the kernel would show the code as 0
         return None
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -1,6 +1,6 @@
-"""Who keeps the run's processes, as the supervisor sees it: its reaper, at the other end of a socket.
+"""The interface through which a supervisor controls the run's processes, and its usual implementation.
 
-JSON lines over a socketpair, between reaper and supervisor. Neither can make the other wait.
+Reaper and supervisor exchange JSON lines over a socketpair. The reaper never waits for the supervisor.
 """
 
 from __future__ import annotations
@@ -17,10 +17,15 @@ READ_BYTES = 1 << 16
 
 
 class ChannelClosed(Exception):
-    """The other side is gone."""
+    """The process at the other end of the channel is gone."""
 
 
 class Channel:
+    """One end of the socketpair between reaper and supervisor, non-blocking, with a buffer for each direction.
+
+    Not thread-safe: in the reaper its one thread uses it, in the supervisor `ReaperClient` does the locking.
+    """
+
     def __init__(self, link: socket.socket) -> None:
         link.setblocking(False)
         self._link = link
@@ -29,22 +34,25 @@ class Channel:
         self._is_closed = False
 
     def fileno(self) -> int:
+        """Return the socket's descriptor, to poll."""
         return self._link.fileno()
 
     def close(self) -> None:
+        """Close the socket."""
         self._link.close()
 
     @property
     def is_full(self) -> bool:
-        """Whether something waits to be sent: poll for writing, then `flush`."""
+        """Whether bytes wait to be sent: poll for writing, then call `flush`."""
         return bool(self._out)
 
     def send(self, message: Dict[str, Any]) -> None:
-        """Send, or keep what does not fit. Raises ChannelClosed."""
+        """Send a message; what does not fit into the socket is kept for `flush`. Raises ChannelClosed."""
         self._out += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self.flush()
 
     def flush(self) -> None:
+        """Send what is kept, as far as it fits. Never waits. Raises ChannelClosed."""
         try:
             while self._out:
                 del self._out[: self._link.send(self._out)]
@@ -54,14 +62,14 @@ class Channel:
             raise ChannelClosed from error
 
     def send_all(self, message: Dict[str, Any]) -> None:
-        """Send and wait until it is gone. Raises ChannelClosed."""
+        """Send a message and wait until the socket has taken all of it. Raises ChannelClosed."""
         self.send(message)
         while self._out:
             select.select([], [self._link], [])
             self.flush()
 
     def receive(self) -> List[Dict[str, Any]]:
-        """Return what has come. Raises ChannelClosed once there is nothing more and never will be."""
+        """Return the messages that have arrived. Raises ChannelClosed after the last, when the other end is gone."""
         if self._is_closed:
             raise ChannelClosed
         self._read()
@@ -89,11 +97,16 @@ ASIDE_S = 2.0
 
 
 class ReaperGone(Exception):
-    """The reaper died; the run goes on with an adopter."""
+    """The reaper died; `entry.supervise` then lets an adopter go on with the run."""
 
 
 class ProcessOwner(ABC):
-    """`update` reads news without waiting; `fileno` is readable when there may be some."""
+    """Owns the run's processes on this node, as the supervisor sees it.
+
+    The supervisor's main thread calls all methods, except `start` (also the thread `agent`) and `standing_aside` (any
+    thread). `launched`, `ranks` and `exits` change in `update` and `look`, `is_empty` in `update` and `kill`. Every
+    method may raise ReaperGone.
+    """
 
     launched: bool
     ranks: List[Dict[str, Any]]
@@ -101,42 +114,51 @@ class ProcessOwner(ABC):
     is_empty: bool
 
     @abstractmethod
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return a descriptor that is readable when `update` may find news."""
+        ...
 
     @abstractmethod
-    def update(self) -> None: ...
+    def update(self) -> None:
+        """Take in news about ranks and exits. Never waits."""
+        ...
 
     @abstractmethod
-    def launch(self) -> None: ...
+    def launch(self) -> None:
+        """Start the processes of `launch.json`. May be repeated: a second launch does nothing."""
+        ...
 
     @abstractmethod
     def start(self, rank: int, line: str) -> bool:
-        """Start a process that waits for mpirun's launch agent, if it was not started; False when nobody can now."""
+        """Start a process that waits for mpirun's launch agent. May be repeated. False when that is too late."""
 
     @abstractmethod
     def look(self) -> None:
-        """See what rank shims wrote: ranks that mpirun started, and their ends."""
+        """Take in what rank shims wrote: the starts and ends of ranks that mpirun started."""
 
     @abstractmethod
     def signal(self, number: int) -> None:
-        """Signal every rank's group; stopped ones are continued."""
+        """Send a signal to every rank's process group, and continue stopped ones."""
 
     @abstractmethod
     def kill(self, *, grace_s: float) -> None:
-        """End all that is left, with TERM first when there is a grace; `is_empty` tells when nothing is."""
+        """End all processes, with TERM first if there is a grace; `is_empty` becomes True when none is left."""
 
     @abstractmethod
     def leave(self, *, remove: bool) -> None:
-        """Let go of the run for good."""
+        """Give up the run for good; remove the run folder if `remove` is set."""
 
     @contextmanager
     def standing_aside(self) -> Iterator[None]:
-        """A process that is orphaned meanwhile goes to init: it is not the run's and must outlive it."""
+        """While this is entered, orphaned processes go to init: a server started here must outlive the run."""
         yield
 
 
 class ReaperClient(ProcessOwner):
-    """The usual one: orders and news over the socketpair."""
+    """The process owner of a run with a reaper: sends orders over the socketpair and reads news from it.
+
+    `_lock` serializes the senders; only the main thread reads.
+    """
 
     def __init__(self, link: socket.socket) -> None:
         self._channel = Channel(link)
@@ -148,10 +170,11 @@ class ReaperClient(ProcessOwner):
         self.is_empty = False
 
     def fileno(self) -> int:
+        """Return the socket's descriptor."""
         return self._channel.fileno()
 
     def update(self) -> None:
-        """Raises ReaperGone."""
+        """Read the reaper's news: state, empty, aside. Raises ReaperGone."""
         try:
             for news in self._channel.receive():
                 self._take(news)
@@ -159,34 +182,41 @@ class ReaperClient(ProcessOwner):
             raise ReaperGone from error
 
     def wait_for_state(self) -> None:
-        """Wait for the first news: what the reaper already did for an earlier supervisor."""
+        """Wait for the reaper's first message: what it did for an earlier supervisor. Raises ReaperGone."""
         select.select([self._channel], [], [], 10.0)
         self.update()
 
     def launch(self) -> None:
+        """Order the launch; `launched` becomes True with the reaper's answer."""
         self._say({"do": "launch"})
 
     def start(self, rank: int, line: str) -> bool:
+        """Order the start of the process `rank` with mpirun's line."""
         self._say({"do": "start", "rank": rank, "line": line})
         return True
 
     def look(self) -> None:
+        """Order the reaper to read what rank shims wrote."""
         self._say({"do": "look"})
 
     def signal(self, number: int) -> None:
+        """Order the signal."""
         self._say({"do": "signal", "signal": number})
 
     def kill(self, *, grace_s: float) -> None:
+        """Order the kill; `is_empty` becomes True with the reaper's answer."""
         self.is_empty = False
         self._say({"do": "kill", "grace_s": grace_s})
 
     def leave(self, *, remove: bool) -> None:
+        """Order the reaper to end once this supervisor has ended."""
         self._say({"do": "leave", "remove": remove})
 
     @contextmanager
     def standing_aside(self) -> Iterator[None]:
+        """Let the reaper stop being a subreaper meanwhile; waits up to 2 s for its answer."""
         self._say({"do": "aside", "aside": True})
-        self._aside.wait(ASIDE_S)  # the supervisor's own thread reads the answer
+        self._aside.wait(ASIDE_S)  # the main thread reads the answer in `update`
         try:
             yield
         finally:

@@ -1,6 +1,6 @@
-"""Ending a run's processes until nothing is left: ask, wait, kill, look again.
+"""Ends all processes of a run: finds them, sends TERM, waits, sends KILL, and scans again until none is left.
 
-A cgroup v2 group per run where the kernel lets us make one; without it the reaper's process tree does the work.
+Processes are found below the reaper, by the run's cookie, and in the run's cgroup v2 group where the kernel allows one.
 """
 
 from __future__ import annotations
@@ -13,40 +13,45 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
 
-NO_LIMIT = 1 << 60  # version 1 writes a huge number for none
+NO_LIMIT = 1 << 60  # cgroup v1 writes a huge number where there is no limit
 
 
 class ControlGroup:
-    """One cgroup of a run. Every method is harmless when the group is gone."""
+    """The cgroup of a run. Every method is harmless when the group is gone."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     @property
     def procs(self) -> str:
+        """The path of the file that lists the members."""
         return os.path.join(self.path, "cgroup.procs")
 
     def members(self) -> List[int]:
+        """Return the pids in the group itself, not below it."""
         return [int(line) for line in _read(self.procs).split() if line.isdigit()]
 
     def add(self, pid: int) -> bool:
+        """Move a process into the group; False when the kernel refuses."""
         return _write(self.procs, str(pid))
 
     def is_populated(self) -> bool:
-        """Whether a process lives in it or below: the kernel's own count."""
+        """Return whether a process lives in the group or below it, by the kernel's count."""
         return "populated 1" in _read(os.path.join(self.path, "cgroup.events"))
 
     def kill(self) -> bool:
-        """Kill all members at once; False when this kernel (before 5.14) cannot."""
+        """Kill all members at once; False on kernels before 5.14, which cannot."""
         return _write(os.path.join(self.path, "cgroup.kill"), "1")
 
     def oom_kills(self) -> int:
+        """Return how many members the kernel has killed because memory ran out."""
         for line in _read(os.path.join(self.path, "memory.events")).splitlines():
             if line.startswith("oom_kill "):
                 return int(line.split()[1])
         return 0
 
     def remove(self) -> None:
+        """Remove the group; an occupied group stays."""
         try:
             os.rmdir(self.path)
         except OSError:
@@ -54,7 +59,7 @@ class ControlGroup:
 
 
 def make_group(name: str) -> Optional[ControlGroup]:
-    """Make (or find) the group `name` below our own one; None where that is not allowed."""
+    """Make or find the group `name` below this process's group; None where that is not allowed."""
     own = own_group_folder()
     if own is None:
         return None
@@ -78,14 +83,14 @@ def own_group_folder() -> Optional[str]:
 
 
 def memory_limit() -> Optional[int]:
-    """Return how much memory the group of this process may have, None when that is not limited."""
+    """Return the memory limit in bytes of this process's cgroup and those above it; None without a limit."""
     found = [_limit(folder, name) for folder, name in _memory_folders()]
     limits = [limit for limit in found if limit is not None and limit < NO_LIMIT]
     return min(limits) if limits else None
 
 
 def _memory_folders() -> Iterator[Tuple[str, str]]:
-    """Yield the folders of our memory group and of those above it, with the name of the file that holds the limit."""
+    """Yield the folders of our memory cgroup and of those above it, with the name of the limit's file."""
     first, second = _mount_point("cgroup", "memory"), _mount_point()
     for line in _read("/proc/self/cgroup").splitlines():
         number, controllers, path = line.split(":", 2)
@@ -131,17 +136,19 @@ def _write(path: str, text: str) -> bool:
 Find = Callable[[], List[ProcessEntry]]
 Children = Callable[[], List[int]]
 
-LOOKS = 2  # at /proc that must find nothing
+LOOKS = 2  # scans of /proc in a row that must find nothing
 GIVE_UP_S = 60.0  # on a process that cannot be killed
-ROUNDS = 20  # of quick kills per step, for a process that forks faster than /proc can be read
+ROUNDS = 20  # of kills per step, against a process that forks faster than /proc can be read
 
 
 class ProcessSweep:
-    """One order to end what is left. Call `step` until it returns True; it never blocks.
+    """Ends all processes that `find` returns. Call `step` until it returns True; a step never waits.
 
-    With a grace, leftovers get TERM first; then KILL, again and again, because a killed process may just have forked.
-    `children` lists processes that only we can wait for: as long as we do not, their pids are nobody else's, none can
-    vanish from the list, and a process that renews itself by forking is always among them or below one of them.
+    With a grace, processes get TERM first. Then each step sends KILL again, because a killed process may just have
+    forked. `children` lists the children of this process. They stay zombies until collected, so their pids cannot be
+    reused, and a process that forks itself again and again is always one of them or below one.
+
+    Used by the reaper's thread, and by a supervisor without a reaper.
     """
 
     def __init__(self, find: Find, *, children: Children, group: Optional[ControlGroup], grace_s: float) -> None:
@@ -153,6 +160,7 @@ class ProcessSweep:
         self._empty_looks = 0
 
     def step(self) -> bool:
+        """Scan once and send what is due; return True when no process is left."""
         left = self._find()
         if not left and self._is_proven():
             return True
@@ -165,7 +173,7 @@ class ProcessSweep:
         return False
 
     def _is_proven(self) -> bool:
-        """Whether one look at /proc that found nothing can be believed: it may have missed who was just forking."""
+        """Return whether enough scans in a row found nothing: a single scan can miss a process that just forked."""
         self._empty_looks += 1
         if self._children() or (self._group is not None and self._group.is_populated()):
             self._empty_looks = 0
@@ -182,7 +190,7 @@ class ProcessSweep:
 
 
 def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
-    """Kill what lives of a run that has neither folder nor reaper any more."""
+    """Kill the processes of a run that has neither folder nor reaper any more. Waits up to 60 s."""
     known = {int(rank["pid"]): int(rank["start_ticks"]) for rank in ranks}
 
     def find() -> List[ProcessEntry]:
@@ -198,13 +206,13 @@ def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
 
 
 def stop_gently(entry: ProcessEntry) -> None:
-    """TERM, and CONT so that a stopped process can act on it."""
+    """Send TERM, and CONT so that a stopped process can act on it."""
     send_signal(entry.pid, entry.start_ticks, signal.SIGTERM)
     send_signal(entry.pid, entry.start_ticks, signal.SIGCONT)
 
 
 def find_below(root: int, *, keeper: int, cookie: str, group: Optional[ControlGroup]) -> List[ProcessEntry]:
-    """Return the living processes of a run: below the reaper `root`, less its supervisor, or marked as the run's."""
+    """Return the run's living processes: below the reaper `root` without its supervisor, or marked as the run's."""
     entries = list_processes()
     ours = {root} | subtree(entries, keeper) if keeper else {root}
     found = {entry.pid: entry for entry in descendants(entries, root, without=[keeper])}
@@ -215,18 +223,19 @@ def find_below(root: int, *, keeper: int, cookie: str, group: Optional[ControlGr
 def find_marked(
     entries: List[ProcessEntry], *, cookie: str, group: Optional[ControlGroup], known: Set[int]
 ) -> Dict[int, ProcessEntry]:
-    """Return processes that are in the run's group or carry its cookie, `known` ones left out."""
+    """Return the processes in the run's cgroup or with its cookie, except those in `known`."""
     members = set(group.members()) if group is not None else set()
     candidates = [entry for entry in entries if entry.pid not in known]
     return {entry.pid: entry for entry in candidates if entry.pid in members or has_cookie(entry.pid, cookie)}
 
 
 def subtree(entries: List[ProcessEntry], root: int) -> Set[int]:
+    """Return the pids of `root` and all its descendants."""
     return {root, *(entry.pid for entry in descendants(entries, root))}
 
 
 def direct_children(*, without: int) -> List[int]:
-    """Return this process's children, dead ones included, in the order in which they came."""
+    """Return the children of the calling thread, zombies included, oldest first."""
     try:
         with open(f"/proc/self/task/{threading.get_native_id()}/children", "rb") as file:
             return [int(pid) for pid in file.read().split() if int(pid) != without]

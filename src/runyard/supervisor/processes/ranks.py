@@ -1,4 +1,4 @@
-"""The ranks of one run, as their parent knows them: started once, each end recorded before it is forgotten."""
+"""The ranks of one run as their parent knows them: started once, each exit recorded before its zombie is collected."""
 
 from __future__ import annotations
 
@@ -15,10 +15,15 @@ from runyard.supervisor.processes.killing import ControlGroup, make_group
 from runyard.supervisor.processes.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 from runyard.supervisor.run_folder import RunFolder
 
-GATHERINGS = 5  # a process that forks while it is moved leaves a child behind: look again
+GATHERINGS = 5  # scans: a process that forks while it is moved leaves a child outside
 
 
 class Ranks:
+    """The reaper's table of ranks: what was planned, started and ended. Only the reaper's thread uses it.
+
+    Starts and exits are also written to the run folder, from which an adopter continues.
+    """
+
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._boot_id = boot_id()
@@ -32,23 +37,25 @@ class Ranks:
         self._group_name = ""
         self.group: Optional[ControlGroup] = None
         self.launched = False
-        self.is_killing = False  # from now on KILL is ours
+        self.is_killing = False  # a rank that ends by KILL from now on was killed by us, not by the kernel
 
     def state(self) -> Dict[str, Any]:
+        """Return the message with which the reaper tells its supervisor all starts and exits."""
         ranks = [self._started[rank] for rank in sorted(self._started)]
         exits = [self._exits[rank] for rank in sorted(self._exits)]
         return {"is": "state", "launched": self.launched, "ranks": ranks, "exits": exits}
 
     @property
     def is_unwritten(self) -> bool:
+        """Whether an exit record waits for space on the disk."""
         return bool(self._unwritten)
 
     def launch(self) -> None:
-        """Start what `launch.json` says; a second time does nothing."""
+        """Start the processes of `launch.json` that the reaper starts itself. A second launch does nothing."""
         if self.launched:
             return
         self.launched = True
-        if not self._folder.mark("launched"):  # an earlier reaper may have started them
+        if not self._folder.mark("launched"):  # an earlier reaper may have started the ranks
             return
         plan = self._folder.read_object("launch.json")
         self._group_name = str(plan.get("cgroup") or "")
@@ -59,14 +66,14 @@ class Ranks:
             self._start(process)
 
     def start(self, rank: int, line: str) -> None:
-        """Start a process that waits for mpirun's launch agent; a second time does nothing."""
+        """Start a process that waits for mpirun's launch agent. A second start does nothing."""
         known = rank in self._started or rank in self._exits
         for process in [] if known else self._of(BY_AGENT):
             if process["rank"] == rank:
                 self._start({**process, "argv": [*process["argv"], line]})
 
     def look(self) -> bool:
-        """Take up what the shims of ranks that mpirun started wrote; True when there was news."""
+        """Take in what the shims of ranks that mpirun started wrote; return whether there was news."""
         news = False
         for process in self._of(BY_MPIRUN):
             rank = int(process["rank"])
@@ -77,9 +84,9 @@ class Ranks:
         return news
 
     def gather(self, find: Callable[[], List[ProcessEntry]]) -> None:
-        """Put what lives of the run into a cgroup of its own; what it forks from now on is born there.
+        """Move the run's living processes into a cgroup of its own; their later children are born there.
 
-        Not at the start: the first move in a while makes the kernel wait up to 20 ms, and forks and execs with it.
+        The reaper does this after the launch: a move can make the kernel hold up forks and execs for up to 20 ms.
         """
         self.group = make_group(self._group_name) if self._group_name else None
         if self.group is None:
@@ -93,13 +100,13 @@ class Ranks:
                 self.group.add(pid)
 
     def collect(self, pid: int, how: int, status: int) -> bool:
-        """Take the end of a child that is still a zombie; False when it is no rank.
+        """Record the end of a child that is still a zombie, then collect it; False when the child is no rank.
 
-        The record is written before the zombie goes, so a reaper that is killed here loses no exit code.
+        The record is written first, so a reaper that is killed in between loses no exit code.
         """
         rank = self._by_pid.get(pid)
         if rank is None or rank == MPIRUN:
-            # An unknown child may be a rank whose shim was killed. Who hears of mpirun's end must know of all ranks.
+            # An unknown child may be a rank whose shim was killed. And all ranks must be known before mpirun's exit is.
             self.look()
             rank = self._by_pid.get(pid)
         if rank is None or rank in self._exits:
@@ -115,17 +122,18 @@ class Ranks:
         return True
 
     def write_exits(self) -> None:
-        """Write the records that a full disk kept back."""
+        """Write the exit records that a full disk held back. The reaper calls this in every round."""
         for rank in list(self._unwritten):
             if self._try_write(f"exits/{rank}.json", self._unwritten[rank], durable=True):
                 del self._unwritten[rank]
 
     def signal(self, number: int, left: List[ProcessEntry]) -> None:
-        """Signal each rank's group, and continue it if it is stopped.
+        """Send a signal to each rank's process group, and continue stopped ones.
 
-        An uncollected leader keeps its group's id ours; members that outlived theirs are found in `left`. mpirun and
-        its daemons end with their ranks; they are signalled only while there is no rank yet. A container's engine
-        passes every signal on, and complains in the program's log about one that comes after the end.
+        `left` are the run's living processes: among them are members of groups whose leader has ended. mpirun and its
+        daemons end with their ranks, so they get the signal only while no rank has started. A container runtime
+        forwards every signal, and writes an error into the program's log when one arrives after the end: it gets no
+        CONT unless something is stopped.
         """
         self.look()
         self.is_killing = self.is_killing or number == signal.SIGKILL
@@ -166,7 +174,7 @@ class Ranks:
         self._try_write("ranks.json", [self._started[known] for known in sorted(self._started)])
 
     def _is_ours(self, known: Dict[str, Any]) -> bool:
-        """Whether the pid still means that process: a child that we did not collect, or one that lives."""
+        """Return whether the pid still means that process: a child that is not collected, or a living process."""
         return "shim_pid" not in known or is_alive(int(known["pid"]), int(known["start_ticks"]))
 
     def _take_start(self, rank: int) -> bool:
@@ -177,7 +185,7 @@ class Ranks:
 
     def _take_end(self, rank: int) -> bool:
         known = self._started[rank]
-        # Looked at before the record is: a shim that is gone has written it, or never will.
+        # Checked before the record is read: a shim that is gone has written the record, or never will.
         is_watched = is_alive(int(known["shim_pid"]), int(known["shim_start_ticks"]))
         is_gone = read_process(int(known["pid"])) is None
         record = read_end(self._folder, rank)
@@ -201,7 +209,7 @@ class Ranks:
         self.write_exits()
 
     def _try_write(self, name: str, value: Any, *, durable: bool = False) -> bool:
-        """Write; a full disk or a folder that the program removed must not stop the reaper."""
+        """Write a file; False on a full disk. A removed folder counts as written: nothing may stop the reaper."""
         try:
             self._folder.write(name, value, durable=durable)
         except OSError as error:
@@ -209,9 +217,9 @@ class Ranks:
         return True
 
     def _was_oom(self) -> bool:
-        """Whether the kernel killed somebody for memory; each of its kills is told of once.
+        """Return whether the kernel killed a process because memory ran out; each of its kills counts for one rank.
 
-        It counts for the whole machine: another job's kill must not be taken for the reason of our own.
+        The kernel counts for the whole machine, so its counter proves nothing once we kill ranks ourselves.
         """
         if self.is_killing:
             return False

@@ -1,4 +1,4 @@
-"""The parent of a run's processes and of its supervisor. One thread, no network, nothing that can block."""
+"""The reaper: the parent of a run's ranks and of its supervisor. It has one thread and no network, and never blocks."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ from runyard.supervisor.run_folder import RunFolder, remove_tree
 
 FIRST_RESTART_S = 0.1
 LONGEST_RESTART_S = 2.0
-STEADY_S = 10.0  # a supervisor that lived this long gets its successor without delay
+STEADY_S = 10.0  # a supervisor that lived this long is restarted after the shortest delay
 SWEEP_MS = 20
-GATHER_S = 0.25  # after the launch: the script has its first moments for itself
+GATHER_S = 0.25  # after the launch: the move into the cgroup must not slow the program's start
 RETRY_MS = 500
 
 Supervise = Callable[[socket.socket], int]
 
 
 class Reaper:
-    """Holds the claim (`lock_fd`) for its whole life; `supervise` is what its child does with the other socket.
+    """Owns the run's processes on this node, and restarts the supervisor when it dies.
 
-    `early` is a child that was born before; it becomes the first supervisor.
+    It holds the claim (`lock_fd`) for its whole life. `supervise` is what the forked supervisor runs with its end of
+    the socketpair. `early` is a supervisor that was forked before the run was known; it becomes the first supervisor.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Reaper:
         self._gather_at: Optional[int] = None
 
     def run(self) -> None:
+        """Own the processes until the supervisor has left for good and the last kill is complete. Called once."""
         self._listen_to_signals()
         self._start_supervisor()
-        # In parallel with the supervisor's first steps; the order to launch waits in the socket meanwhile.
+        # The supervisor takes its first steps meanwhile; its order to launch waits in the socket.
         os.fsync(self._lock_fd)
         self._folder.make_durable("job.json")
         while self._leave is None or self._child or self._sweep is not None:
@@ -130,7 +132,7 @@ class Reaper:
             os._exit(code)
 
     def _supervisor_ended(self) -> None:
-        self._hear()  # its last orders
+        self._hear()  # its last orders may still be in the socket may still be in the socket may still be in the socket
         if self._channel is not None:
             self._channel.close()
         self._child, self._channel = 0, None
@@ -142,7 +144,7 @@ class Reaper:
         self._restart_at = boot_ns() + int(self._restart_s * 1e9)
 
     def _give_up(self) -> None:
-        """End everything: without the run folder no supervisor can work."""
+        """End all processes: without the run folder no supervisor can work."""
         self._leave = {}
         self._sweep = ProcessSweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=0.0)
 
@@ -151,7 +153,7 @@ class Reaper:
             return
         try:
             self._start_supervisor()
-        except OSError:  # no process or memory to be had: try again
+        except OSError:  # no memory or process slot is free: try again
             self._restart_at = boot_ns() + int(LONGEST_RESTART_S * 1e9)
 
     def _hear(self) -> None:
@@ -193,7 +195,7 @@ class Reaper:
             self._leave = order
 
     def _tell_news(self) -> None:
-        """Send the newest state, once the one before has gone out: a stopped supervisor must not stop us."""
+        """Send the newest state once the previous one was sent: a stopped supervisor must not block the reaper."""
         if self._has_news and self._channel is not None and not self._channel.is_full:
             self._has_news = False
             self._tell(self._ranks.state())
@@ -203,7 +205,7 @@ class Reaper:
             if self._channel is not None:
                 self._channel.send(message)
         except ChannelClosed:
-            pass  # its end is collected soon
+            pass  # the supervisor has died: `_collect` notices
 
     def _collect(self) -> None:
         while True:
@@ -246,6 +248,10 @@ class Reaper:
 
 
 def remove_run_folder(folder: RunFolder) -> None:
+    """Remove a run folder with its folder in memory, and the folder above it when it is empty. May be repeated.
+
+    Called at the end by the reaper, by a supervisor without a reaper, and for external runs.
+    """
     folder.remove_overflow()
     remove_tree(folder.path)
     try:

@@ -1,9 +1,8 @@
-"""Start one rank: fork, leave everything of ours behind, exec.
+"""Starts one rank in the reaper: fork, drop everything inherited from the reaper, exec.
 
-A hostname of its own for a process and all below it, without touching the machine's.
-
-Open MPI 5 tells nodes apart by the names that their daemons report. Virtual nodes, which all report the machine's,
-would get each other's lists of local ranks: `MPI_Comm_split_type` and the collectives built on it hang.
+A rank can get a hostname of its own without a change of the machine's. Open MPI 5 tells nodes apart by the hostnames
+that its daemons report. Virtual nodes all report the machine's name and would mix up their lists of local ranks: then
+`MPI_Comm_split_type`, and the collectives that use it, hang.
 """
 
 from __future__ import annotations
@@ -18,7 +17,10 @@ _CLONE_NEWUSER = 0x10000000
 
 
 def take_hostname(name: str) -> bool:
-    """Give this process, which must have one thread, the hostname; False where the system does not allow it."""
+    """Give this process and its descendants a hostname; False where the system does not allow it.
+
+    Called in the forked child before the exec: the process must have a single thread.
+    """
     import ctypes  # most ranks keep the machine's
 
     libc = ctypes.CDLL(None, use_errno=True)
@@ -32,7 +34,7 @@ def take_hostname(name: str) -> bool:
 
 
 def _become_own_namespace(libc: Any, get_errno: Callable[[], int]) -> None:
-    """Without privileges one may change the hostname only in a user namespace; users and groups stay what they are."""
+    """Enter a user namespace, in which a user without privileges may set the hostname; user and group ids stay."""
     user, group = os.geteuid(), os.getegid()
     if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWUTS) != 0:
         raise OSError(get_errno(), "unshare failed")
@@ -46,9 +48,10 @@ NOT_FOUND = 127
 
 
 def start_rank(process: Mapping[str, Any], *, folder: str, umask: int) -> int:
-    """Fork and exec one of `launch.json`'s processes; return its pid.
+    """Fork and exec one process of `launch.json`; return its pid.
 
-    A process that cannot be executed ends with 127 (or 126) and says why in its log and in `exits/<rank>.error`.
+    Called by the reaper. A process that cannot be executed ends with 127 (or 126), and writes the reason into its log
+    and `exits/<rank>.error`.
     """
     pid = os.fork()
     if pid != 0:
