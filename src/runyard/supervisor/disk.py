@@ -1,4 +1,7 @@
-"""The disk of a run folder when it is full: a reserve for the run's end, a folder in memory, and words for the run."""
+"""Keeps a run going when the disk of its run folder is full, and explains failures that come from it.
+
+A reserve file keeps space for the run's end. While there is no space, processes write into a folder in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ _BROUGHT_HOME = ("exceptions", "ends")
 
 
 class Disk:
-    """`look` is called from time to time by one thread; the rest by the supervisor's own, once the program has ended.
+    """Watches the disk of one run folder and manages its reserve and its folder in memory.
 
-    Nothing here raises for what the disk does. `note` tells what the run waits for; an empty text: nothing any more.
+    The thread `disk` calls `look`; the supervisor's main thread calls the rest after the program's end. No method
+    raises because of the disk. `note` shows on the run what it waits for; an empty text removes that.
     """
 
     def __init__(
@@ -41,7 +45,7 @@ class Disk:
         self.is_full = False
 
     def look(self) -> None:
-        """See whether there is room; make the folder in memory while there is none."""
+        """Check whether there is space; while there is none, provide the folder in memory. Repeated every second."""
         if not self._folder.has(disk.RESERVE):
             self._prepare()
         is_full = self._has_no_room() or any(count.waiting for count in self._counts())
@@ -54,7 +58,7 @@ class Disk:
             self._say()
 
     def bring_home(self) -> None:
-        """After the program's end: put what its processes left in memory where it belongs."""
+        """Append what processes left in memory to the files of the run folder. Called after the program's end."""
         if not os.path.isdir(self._folder.at(disk.OVERFLOW)):
             return
         self._folder.free_reserve()
@@ -65,7 +69,7 @@ class Disk:
             self._append(f"user_logs/{entry.rpartition('.')[0]}", f"{disk.OVERFLOW}/user_logs/{entry}")
 
     def warn_of_losses(self) -> None:
-        """After the program's end: say what its processes took with them."""
+        """Warn about records and output that processes could not write. Called after the program's end."""
         for count in self._counts():
             why = "the disk was full" if count.code in disk.NO_SPACE else (os.strerror(count.code) or "unknown reason")
             records, numbers = count.waiting + count.lost, count.waiting_numbers + count.lost_numbers
@@ -77,7 +81,7 @@ class Disk:
                 self._warn("journal", f"{of} could not be kept: {why}.")
 
     def explain(self) -> str:
-        """Return a sentence for the error of a run that failed while the disk was full, else nothing."""
+        """Return a sentence for the error of a run that failed while the disk was full, else an empty text."""
         if time.monotonic() - self._full_at > RECENT_S and not self._has_no_room():
             return ""
         return (
@@ -86,7 +90,7 @@ class Disk:
         )
 
     def remove_overflow(self) -> None:
-        """Everything in it is stored, or the run is gone."""
+        """Remove the folder in memory: its content is stored, or the run is gone. May be repeated."""
         self._folder.remove_overflow()
         if self._made:
             remove_tree(self._made)
@@ -99,7 +103,7 @@ class Disk:
             logger.debug("no reserve: %s", error)
 
     def _make_counts(self) -> None:
-        """Written, not only allocated: cells are overwritten in place, which needs no space."""
+        """Write the file of counts in full: its cells are later overwritten in place, which needs no space."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             fd = os.open(self._folder.at(disk.WAITING), flags, 0o600)
@@ -144,7 +148,7 @@ class Disk:
             os.close(fd)
 
     def _make_overflow(self) -> None:
-        """Make the folder in memory. A link is short enough to need no block of the disk."""
+        """Make the folder in memory and link to it: a link this short needs no block of the disk."""
         link = self._folder.at(disk.OVERFLOW)
         if os.path.lexists(link):
             return

@@ -1,4 +1,4 @@
-"""A process becomes the supervisor of a run. Apart from `main`: a node's supervisor imports nothing of the reaper."""
+"""Turns a process into the supervisor of a run. Apart from `main`, so that a node's supervisor loads no reaper."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ logger = logging.getLogger(__name__)
 
 
 def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask: int, cookie: str) -> int:
-    """Be the supervisor below a reaper."""
+    """Be the supervisor below a reaper until the run's end; return the exit code.
+
+    Runs in the process that the reaper, or a cluster's node before it, forked. `link` leads to the reaper. When the
+    reaper dies, this process replaces itself by an adopter; without a run folder it kills the run's processes instead.
+    """
     if take_lock(folder, "supervisor.lock") is None:
         return 1
     keeper = ReaperClient(link)
@@ -35,9 +39,9 @@ def supervise(folder: RunFolder, settings: Settings, link: socket.socket, umask:
 
 
 def watch_over(folder: RunFolder, settings: Settings, keeper: ProcessOwner, umask: int) -> None:
-    """Look after a run until its end."""
+    """Supervise a run until its end, with or without a reaper. Raises ReaperGone."""
     configure_logging(folder, settings)
-    # Here and not above: an adopter that finds the run in good hands leaves without them.
+    # Imported here: an adopter that finds the run supervised leaves without these modules.
     from runyard.supervisor.supervisor import Supervisor
 
     try:
@@ -50,6 +54,7 @@ def watch_over(folder: RunFolder, settings: Settings, keeper: ProcessOwner, umas
 
 
 def configure_logging(folder: RunFolder, settings: Settings) -> None:
+    """Send this process's log to `system_logs/supervisor.log`, on later nodes `supervisor_<rank>.log`."""
     os.makedirs(folder.at("system_logs"), mode=0o700, exist_ok=True)
     rank = int(folder.read_object("job.json").get("node_rank") or 0)
     name = f"supervisor_{rank}.log" if rank > 0 else "supervisor.log"
@@ -58,4 +63,4 @@ def configure_logging(folder: RunFolder, settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level)
-    logging.raiseExceptions = False  # a full disk must not show up as tracebacks
+    logging.raiseExceptions = False  # a full disk must not print tracebacks

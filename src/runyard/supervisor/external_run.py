@@ -1,4 +1,4 @@
-"""A run that we did not launch: ships what its process writes, and closes the run when that process is gone."""
+"""Supervises an external run: ships what its process writes, and ends the run when that process is gone."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ LOOK_S = 1.0
 
 
 class ExternalRun:
+    """The supervisor of one external run. There is no reaper and there are no ranks: the process is the user's own."""
+
     def __init__(self, folder: RunFolder, job: JobSpec, settings: Settings) -> None:
         self._folder = folder
         self._job = job
@@ -36,6 +38,7 @@ class ExternalRun:
         self._pidfd = open_pidfd(self._pid, self._start_ticks)
 
     def run(self) -> None:
+        """Watch the process until the run has ended and all of it is delivered. Called once, by `main.watch`."""
         try:
             self._run()
         except HomeGone:
@@ -57,14 +60,14 @@ class ExternalRun:
         while not self._folder.is_gone():
             try:
                 return self._folder.write("final.json", final, durable=True)
-            except OSError as error:  # a full disk: the end must not change once it was told
+            except OSError as error:  # a full disk: an end that was reported must not change
                 logger.warning("final.json could not be written: %s", error)
                 time.sleep(1.0)
 
     def _watch(self) -> Dict[str, Any]:
-        """Until process or folder is gone, or it said that the run is over and nobody can write to it any more.
+        """Return the end, once the process or the folder is gone, or the run has ended and no process writes to it.
 
-        A wish of the server ends the run at once; its process goes on, and what it logs is shipped to the ended run.
+        When the server wants the run to end, it ends at once. Its process goes on, and what it logs is still shipped.
         """
         wished: Optional[Dict[str, Any]] = None
         while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
@@ -89,12 +92,12 @@ class ExternalRun:
     def _is_wished(self) -> bool:
         reporter = self._courier.reporter
         if reporter.desired == "fail" and reporter.desired_error is None:
-            reporter.ask_now()  # an answer to a shipment names the wish alone
+            reporter.ask_now()  # the answer to a shipment has no error: a heartbeat's has
             return False
         return reporter.desired is not None and not self._courier.is_guest
 
     def _end(self) -> Dict[str, Any]:
-        """Return the run's end: the process's own word, else that it was interrupted."""
+        """Return the run's end: as the process recorded it, else as the server wants it, else interrupted."""
         said = self._courier.cargo.seen.find_end(self._job.run_id)
         if said is not None:
             return {"status": _terminal(said.get("status")), "error": said.get("error")}
@@ -115,7 +118,7 @@ class ExternalRun:
 
 
 def has_writers(journals: str) -> bool:
-    """Whether a process that we may look at has a journal open."""
+    """Return whether another process has a file in the folder `journals` open, as far as we may look."""
     root = os.path.realpath(journals) + os.sep
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:

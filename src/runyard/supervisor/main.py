@@ -1,4 +1,4 @@
-"""The ways to start: as a spare, for a run, to adopt an orphaned run, to watch one that we did not launch."""
+"""The ways to start this process: as a spare, for a run, as an adopter, for an external run, to start the server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def main(arguments: List[str]) -> int:
+    """Start as the arguments say; return the exit code."""
     umask = os.umask(0o077)
     detach_session()
     if arguments == ["--serve"]:
@@ -40,7 +41,7 @@ def main(arguments: List[str]) -> int:
 
 
 def wait_as_spare(umask: int) -> int:
-    """Import everything, say so on the inherited socket (descriptor 0), and wait for `MODE FOLDER`."""
+    """Import what a run needs, write `ready` to the inherited socket (descriptor 0), and wait for `MODE FOLDER`."""
     settings = read_settings()
     warm_up(settings)
     order = b""
@@ -59,6 +60,7 @@ def wait_as_spare(umask: int) -> int:
 
 
 def start(mode: str, folder: RunFolder, umask: int) -> int:
+    """Become what `mode` asks for, for the run of `folder`. An orphaned run that never launched starts anew."""
     settings = read_settings()
     if mode == "--watch":
         return watch(folder, settings)
@@ -68,7 +70,7 @@ def start(mode: str, folder: RunFolder, umask: int) -> int:
 
 
 def may_have_launched(folder: RunFolder) -> bool:
-    """Whether code of the run may have started. After a reboot nobody knows: the mark is not synced to disk."""
+    """Return whether code of the run may have started. After a reboot nothing can tell: the mark is not synced."""
     return folder.has("launched") or folder.read_object("claim").get("boot_id") != boot_id()
 
 
@@ -80,14 +82,17 @@ def run(
     again: bool = False,
     early: Optional[PreforkedSupervisor] = None,
 ) -> int:
-    """Be the reaper. `again`: an earlier one died before it launched anything, so its claim may be taken over."""
+    """Be the reaper until the run's end. `again`: an earlier reaper died before the launch, so take over its claim.
+
+    `early`: the supervisor that a cluster's node has already forked.
+    """
     lock = take_lock(folder, "claim") if again else claim(folder)
     if lock is None:
         return 0
     folder.make_subfolders()
     set_subreaper(True)
     cookie = str(folder.read_object("job.json").get("cookie", ""))
-    gc.freeze()  # what is there now stays shared with the children
+    gc.freeze()  # keeps the memory of these objects shared with the children
     Reaper(
         folder,
         cookie=cookie,
@@ -99,7 +104,7 @@ def run(
 
 
 def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
-    """Be the supervisor of a launched run whose reaper is gone."""
+    """Be the supervisor of a launched run whose reaper is gone; leave at once when another process supervises it."""
     if take_lock(folder, "supervisor.lock") is None or take_lock(folder, "claim") is None:
         return 0
     if folder.has("done"):
@@ -112,10 +117,11 @@ def adopt(folder: RunFolder, settings: Settings, umask: int) -> int:
 
 
 def watch(folder: RunFolder, settings: Settings) -> int:
+    """Be the supervisor of an external run; leave at once when another process supervises it."""
     lock = claim(folder)
     if (lock is None and take_lock(folder, "claim") is None) or take_lock(folder, "supervisor.lock") is None:
         return 0
-    # A launched run never needs it.
+    # Only external runs need it.
     from runyard.supervisor.external_run import ExternalRun
 
     try:
@@ -129,20 +135,20 @@ def watch(folder: RunFolder, settings: Settings) -> int:
 
 
 def serve() -> int:
-    """Start the private server from a process that has left the run's tree; its supervisor waits for the answer."""
+    """Start the private server from a process outside of the run's tree. Supervisors call it with `--serve`."""
     if os.fork():
         os._exit(0)
     from runyard.client.private_server import ensure
 
     detach_from_starter()
     settings = read_settings()
-    if os.path.isdir(settings.home):  # one that was removed stays so
+    if os.path.isdir(settings.home):  # a removed home must not come back
         ensure(settings)
     return 0
 
 
 def warm_up(settings: Settings) -> None:
-    """Import and prepare what a run's start needs, in a thread of low priority: nobody waits for a spare."""
+    """Import and prepare what a run's start needs, in a thread of low priority."""
     thread = threading.Thread(target=_warm_up, args=(settings,))
     thread.start()
     thread.join()

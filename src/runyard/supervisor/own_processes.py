@@ -1,6 +1,7 @@
-"""What a process of ours leaves behind: the session, the signals and the files of who started it.
+"""How our processes detach from their starter, and how a supervisor is forked before its run is known.
 
-A supervisor that is born before its run is known: it takes part while its parent gets ready to be the reaper.
+On a cluster's node the forked child imports what a supervisor needs, while its parent prepares to be the reaper. They
+exchange messages with a length in front over a socketpair; later `ReaperClient` uses the same socket.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.
 
 
 def detach_session() -> None:
-    """A terminal's Ctrl-C or hang-up is not for us."""
+    """Start a session of our own and ignore signals: a terminal's Ctrl-C or hang-up must not end this process."""
     try:
         os.setsid()
     except PermissionError:  # we lead a group already
@@ -25,7 +26,7 @@ def detach_session() -> None:
 
 
 def detach_from_starter() -> None:
-    """Let go of everything that ties this process to who started it."""
+    """Leave the starter's working directory, and point the standard streams to /dev/null."""
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
@@ -37,45 +38,48 @@ _LENGTH = struct.Struct("<Q")
 
 
 class PreforkedSupervisor:
-    """The parent's end. Who was never taken ends by itself when the parent does."""
+    """The parent's end of the socket to the supervisor that it forked. Only the parent's main thread uses it.
+
+    A supervisor that is never taken ends by itself when the parent does.
+    """
 
     def __init__(self, pid: int, link: socket.socket) -> None:
         self._pid = pid
         self._link = link
 
     def tell(self, data: bytes) -> None:
-        """Give it what it waits for. One that has died is noticed by `wait_for_path`."""
+        """Send the server's answer. `wait_for_path` notices when the supervisor has died."""
         try:
             _say(self._link, data)
         except OSError:
             pass
 
     def wait_for_path(self) -> str:
-        """Return the run folder that it made; "" when it has left without one."""
+        """Return the run folder that the supervisor made; "" when it has ended without one."""
         return os.fsdecode(hear(self._link))
 
     def wait(self) -> int:
-        """Wait until it has left and return its exit code."""
+        """Wait until the supervisor has ended, and return its exit code."""
         status = os.waitpid(self._pid, 0)[1]
         return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1
 
     def take(self, path: str) -> Optional[Tuple[int, socket.socket]]:
-        """Let it go on with that run folder; return its pid and the socket to it. None: it has died.
+        """Let the supervisor go on with that run folder; return its pid and the socket, None when it has died.
 
-        To be called when SIGCHLD is listened to: who dies later is noticed by that.
+        The reaper calls this when it already listens to SIGCHLD, by which it notices a later death.
         """
         try:
             if os.waitpid(self._pid, os.WNOHANG)[0] == 0:
                 _say(self._link, os.fsencode(path))
                 return self._pid, self._link
         except OSError:
-            pass  # it dies at this moment
+            pass  # the supervisor dies at this moment
         self._link.close()
         return None
 
 
 def prefork_supervisor(supervise: Callable[[socket.socket], int]) -> PreforkedSupervisor:
-    """Fork the process that calls `supervise` with its end of the socket."""
+    """Fork a process that calls `supervise` with its end of the socket."""
     ours, theirs = socket.socketpair()
     pid = os.fork()
     if pid:
@@ -86,7 +90,7 @@ def prefork_supervisor(supervise: Callable[[socket.socket], int]) -> PreforkedSu
         ours.close()
         code = supervise(theirs)
     except BaseException:
-        import traceback  # only who fails needs it
+        import traceback  # only a failure needs it
 
         traceback.print_exc()
     finally:
@@ -94,18 +98,18 @@ def prefork_supervisor(supervise: Callable[[socket.socket], int]) -> PreforkedSu
 
 
 def hear(link: socket.socket) -> bytes:
-    """Return what the other end says; nothing when it has left instead. What follows in the socket is not touched."""
+    """Return the next message, b"" when the other end is closed. Leaves what follows in the socket."""
     head = _receive(link, _LENGTH.size)
     return _receive(link, _LENGTH.unpack(head)[0]) if head else b""
 
 
 def tell_path(link: socket.socket, path: str) -> None:
-    """The child's word: this is the run folder."""
+    """Tell the parent which run folder the supervisor made."""
     _say(link, os.fsencode(path))
 
 
 def is_taken(link: socket.socket) -> bool:
-    """Wait for the parent's word; False: it has left."""
+    """Wait until the parent takes this supervisor; False when the parent has ended."""
     return bool(hear(link))
 
 
@@ -114,7 +118,7 @@ def _say(link: socket.socket, data: bytes) -> None:
 
 
 def _receive(link: socket.socket, size: int) -> bytes:
-    """Return exactly so many bytes; none when the other end is closed before."""
+    """Return exactly `size` bytes; b"" when the other end closes earlier."""
     pieces = []
     while size:
         try:

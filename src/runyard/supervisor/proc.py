@@ -1,4 +1,4 @@
-"""What the kernel says about processes, and signals that can only reach the process that was meant."""
+"""Reads processes from /proc, and sends signals that cannot reach a process with a reused pid."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class ProcessEntry(NamedTuple):
+    """One process as /proc/<pid>/stat shows it. pid and start ticks together identify it within a boot."""
+
     pid: int
     ppid: int
     group: int
@@ -22,11 +24,12 @@ class ProcessEntry(NamedTuple):
 
 
 def boot_ns() -> int:
-    """CLOCK_BOOTTIME: counts through suspend, untouched by changes of the wall clock."""
+    """Return CLOCK_BOOTTIME in ns: it counts through suspends and ignores changes of the wall clock."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def read_process(pid: int) -> Optional[ProcessEntry]:
+    """Return the entry of a process, a zombie included; None when it is gone."""
     try:
         fields = stat_fields(pid)
     except OSError:
@@ -36,18 +39,19 @@ def read_process(pid: int) -> Optional[ProcessEntry]:
 
 
 def is_alive(pid: int, start_ticks: int) -> bool:
-    """Whether that very process still runs; a zombie does not."""
+    """Return whether exactly that process still runs; a zombie does not."""
     entry = read_process(pid)
     return entry is not None and entry.start_ticks == start_ticks and entry.state not in "ZX"
 
 
 def list_processes() -> List[ProcessEntry]:
+    """Return all processes of the machine, zombies included."""
     found = (read_process(int(name)) for name in os.listdir("/proc") if name.isdigit())
     return [entry for entry in found if entry is not None]
 
 
 def descendants(entries: Iterable[ProcessEntry], root: int, *, without: Iterable[int] = ()) -> List[ProcessEntry]:
-    """Return all processes below `root`, leaving out the subtrees that start at `without`."""
+    """Return all processes below `root`, without the subtrees that start at `without`."""
     children: Dict[int, List[ProcessEntry]] = {}
     for entry in entries:
         children.setdefault(entry.ppid, []).append(entry)
@@ -63,7 +67,7 @@ def descendants(entries: Iterable[ProcessEntry], root: int, *, without: Iterable
 
 
 def has_cookie(pid: int, cookie: str) -> bool:
-    """Whether the process was started with the run's RUNYARD_COOKIE."""
+    """Return whether the process was started with the run's RUNYARD_COOKIE."""
     if not cookie:
         return False
     try:
@@ -74,7 +78,7 @@ def has_cookie(pid: int, cookie: str) -> bool:
 
 
 def open_pidfd(entry_pid: int, start_ticks: int) -> Optional[int]:
-    """Return a descriptor of exactly that process, None when it is gone or the kernel has no pidfd."""
+    """Return a pidfd of exactly that process; None when it is gone or the kernel has no pidfds."""
     opener: Optional[Callable[[int], int]] = getattr(os, "pidfd_open", None)
     if opener is None:
         return None
@@ -90,7 +94,7 @@ def open_pidfd(entry_pid: int, start_ticks: int) -> Optional[int]:
 
 
 def send_signal(pid: int, start_ticks: int, number: int) -> bool:
-    """Signal exactly that process; a reused pid is never touched. False when it is gone or not ours."""
+    """Signal exactly that process, never one with a reused pid; False when it is gone or not ours."""
     sender: Any = getattr(signal, "pidfd_send_signal", None)
     fd = open_pidfd(pid, start_ticks) if sender is not None else None
     try:
@@ -109,12 +113,12 @@ def send_signal(pid: int, start_ticks: int, number: int) -> bool:
 
 
 def set_subreaper(is_one: bool) -> None:
-    """Orphans below a subreaper become its children instead of init's."""
+    """Make this process a subreaper, or end that: orphans below a subreaper become its children instead of init's."""
     _prctl(_PR_SET_CHILD_SUBREAPER, int(is_one))
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for memory since boot; 0 when it does not count."""
+    """Return how many processes the kernel has killed since boot because memory ran out; 0 when it does not count."""
     try:
         with open("/proc/vmstat", "rb") as file:
             for line in file:

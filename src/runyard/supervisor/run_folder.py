@@ -1,6 +1,7 @@
-"""The run folder: paths, small JSON files and the claim. docs/internals/run-folder.md is its contract.
+"""The run folder: its paths, its small JSON files, the claim, and the work folders of a run's nodes.
 
-Where the processes of a run work: one folder for all nodes, unless the run asked for a copy for each.
+docs/internals/run-folder.md describes every file in it. All nodes share one work folder unless the run asked for a copy
+for each. Reaper, supervisor and adopter all use this module.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import read_process
 
 SNAPSHOT = "snapshot.frames"
-REFUSED = "refused.json"  # what the server did not take for its content; the folder is kept for it
+REFUSED = "refused.json"  # what the server refused for its content; the folder is kept while it has entries
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
 
 
 class FolderIdentity:
-    """A folder as it is now, to tell later whether it is still that one."""
+    """Remembers which folder a path names now, to tell later whether it is still the same."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._inode = self._find_inode()
 
     def is_gone(self) -> bool:
-        """Whether it was removed, also when another stands in its place. A failing disk says nothing."""
+        """Return whether the folder was removed, even if another has its path. A failing disk counts as not removed."""
         try:
             return self._inode is None or self._find_inode() != self._inode
         except OSError:
@@ -47,23 +48,26 @@ class FolderIdentity:
 
 
 class RunFolder:
-    """One attempt's folder on this node."""
+    """The run folder of one attempt on this node. The object never changes, so threads may share it."""
 
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self._place = FolderIdentity(self.path)
 
     def at(self, *parts: str) -> str:
+        """Return the path of a file below the run folder."""
         return os.path.join(self.path, *parts)
 
     def has(self, name: str) -> bool:
+        """Return whether the file is there, a broken link included."""
         return os.path.lexists(self.at(name))
 
     def is_gone(self) -> bool:
+        """Return whether the run folder was removed or replaced since this object was made."""
         return self._place.is_gone()
 
     def make_subfolders(self) -> None:
-        """Make them where they are missing; never the run folder itself. Raises FileNotFoundError when that is gone."""
+        """Make missing subfolders, never the run folder itself. Raises FileNotFoundError when that is gone."""
         for name in SUBFOLDERS:
             try:
                 os.mkdir(self.at(name), 0o700)
@@ -71,11 +75,12 @@ class RunFolder:
                 pass
 
     def job(self) -> JobSpec:
+        """Return the job from `job.json`. Raises OSError when it is missing."""
         with open(self.at("job.json"), encoding="utf-8") as file:
             return from_plain(JobSpec, json.load(file))
 
     def read(self, name: str) -> Optional[Any]:
-        """Return a JSON file's value, None when it is missing or damaged."""
+        """Return the value of a JSON file, None when it is missing or damaged."""
         try:
             with open(self.at(name), encoding="utf-8") as file:
                 return json.load(file)
@@ -83,7 +88,7 @@ class RunFolder:
             return None
 
     def read_bytes(self, name: str) -> bytes:
-        """Return a small file's content, nothing when it is missing."""
+        """Return the content of a small file, b"" when it cannot be read."""
         try:
             with open(self.at(name), "rb") as file:
                 return file.read()
@@ -91,11 +96,12 @@ class RunFolder:
             return b""
 
     def read_object(self, name: str) -> Dict[str, Any]:
+        """Return a JSON file's object; empty when the file is missing, damaged or no object."""
         value = self.read(name)
         return value if isinstance(value, dict) else {}
 
     def list_objects(self, name: str) -> List[Dict[str, Any]]:
-        """Return the JSON objects in the folder `name`, in the order of the files' names."""
+        """Return the JSON objects in the folder `name`, ordered by file name."""
         try:
             names = sorted(entry for entry in os.listdir(self.at(name)) if entry.endswith(".json"))
         except OSError:
@@ -104,11 +110,11 @@ class RunFolder:
         return [value for value in found if isinstance(value, dict)]
 
     def write(self, name: str, value: Any, *, durable: bool = False) -> None:
-        """Write a JSON file beside and rename it into place."""
+        """Write a JSON file by writing a new file and renaming it; `durable`: sync it. Raises OSError."""
         self.write_bytes(name, json.dumps(value, separators=(",", ":")).encode(), durable=durable)
 
     def write_bytes(self, name: str, data: bytes, *, durable: bool = False) -> None:
-        """Write a file beside and rename it into place. On a full disk it gets the run's reserve."""
+        """Write a file by writing a new file and renaming it. On a full disk it uses up the run's reserve."""
         try:
             self._write_beside(name, data, durable=durable)
         except OSError as error:
@@ -117,7 +123,7 @@ class RunFolder:
             self._write_beside(name, data, durable=durable)
 
     def free_reserve(self) -> bool:
-        """Give back the space that is kept for the run's end; False when there is none."""
+        """Free the space that is reserved for the run's end; False when there is none."""
         try:
             os.unlink(self.at(RESERVE))
         except OSError:
@@ -125,7 +131,7 @@ class RunFolder:
         return True
 
     def remove_overflow(self) -> None:
-        """Remove the folder in memory, if there is one of ours."""
+        """Remove the run's folder in memory, if there is one. May be repeated."""
         link = self.at(OVERFLOW)
         try:
             target = os.readlink(link)
@@ -142,7 +148,7 @@ class RunFolder:
             sync_folder(os.path.dirname(path))
 
     def make_durable(self, name: str) -> None:
-        """Have a file that was written before survive a loss of power."""
+        """Sync a file that was written before, so that it survives a loss of power."""
         fd = os.open(self.at(name), os.O_RDONLY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -151,7 +157,7 @@ class RunFolder:
         sync_folder(self.path)
 
     def mark(self, name: str) -> bool:
-        """Make the empty file `name`; False when it was there."""
+        """Make the empty file `name`; False when it already existed."""
         try:
             fd = os.open(self.at(name), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         except FileExistsError:
@@ -161,9 +167,9 @@ class RunFolder:
 
 
 def claim(folder: RunFolder) -> Optional[int]:
-    """Claim the attempt for this process: an open, locked descriptor of `claim`, or None when somebody was first.
+    """Claim the attempt for this process; return the open, locked descriptor of `claim`, None when it is taken.
 
-    The file appears whole and locked, by a link, so nobody ever sees a claim without an owner.
+    The file appears complete and locked, by a hard link: no process can see a claim without an owner.
     """
     beside = folder.at(f"claim.{os.getpid()}.new")
     fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -180,7 +186,7 @@ def claim(folder: RunFolder) -> Optional[int]:
 
 
 def take_lock(folder: RunFolder, name: str) -> Optional[int]:
-    """Lock the file `name` for the life of this process; None when another process holds it."""
+    """Lock the file `name` for the life of this process; return its descriptor, None when another process holds it."""
     fd = os.open(folder.at(name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -191,16 +197,16 @@ def take_lock(folder: RunFolder, name: str) -> Optional[int]:
 
 
 def remove_tree(path: str) -> None:
-    """Remove a folder and all below it, whatever modes the program left; links are removed, never followed."""
+    """Remove a folder and all below it, whatever its modes; links are removed, never followed. Errors are ignored."""
     folders = [path]
-    for folder in folders:  # grows while we walk: parents stand before their children
+    for folder in folders:  # grows during the loop: parents stand before their children
         folders += _clear_files(folder)
     for folder in reversed(folders):
         _try(os.rmdir, folder)
 
 
 def _clear_files(folder: str) -> List[str]:
-    """Remove what is no folder; return the folders."""
+    """Remove all files and links in a folder; return its subfolders."""
     found = []
     try:
         if os.path.islink(folder):
@@ -238,10 +244,10 @@ PER_NODE = "per-node"  # a value of RUNYARD_WORK_FOLDER
 
 
 def has_own_folders(job: JobSpec) -> bool:
-    """Whether each node has a folder of its own, as nodes without a shared file system have.
+    """Return whether each node has a work folder of its own, as nodes without a shared file system have.
 
     Raises:
-        InvalidArgument: RUNYARD_WORK_FOLDER holds something else than it may.
+        InvalidArgument: RUNYARD_WORK_FOLDER has an unknown value.
     """
     if len(job.nodes) < 2:
         return False
@@ -250,42 +256,46 @@ def has_own_folders(job: JobSpec) -> bool:
 
 
 def shares_folder(job: JobSpec) -> bool:
-    """Whether all nodes of the job see one work folder, though several supervisors run them."""
+    """Return whether several supervisors run the job's nodes on one shared work folder."""
     return job.is_gang and bool(job.shared_folder)
 
 
 def prefix_of(job: JobSpec) -> str:
-    """Return what the names of this node's files begin with: those of node 0 are the run's."""
+    """Return the prefix of this node's file names on the server: node 0 has none."""
     return f"node_{job.node_rank}/" if job.node_rank > 0 else ""
 
 
 def work_folder(folder: RunFolder, job: JobSpec, node_rank: int) -> str:
+    """Return the work folder of a node."""
     if shares_folder(job):
         return os.path.join(job.shared_folder, "work")
     return folder.at(f"work_{node_rank}" if node_rank > 0 and has_own_folders(job) else "work")
 
 
 def work_folders(folder: RunFolder, job: JobSpec) -> List[str]:
-    """Return all different ones, the first node's first."""
+    """Return all work folders of the nodes that run here, without repetition, the first node's first."""
     ranks = [node.rank for node in job.nodes] or [0]
     return list(dict.fromkeys(work_folder(folder, job, rank) for rank in ranks))
 
 
 def remove_shared(job: JobSpec) -> None:
-    """Remove what node 0 made for all; the nodes' own run folders go with their supervisors."""
+    """Remove the folder that node 0 made for all nodes. Only node 0 removes it; for other jobs nothing happens."""
     if not shares_folder(job) or job.node_rank > 0:
         return
     remove_tree(job.shared_folder)
     try:
         os.rmdir(os.path.dirname(job.shared_folder))
     except OSError:
-        pass  # another attempt's is there
+        pass  # another attempt's folder is there
 
 
 def tracked_folders(folder: RunFolder, job: JobSpec) -> List[Dict[str, str]]:
-    """Return the folders whose files are the run's, by name, for each work folder; or those where its process is."""
+    """Return the folders whose files belong to the run, by name, one dict per work folder.
+
+    For an external run these are the folders of its process.
+    """
     if job.interactive_folders:
         return [dict(job.interactive_folders)]
     if shares_folder(job) and job.node_rank > 0:
-        return []  # node 0's are theirs
+        return []  # node 0 stores the files of all nodes
     return [{name: f"{work}/{name}" for name in job.spec.output_folders} for work in work_folders(folder, job)]

@@ -1,10 +1,8 @@
-"""One run on this node, from Preparing to its end. May be killed at any instant and started again.
+"""The supervisor of one run on this node, from Preparing to the end. It may be killed at any instant and restarted.
 
-Notices that the engine's process which started this supervisor is gone.
-
-An engine whose daemon on this node dies does not end our processes, and may give their resources to somebody else. Who
-starts a supervisor below such a daemon gives it the reading end of a pipe, names it in RUNYARD_WATCH_FD, and keeps the
-other end: it closes when that process ends, however that happens.
+`watch_engine` notices that a cluster's daemon on this node is gone. Such a daemon's death does not end our processes,
+and the cluster may give their resources to others. The program that starts a supervisor below such a daemon keeps the
+writing end of a pipe, and names the reading end in RUNYARD_WATCH_FD: it closes when that program ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -57,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 
 def watch_engine(gone: Callable[[], None], environ: Mapping[str, str] = os.environ) -> None:
-    """Call `gone` from a thread, once, when the engine's process is gone; nothing where there is none to watch."""
+    """Call `gone` once, from the thread `engine-watch`, when the cluster's process is gone; do nothing without one."""
     fd = _find_descriptor(environ)
     if fd is not None:
         threading.Thread(target=_wait, args=(fd, gone), name="engine-watch", daemon=True).start()
@@ -68,7 +66,7 @@ def _find_descriptor(environ: Mapping[str, str]) -> Optional[int]:
     if not text.isdigit():
         return None
     try:
-        os.set_inheritable(int(text), True)  # a supervisor that takes over by exec needs it too
+        os.set_inheritable(int(text), True)  # an adopter that this process becomes by exec needs it, too
     except OSError:
         logger.warning("%s names descriptor %s, which is not open", VARIABLE, text)
         return None
@@ -79,24 +77,31 @@ def _wait(fd: int, gone: Callable[[], None]) -> None:
     try:
         while os.read(fd, 4096):
             pass
-    except OSError as error:  # a socket that was reset: the other end is gone as well
+    except OSError as error:  # a reset socket: the other end is gone as well
         logger.info("the engine's pipe: %s", error)
     logger.warning("the engine's process that started this supervisor is gone")
     gone()
 
 
 LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
-PEER_GRACE_S = 3.0  # how long the other ranks may go on after one failed, to fail by themselves
-PEER_STOP_S = 4.0  # between TERM and KILL then: they wait for who is gone, and TensorFlow does not end by TERM
+PEER_GRACE_S = 3.0  # how long the other ranks may go on after a failure, to fail by themselves
+PEER_STOP_S = 4.0  # between TERM and KILL then: ranks wait for the failed one, and TensorFlow does not end by TERM
 IDLE_S = 1.0
 UNKILLABLE_S = 60.0
 GONE_S = 0.5  # a program that removes its own folder usually ends by itself
 DESCRIBE_AFTER_S = 0.2
 DESCRIBE_S = 4.0  # how long the end of a short run waits for its package list
-LOCK_S = 30.0  # and for its lock file, which only the first run of a new environment makes
+LOCK_S = 30.0  # and for the lock file, which only the first run of a new environment makes
 
 
 class Supervisor:
+    """Prepares, launches, watches, stops and reports one run on this node.
+
+    Its main thread makes all decisions here, in `run`. Other threads ship (`Courier`), talk to the other nodes
+    (`Gang`), sample (`RunMonitors`), serve mpirun's launch agent (`MpiJob`) and describe the environment; they wake the
+    main thread through `Wake.notify`. All that a successor needs is in the run folder.
+    """
+
     def __init__(
         self, folder: RunFolder, job: JobSpec, keeper: ProcessOwner, settings: Settings, *, umask: int
     ) -> None:
@@ -147,7 +152,7 @@ class Supervisor:
         )
 
     def run(self) -> None:
-        """Raises ReaperGone when the reaper dies on the way."""
+        """Supervise the run until its end is delivered. Called once. Raises ReaperGone when the reaper dies."""
         try:
             self._run()
         except HomeGone:
@@ -203,7 +208,7 @@ class Supervisor:
 
     @property
     def _observer(self) -> RunMonitors:
-        """Made when the program has started: a node's start does not wait for it."""
+        """The monitors, made after the program has started, so that the launch does not wait for their imports."""
         if self._watching is None:
             from runyard.supervisor.lifecycle.observer import RunMonitors
 
@@ -217,7 +222,7 @@ class Supervisor:
         return MpiJob(self._folder, self._job, self._keeper, self._peers)
 
     def _go_on_launched(self) -> None:
-        """Take up what an earlier supervisor held."""
+        """Take over from an earlier supervisor: hold its ports, serve mpirun, describe the environment."""
         self._preparation.ports.hold(self._read_plan().get("ports") or ())
         if self._mpi is not None:
             self._mpi.begin()
@@ -229,7 +234,7 @@ class Supervisor:
         if self._reporter.is_superseded or (stop is not None and stop.reason == CUT_OFF):
             return outcome  # another attempt goes on with this run
         error = self._preparation.data.deliver()
-        if error is not None:  # what the program wrote may be all there is of it
+        if error is not None:  # the run folder may hold the only copy of what the program wrote
             name = error["details"]["data_reference"]
             why = str(error["message"]).partition("\n")[2]
             self._courier.cargo.refusals.add("data", f"what the run wrote for `{name}`", why, is_final=True)
@@ -244,7 +249,7 @@ class Supervisor:
         return outcome
 
     def _prepare(self) -> Optional[Outcome]:
-        """Get ready and launch; an outcome means that nothing was launched."""
+        """Prepare and launch; an outcome means that nothing was launched."""
         self._reporter.phase(RunStatus.PREPARING)
         try:
             for step in self._preparation.steps():
@@ -268,7 +273,7 @@ class Supervisor:
         return None
 
     def _go_on_or_raise(self) -> None:
-        """Called from within a long step. Raises Unwanted, ReaperGone or HomeGone when it shall not go on."""
+        """Take in news during a long step. Raises Unwanted, ReaperGone or HomeGone when the step must not go on."""
         self._wake.wait(self._keeper.fileno(), 0.0)
         self._keeper.update()
         if self._is_unwanted():
@@ -281,14 +286,14 @@ class Supervisor:
         return self._stopping.stop is not None or self._peers.have_failed()
 
     def _wait_for_peers(self) -> None:
-        """Wait for news from other nodes, while there is nothing to do on this one."""
+        """Wait up to a second for news from other nodes. `Gang` calls it when this node has nothing to do."""
         self._wake.wait(self._keeper.fileno(), IDLE_S)
         self._keeper.update()
         self._courier.connection.check_home()
         self._hear_wishes()
 
     def _renew_lease(self) -> None:
-        """Before the launch a lease that is over costs nothing but a question: may this attempt still start?"""
+        """If the lease is over before the launch, wait until the server says whether this attempt may start."""
         if not self._courier.lease.is_over:
             return
         logger.warning("the server has not answered for long; waiting for its word before anything starts")
@@ -299,7 +304,7 @@ class Supervisor:
             self._stopping.begin(SUPERSEDED, grace_s=0.0)
 
     def _describe(self) -> None:
-        """Report the package list, once the program has had its first moments for itself, and make the lock file."""
+        """Report the package list shortly after the launch, and make the lock file. Runs in the thread `describe`."""
         self._hurry.wait(DESCRIBE_AFTER_S)
         try:
             self._courier.connection.check_home()
@@ -312,7 +317,7 @@ class Supervisor:
             logger.warning("the environment could not be described: %s", error)
 
     def _watch(self) -> None:
-        """Until every rank that counts has ended."""
+        """Watch until every rank that counts has ended, or was stopped."""
         self._keeper.update()
         while not self._is_over():
             self._wake.wait(self._keeper.fileno(), self._next_s())
@@ -328,7 +333,7 @@ class Supervisor:
             self._tell_of_stop()
 
     def _tell_of_stop(self) -> None:
-        """Let the other nodes stop with this one. What the server wishes, and a failed rank, they hear of anyway."""
+        """Tell the other nodes about a stop that was decided here; other stops reach them by themselves."""
         stop = self._stopping.stop
         if stop is None or stop.reason in (CANCEL, FAIL, SUPERSEDED, RANK_FAILED):
             return
@@ -360,14 +365,14 @@ class Supervisor:
         ended = {record["rank"] for record in self._keeper.exits}
         processes = self._read_plan()["processes"]
         counting = [one["rank"] for one in processes if one.get("counts", True)]
-        if not self._keeper.launched or not counting:  # a node may have parameter servers alone
+        if not self._keeper.launched or not counting:  # a node may have only parameter servers
             return self._keeper.launched and self._peers.is_gang and bool(processes)
         if self._mpi is not None:
             return self._mpi.is_over(counting, is_stopping=self._stopping.stop is not None)
         return all(rank in ended for rank in counting)
 
     def _read_plan(self) -> Dict[str, Any]:
-        """Return `launch.json`, or what the reaper knows when the program removed it."""
+        """Return `launch.json`; when the program removed it, the ranks that the process owner knows."""
         if not self._plan.get("processes"):
             self._plan = self._folder.read_object("launch.json")
         if self._plan.get("processes"):
@@ -394,7 +399,7 @@ class Supervisor:
             self._stopping.begin(CUT_OFF, grace_s=min(self._job.spec.grace_s, GRACE_S))
 
     def _explained_stop(self) -> Optional[Stop]:
-        """Return the stop with its error. Answers to shipments and `control.json` name the wish alone: ask."""
+        """Return the stop with its error, and ask the server for it: shipments and `control.json` have no error."""
         stop = self._stopping.stop
         if stop is None or stop.reason != FAIL or stop.error is not None:
             return stop
@@ -416,7 +421,7 @@ class Supervisor:
             self._stopping.begin(RANK_FAILED, grace_s=min(self._job.spec.grace_s, PEER_STOP_S))
 
     def _has_raised(self) -> bool:
-        """Whether one of several ranks has failed and does not end; a run's only one may have threads that go on."""
+        """Return whether one of several ranks has failed and lives on. A single rank may have threads that go on."""
         ranks = [entry for entry in self._keeper.ranks if entry["rank"] >= 0]
         is_one_of_several = len(ranks) > 1 or self._peers.is_gang
         return is_one_of_several and has_raised(self._folder, ranks, self._keeper.exits)
@@ -440,7 +445,7 @@ class Supervisor:
             self._stopping.begin(FOLDER_GONE, grace_s=0.0)
 
     def _empty(self) -> None:
-        """See to it that nothing of the run lives before it is called finished."""
+        """End all processes of the run, before it is called finished."""
         self._emptied_boot_ns = boot_ns()
         self._keeper.kill(grace_s=0.0 if self._stopping.had_to_kill else LEFTOVER_GRACE_S)
         began = time.monotonic()
@@ -464,7 +469,7 @@ class Supervisor:
             try:
                 self._folder.make_subfolders()  # the program may have removed them
                 return self._folder.write("final.json", final, durable=True)
-            except OSError as error:  # a full disk: the end must not change once it was told
+            except OSError as error:  # a full disk: an end that was reported must not change
                 logger.warning("final.json could not be written: %s", error)
                 self._reporter.note(f"the end of the run cannot be written below {self._folder.path}: {error.strerror}")
                 time.sleep(1.0)
