@@ -132,7 +132,7 @@ class Reaper:
             os._exit(code)
 
     def _supervisor_ended(self) -> None:
-        self._hear()  # its last orders may still be in the socket may still be in the socket may still be in the socket
+        self._hear()  # its last orders may still be in the socket
         if self._channel is not None:
             self._channel.close()
         self._child, self._channel = 0, None
