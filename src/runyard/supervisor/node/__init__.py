@@ -1,5 +1,5 @@
-"""A node of a cluster joins a run: bootstrap, join, its part of the job.
+"""A node of a cluster joins a run: it installs our code, asks the server for its part, and starts a supervisor.
 
 May enter: main.
-Loads: on cluster nodes. `bootstrap.py` is sent along as text and run there.
+Loads: on the nodes of clusters. `bootstrap.py` is sent to the node as text and runs there.
 """

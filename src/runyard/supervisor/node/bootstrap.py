@@ -1,7 +1,7 @@
-"""Starts a node's part of a run: gets our code from the server, once, and becomes the supervisor.
+"""Starts a node's part of a run: gets our code from the server, once per version, and becomes the supervisor.
 
-A script by itself (`python3 -I -S -c`, the standard library): nothing of ours is on the node yet. The ticket
-(core/tickets.py) is in RUNYARD_TICKET. An older Python than 3.8 must get far enough to say so.
+A self-contained script (`python3 -I -S -c`, standard library only), because nothing of ours is on the node yet. The
+ticket (core/tickets.py) is in RUNYARD_TICKET. A Python older than 3.8 must get far enough to report that.
 """
 
 import base64
@@ -18,11 +18,12 @@ OLDEST_PYTHON = (3, 8)
 
 
 def main() -> None:
+    """Install our code where it is missing, then run `node.main` in this process. Never returns."""
     if sys.version_info < OLDEST_PYTHON:
         sys.exit(
             f"runyard: {sys.executable} is Python {sys.version.split()[0]}; this node needs 3.8 or newer (python=)"
         )
-    gc.disable()  # imports make much and leave nothing to collect; `supervisor.node` enables it
+    gc.disable()  # imports create many objects and no garbage; `node.node` enables it again
     ticket = json.loads(base64.urlsafe_b64decode(os.environ["RUNYARD_TICKET"]))
     home = private_home(ticket["node_home"] or f"/var/tmp/runyard-{os.getuid()}")
     code = os.path.join(home, "cache", "injection", ticket["bundle"])
@@ -37,9 +38,10 @@ def main() -> None:
 
 
 class Later(type(sys)):  # type: ignore[misc]  # a module
-    """Stands for a module that somebody imports and hardly ever uses; who does gets the real one.
+    """A module that is imported when an attribute of it is first used.
 
-    `dataclasses` imports `inspect`, which takes longer than all else that it needs, and before 3.13 has no use for it.
+    `dataclasses` imports `inspect`, which takes longer than its other imports together. Before Python 3.13 it makes no
+    use of it.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -49,7 +51,7 @@ class Later(type(sys)):  # type: ignore[misc]  # a module
 
 
 def private_home(path: str) -> str:
-    """Make the folder where it is missing; nobody else may have made it or write there."""
+    """Return the absolute path of the node's home, and make it if it is missing; exit if others can write there."""
     path = os.path.abspath(os.path.expanduser(os.path.expandvars(path)))
     os.makedirs(path, 0o700, exist_ok=True)
     found = os.lstat(path)
@@ -59,7 +61,7 @@ def private_home(path: str) -> str:
 
 
 def is_whole(code: str) -> bool:
-    """Whether every file is there with its size: something may have cleaned old files away."""
+    """Return whether every file of the code is there with its size: a cleaner of old files may have removed some."""
     try:
         with open(os.path.join(code, "bundle.json"), encoding="utf-8") as file:
             sizes = json.load(file)
@@ -69,7 +71,8 @@ def is_whole(code: str) -> bool:
 
 
 def install(ticket: Dict[str, Any], code: str) -> None:
-    # These, and those in the functions below, take a third of a start, and only a node's first run needs them.
+    """Download the code and rename it into place. A lock lets one process of this node do it at a time."""
+    # These imports, and those in the functions below, take a third of a start. Only a node's first run needs them.
     import fcntl
     import hashlib
     import shutil
@@ -78,7 +81,7 @@ def install(ticket: Dict[str, Any], code: str) -> None:
     os.makedirs(parent, 0o700, exist_ok=True)
     with open(os.path.join(parent, ".lock"), "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if is_whole(code):  # another process of this node was faster
+        if is_whole(code):  # another process of this node has installed it meanwhile
             return
         beside = f"{code}.{os.urandom(4).hex()}.new"
         archive = download(ticket)
@@ -93,6 +96,7 @@ def install(ticket: Dict[str, Any], code: str) -> None:
 
 
 def unpack(archive: bytes, folder: str) -> None:
+    """Write the archive's files below `folder`; exit when one would lie outside."""
     import io
     import zipfile
 
@@ -107,7 +111,7 @@ def unpack(archive: bytes, folder: str) -> None:
 
 
 def download(ticket: Dict[str, Any]) -> bytes:
-    """Ask until the server answers; a refusal is final."""
+    """Return the code's archive; repeat the request for up to 15 minutes. Exit when the server refuses."""
     import http.client
 
     give_up_at, pause = time.monotonic() + PATIENCE_S, 0.2
@@ -129,6 +133,7 @@ def download(ticket: Dict[str, Any]) -> bytes:
 
 
 def ask(ticket: Dict[str, Any]) -> Tuple[int, bytes]:
+    """Request the archive once; return status and body."""
     import http.client
 
     server = ticket["server"]
@@ -147,7 +152,7 @@ def ask(ticket: Dict[str, Any]) -> Tuple[int, bytes]:
 
 
 def connect(server: Dict[str, Any]) -> Any:
-    """Return a socket to the server; with a pinned certificate nothing is sent before it was compared."""
+    """Return a socket to the server. A pinned certificate is compared before anything is sent."""
     import hashlib
     import hmac
     import socket

@@ -1,6 +1,7 @@
-"""The answer to a node that asked for its part of a run becomes a run folder here.
+"""Turns the server's answer to a joining node into a run folder with that node's part of the job.
 
-The program that builds environments, on a node that has none: the server's own, kept for later runs.
+A node without `uv` gets the server's own copy, which later runs on that node use, too. All of this runs in the process
+that becomes the supervisor.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BUILT = ("uv", "conda")  # kinds of environments that need it
+_BUILT = ("uv", "conda")  # kinds of environments that are built with `uv`
 
 
 def with_uv(job: JobSpec) -> Dict[str, str]:
-    """Return the variables of the job's processes, with a PATH that ends in a folder with `uv` where one is needed.
+    """Return the variables of the job's processes; where `uv` is needed and missing, PATH ends in a folder that has it.
 
-    Where the server cannot give it, the build says what is missing.
+    Waits for a server that is away. Where the server has no `uv` either, the build reports what is missing.
     """
     if job.spec.environment.kind not in _BUILT:
         return job.submitter
-    import shutil  # a start does not wait for what it does not need
+    import shutil  # only loaded where an environment is built
 
     path = job.submitter.get("PATH") or os.defpath
     if shutil.which("uv", path=path):
@@ -76,7 +77,7 @@ def _fetch(job: JobSpec, folder: Path) -> None:
 
 
 def take_part(here: Here, answer: bytes, settings: Settings, environ: Mapping[str, str]) -> RunFolder:
-    """Make the folder with this node's job, ready to run, of what the server answered."""
+    """Write the run folder of this node's job from the server's answer; return it. May be repeated."""
     job, snapshot = read_joined(answer)
     node = NodeSpec(here.rank, here.address, here.host, _list_gpus(environ))
     placed = _on_this_node(job, here.ticket, node, settings, environ)
@@ -84,7 +85,7 @@ def take_part(here: Here, answer: bytes, settings: Settings, environ: Mapping[st
 
 
 def node_folder(settings: Settings, run_id: str, attempt: int, rank: int) -> str:
-    """Return the run folder of one node; several nodes of a job may be on one machine."""
+    """Return the path of a node's run folder; nodes of one job on one machine have different ones."""
     name = str(attempt) if rank == 0 else f"{attempt}-{rank}"
     return str(runs_folder(settings.home) / check_run_id(run_id) / name)
 
@@ -112,16 +113,16 @@ def _write(settings: Settings, job: JobSpec, snapshot: bytes) -> RunFolder:
     path = node_folder(settings, job.run_id, job.attempt, job.node_rank)
     try:
         os.makedirs(path, 0o700, exist_ok=True)
-    except FileNotFoundError:  # the attempt before has just removed the folder above, empty by then
+    except FileNotFoundError:  # the previous attempt has just removed the empty parent folder
         os.makedirs(path, 0o700, exist_ok=True)
     folder = RunFolder(path)
     if snapshot:
         folder.write_bytes(SNAPSHOT, snapshot)
-    folder.write("job.json", to_plain(job))  # the reaper makes it durable
+    folder.write("job.json", to_plain(job))  # the reaper syncs it
     return folder
 
 
 def _list_gpus(environ: Mapping[str, str]) -> List[str]:
-    """Return the devices that the engine gave this node; none where it does not say."""
+    """Return the devices that the cluster gave to this node; [] where it does not say."""
     said: Optional[str] = environ.get(VISIBLE)
     return [] if said is None else [part.strip() for part in said.split(",") if part.strip()] or [NO_DEVICE]

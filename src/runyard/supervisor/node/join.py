@@ -1,4 +1,4 @@
-"""A node asks the server for its part of a run, until it answers."""
+"""A node of a cluster asks the server for its part of a run until the server answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def join(here: Here) -> bytes:
-    """Return the server's answer as it came.
+    """Return the server's answer, undecoded. Called in the process that becomes the reaper.
 
     Raises:
         RunyardError: the server gives this node nothing: another process has its part, or the run is over.

@@ -1,8 +1,8 @@
-"""A node of a cluster takes its part of a run: from the ticket in its environment to a supervisor and its reaper.
+"""A node of a cluster takes its part of a run: from the ticket in its environment to a reaper and a supervisor.
 
-There are two from the start, because a start is mostly imports: the child imports what a supervisor needs, while the
-parent asks the server for the job, hands the answer down and gets ready to be the reaper. So each imports its own
-where it needs it, and here is only what both do.
+There are two processes from the start, because a start consists mostly of imports. The child imports what a supervisor
+needs. Meanwhile the parent asks the server for the job, passes the answer on and prepares to be the reaper. So each
+imports its own modules late, and this module holds only what both need.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from runyard.supervisor.own_processes import (
     tell_path,
 )
 
-_RANKS = ("SLURM_PROCID",)  # where an engine says which of the job's nodes this is
+_RANKS = ("SLURM_PROCID",)  # variables in which a cluster passes the rank of this node
 
 
 class Here(NamedTuple):
-    """This node, and the ticket that it was given."""
+    """This node: its ticket, its rank, its host name, and the address at which other nodes reach it."""
 
     ticket: NodeTicket
     rank: int
@@ -38,7 +38,10 @@ class Here(NamedTuple):
 
 
 def main() -> int:
-    """Be a node as the ticket in the environment says, until its part has ended."""
+    """Be a node of a run, as the ticket in the environment says, until its part has ended; return the exit code.
+
+    Runs in the process that becomes the reaper.
+    """
     umask = os.umask(0o077)
     detach_session()
     try:
@@ -58,7 +61,7 @@ def main() -> int:
     from runyard.supervisor.proc import set_subreaper
     from runyard.supervisor.run_folder import RunFolder
 
-    set_subreaper(True)  # `run` needs it soon, and there is time now
+    set_subreaper(True)  # `run` needs it soon; its import of ctypes is done while the supervisor works
     _collect_again()
     path = early.wait_for_path()
     if not path:
@@ -69,6 +72,7 @@ def main() -> int:
 
 
 def find_place(ticket: NodeTicket, environ: Mapping[str, str]) -> Here:
+    """Return which node of the job this is. Raises InvalidArgument when the cluster's rank is not a number."""
     said = next((environ[name] for name in _RANKS if name in environ), "0")
     if ticket.node_rank is None and not said.isdigit():
         raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
@@ -77,7 +81,7 @@ def find_place(ticket: NodeTicket, environ: Mapping[str, str]) -> Here:
 
 
 def own_address(ticket: NodeTicket) -> str:
-    """Return the address from which this machine reaches the server: its peers reach it there."""
+    """Return this machine's address on the route to the server: other nodes reach it there."""
     if ticket.server["kind"] == "unix":
         return _address_of(socket.gethostname())
     host = str(ticket.server["host"]).strip("[]")
@@ -88,14 +92,14 @@ def own_address(ticket: NodeTicket) -> str:
 
 
 def _supervise(here: Here, settings: Settings, link: socket.socket, umask: int) -> int:
-    """Be the supervisor: make the run folder from the answer, and go on when the parent has claimed it."""
-    from runyard.supervisor import supervisor  # noqa: F401  # the longest import of all, while the parent asks
+    """Be the supervisor, in the forked child: make the run folder, and go on when the parent takes this process."""
+    from runyard.supervisor import supervisor  # noqa: F401  # the longest import, done while the parent asks the server
     from runyard.supervisor.entry import supervise
     from runyard.supervisor.node.job import take_part
 
     answer = hear(link)
     if not answer:
-        return 0  # there is no part for this node
+        return 0  # the parent has ended: the server gave this node nothing
     folder = take_part(here, answer, settings, os.environ)
     tell_path(link, folder.path)
     os.environ.pop(VARIABLE, None)
@@ -108,7 +112,7 @@ def _supervise(here: Here, settings: Settings, link: socket.socket, umask: int) 
 
 
 def _collect_again() -> None:
-    """node_start.py turned it off; what is there now stays anyway."""
+    """Enable the garbage collector, which `bootstrap.py` disabled; objects that exist now are never scanned."""
     gc.freeze()
     gc.enable()
 
