@@ -1,5 +1,5 @@
-"""Several nodes as one job: they wait for each other, share facts, and agree on the end.
+"""Several nodes as one job: their supervisors wait for each other, share facts, and agree on the end.
 
 May enter: supervisor, external_run and node.
-Loads: for jobs of more than one supervisor; `peers` always.
+Loads: for jobs with more than one supervisor; `peers` always.
 """

@@ -1,9 +1,8 @@
-"""A job whose nodes are run by several supervisors: what this node tells the others, and hears from them.
+"""A job whose nodes are run by several supervisors: they exchange facts and agree on the run's end.
 
-Everything goes through the server, which keeps it in memory: after a restart of it each node says all it knows again.
-What was heard once stays known, since facts are never taken back.
-
-How a run of several supervisors ended: the first failure by weight, then by arrival at the server.
+All facts go through the server, which keeps them in memory. After a restart of the server, each node sends its facts
+again. Facts are never withdrawn, so a fact that arrived once stays known. The run's error is the failure with the
+lowest weight; among equals, the one that reached the server first.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import REFUSALS, REFUSED_FOR_S, Connection
 from runyard.supervisor.shipping.loops import ShippingLoop
 
-MOST_BYTES = 100_000  # of what a node says about its end
+MOST_BYTES = 100_000  # most bytes of the fact about a node's end
 _CUTS = ((8000, 300), (1000, 100), (200, 30))  # longest text, most items of a list: the first that is small enough
 NODE_LOST = "NodeLost"
-LATER = 1 << 30  # of a failure that the server was not told of by itself
+LATER = 1 << 30  # order of a failure that was not reported to the server as a fact of its own
 
 
 class Told(NamedTuple):
-    """One node's finding, and when the server heard of its failure."""
+    """The finding of one node, and the order in which the server heard of its failure."""
 
     order: int
     finding: Finding
 
 
 def decide_for_all(outcome: Outcome, stop: Optional[Stop], own: Peer, others: Sequence[Peer]) -> Outcome:
-    """Return the end of the run, by what node 0 found and what the others told.
+    """Return the end of the run, from node 0's outcome and the facts of the other nodes. Called on node 0 only.
 
     `stop` is what ended node 0's own part, if anything did.
     """
@@ -60,7 +59,7 @@ def decide_for_all(outcome: Outcome, stop: Optional[Stop], own: Peer, others: Se
 
 
 def choose(told: Sequence[Told]) -> Finding:
-    """Return the first one, with all others as its consequences."""
+    """Return the finding that is the run's error, with all other findings as its consequences."""
     ordered = sorted(told, key=lambda one: (one.finding.weight, one.order))
     missing = _missing(ordered)
     first = missing or ordered[0]
@@ -77,7 +76,7 @@ def choose(told: Sequence[Told]) -> Finding:
 
 
 def shortened(value: Any) -> Any:
-    """Return what fits into one message, whatever a program wrote."""
+    """Return the facts about an end, cut so that they fit into one message."""
     for longest, most in _CUTS:
         cut = _cut(value, longest, most)
         if len(json.dumps(cut)) <= MOST_BYTES:
@@ -118,7 +117,7 @@ def _lost(peer: Peer) -> Finding:
 
 
 def _missing(ordered: Sequence[Told]) -> Optional[Told]:
-    """Return a node whose ranks still ran when all the others had given up waiting for somebody."""
+    """Return the node whose ranks still ran when all other nodes had given up waiting for a rank."""
     failed = [one for one in ordered if one.finding.weight < STOPPED]
     stopped = [one for one in ordered if one.finding.weight == STOPPED]
     return stopped[0] if failed and stopped and all(one.finding.waited for one in failed) else None
@@ -134,17 +133,20 @@ def _consequence(finding: Finding) -> Dict[str, Any]:
 logger = logging.getLogger(__name__)
 
 FILE = "peers.json"
-WAIT_S = 5.0  # how long the server shall keep a question without news: each one is a heartbeat too
+WAIT_S = 5.0  # how long the server holds a request without news: each request is a heartbeat, too
 SAY_AGAIN_S = 60.0
 
 Hear = Callable[[Optional[str], Optional[Dict[str, Any]], int], None]
 
 
 class Gang(Peers):
-    """One for the life of a supervisor. A thread listens, another speaks; `notify` is called when there is news.
+    """The gang of this supervisor. One object lives as long as the supervisor.
 
-    `hear` takes what the server wants of the run, which comes with every answer. `wait` returns when there may be
-    news, `check` raises when the run shall not start any more.
+    The thread `listen` asks for the other nodes' facts and the thread `speak` sends this node's; `_lock` guards the
+    facts. The supervisor's main thread calls the public methods; `tell` is also called by the thread `agent`. `notify`
+    wakes the main thread when there is news. `hear` takes the desired state that comes with every answer. `wait`
+    returns when there may be news, and `check` raises when the run must not start any more; both run in the main
+    thread.
     """
 
     is_gang = True
@@ -184,11 +186,12 @@ class Gang(Peers):
             self._facts["ready"] = known["ready"]
 
     def start(self) -> None:
+        """Start both threads."""
         self._listening.start()
         self._speaking.start()
 
     def tell(self, **facts: Any) -> None:
-        """Add to what this node has said; the same again is nothing new."""
+        """Add facts to those that this node has sent; equal facts are not sent again. Never waits."""
         with self._lock:
             changed = {**self._facts, **facts}
             if changed == self._facts:
@@ -197,13 +200,15 @@ class Gang(Peers):
         self._speaking.wake()
 
     def known_ports(self) -> Optional[List[List[int]]]:
+        """Return the ports that this node has told the others before, perhaps through an earlier supervisor."""
         ready = self._facts.get("ready")
         return [ready["ports"]] if ready is not None else None
 
     def meet(self, ports: List[List[int]]) -> Meeting:
+        """Tell the others that this node is ready, wait until all are, and return the nodes with their ports."""
         own = to_plain(self._own)
         ready = {**own, "ports": ports[0] if ports else []}
-        self._folder.write(FILE, {"ready": ready})  # before anybody hears of it: it must stay true
+        self._folder.write(FILE, {"ready": ready})  # before the other nodes hear of it: it must not change any more
         self.tell(ready=ready)
         self._wait_for(range(self._job.node_count))
         found = [ready if rank == self._own.rank else self._fact(rank, "ready") for rank in range(self._job.node_count)]
@@ -211,37 +216,49 @@ class Gang(Peers):
         return Meeting([from_plain(NodeSpec, one) for one in found], [list(one["ports"]) for one in found])
 
     def wait_for_first(self) -> None:
+        """Wait until node 0 is ready."""
         self._wait_for([0])
 
     def nodes(self) -> List[NodeSpec]:
+        """Return all nodes of the job after they met, also in a restarted supervisor; before, those that run here."""
         known = self._folder.read_object(FILE).get("nodes") or ()
         return [from_plain(NodeSpec, one) for one in known] or super().nodes()
 
     def have_failed(self) -> bool:
+        """Return whether another node has failed or is lost."""
         return any(peer.lost or "failed" in peer.facts for peer in self._others())
 
     def are_done(self) -> bool:
+        """Return whether all ranks that count have ended on the other nodes, or the node is lost."""
         done = {peer.rank for peer in self._others() if peer.lost or {"workers_done", "ended"} & set(peer.facts)}
         return len(done) == self._job.node_count - 1
 
     def stop(self) -> Optional[Stop]:
+        """Return the stop that node 0 decided on; None on node 0."""
         said = None if self.leads else self._fact(0, "stop")
         return from_plain(Stop, {**said, "since_boot_ns": 0}) if said else None
 
     def daemons(self) -> Dict[int, str]:
+        """Return the lines with which mpirun wants its daemons started, by rank."""
         return {int(rank): str(line) for rank, line in (self._fact(0, "daemons") or {}).items()}
 
     def daemon_exits(self) -> Dict[int, int]:
+        """Return the exit codes of mpirun's daemons on the other nodes, by rank."""
         said = [peer.facts.get("daemon_exits") or {} for peer in self._others()]
         return {int(rank): int(code) for exits in said for rank, code in exits.items()}
 
     def has_lost(self) -> bool:
+        """Return whether another node is lost for good."""
         return any(peer.lost for peer in self._others())
 
     def conclude(self, outcome: Outcome, find_stop: FindStop) -> Outcome:
+        """Return the run's end: node 0 waits for the ends of the other nodes and decides; other nodes return theirs.
+
+        When the run failed or was stopped, node 0 does not wait for silent nodes.
+        """
         stop = find_stop()
         if not self.leads or (stop is not None and stop.reason in (SUPERSEDED, CUT_OFF)):
-            return outcome  # the server knows of the others itself
+            return outcome  # the server deals with the other nodes itself
         is_bad = stop is not None or outcome.status is not RunStatus.COMPLETED
         while self._unfinished():
             if not self._unfinished(but_silent=True) and (is_bad or find_stop() is not None):
@@ -254,6 +271,7 @@ class Gang(Peers):
         return decide_for_all(outcome, stop, own, self._others())
 
     def say_farewell(self, final: Dict[str, Any]) -> None:
+        """Send this node's end as a fact, and wait until the run is over or this attempt is superseded."""
         ended: Dict[str, Any] = {"status": final["status"]}
         if final.get("error"):
             ended["finding"] = final.get("finding") or to_plain(finding_of(final["error"]))
@@ -262,7 +280,7 @@ class Gang(Peers):
             self._wait()
 
     def _unfinished(self, *, but_silent: bool = False) -> List[int]:
-        """Return the nodes that have not told their end and may do so; `but_silent`: of those that are heard."""
+        """Return the ranks of nodes whose end is unknown and that are not lost; `but_silent`: without silent nodes."""
         met = range(self._job.node_count) if self._folder.read_object(FILE).get("nodes") else ()
         with self._lock:
             known = {**{rank: Peer(rank, {}) for rank in met}, **self._peers}
@@ -322,12 +340,12 @@ class Gang(Peers):
         if news is None:
             return False
         with self._lock:
-            # An answer of a server that is gone by now: the listener finds another epoch and has all said again.
+            # If this server has been replaced since, the listener sees another epoch, and all facts are sent again.
             self._epoch, self._is_said = news.epoch, facts == self._facts
             return not self._is_said
 
     def _ask(self, **said: Any) -> Optional[GangNews]:
-        """Speak once. None: this supervisor has no part in the run any more."""
+        """Send or ask once; None when this supervisor has no part in the run any more."""
         job = self._job
 
         def speak() -> GangNews:
@@ -374,7 +392,7 @@ class Gang(Peers):
 
 
 def _joined(known: Peer, said: Peer) -> Peer:
-    """Return what is known of a node: a server or a supervisor that was restarted may say less for a moment."""
+    """Return the newest facts of a node with the older ones added: a restarted server or supervisor may know less."""
     facts = {**known.facts, **said.facts}
     order = known.failed_order or said.failed_order
     return said._replace(facts=facts, lost=said.lost or known.lost, host=said.host or known.host, failed_order=order)

@@ -1,4 +1,4 @@
-"""What the supervisor does for a run that mpirun starts: it serves the launch agent and knows when all is over."""
+"""What a supervisor does for a run of mpirun: it serves the launch agent, and decides when all ranks have ended."""
 
 from __future__ import annotations
 
@@ -15,27 +15,35 @@ from runyard.supervisor.processes.exits import has_failed
 from runyard.supervisor.processes.keeper import ProcessOwner, ReaperGone
 from runyard.supervisor.run_folder import RunFolder
 
-LAST_WORDS_S = 5.0  # mpirun gets this long to end by itself after its ranks
+LAST_WORDS_S = 5.0  # how long mpirun may take to end by itself after its ranks
 
 
 class MpiJob:
-    """mpirun runs on node 0. Where another supervisor runs a node, it is asked for the daemon there, and starts it."""
+    """mpirun's part of a run on this node.
+
+    mpirun runs on node 0; a node with its own supervisor starts its daemon itself. The supervisor's main thread calls
+    the public methods. `_start` also runs in the thread `agent`, for a launch agent.
+    """
 
     def __init__(self, folder: RunFolder, job: JobSpec, keeper: ProcessOwner, peers: Peers) -> None:
         self._keeper = keeper
         self._peers = peers
         self._agents = AgentServer(folder, self._start)
         self._here = {daemon_rank(node.rank) for node in nodes_of(job)}
-        self._starter = MPIRUN if peers.leads else daemon_rank(job.node_rank)  # who starts the ranks that are here
+        self._starter = MPIRUN if peers.leads else daemon_rank(job.node_rank)  # the starter of this node's ranks
         self._asked: Dict[str, str] = {}
         self._done_at: Optional[float] = None
 
     def begin(self) -> None:
-        """Be there for the launch agent; called before the launch, and again by every later supervisor."""
+        """Serve the launch agent, on node 0. Called before the launch, and again by every later supervisor."""
         if self._peers.leads:
             self._agents.listen(self._peers.nodes())
 
     def step(self, *, is_stopping: bool) -> None:
+        """Take in starts and ends of ranks; answer launch agents (node 0) or start the daemon (others).
+
+        The supervisor calls this in every round of its watch.
+        """
         self._keeper.look()
         if not self._peers.leads:
             return self._serve_mpirun(is_stopping=is_stopping)
@@ -43,9 +51,9 @@ class MpiJob:
         return self._agents.tell([*self._keeper.exits, *elsewhere])
 
     def is_over(self, counting: Sequence[int], *, is_stopping: bool) -> bool:
-        """Whether no rank here will end any more: all have, or who starts them has and so have those that it started.
+        """Return whether no further rank ends here: all have ended, or their starter and all that it started have.
 
-        Once the run is stopped, a daemon that was never asked for starts none any more.
+        After a stop, a daemon that was never asked for starts no ranks any more.
         """
         ends = {int(record["rank"]): record for record in self._keeper.exits}
         started = {int(entry["rank"]) for entry in self._keeper.ranks}
@@ -57,7 +65,7 @@ class MpiJob:
         return failed or self._starter in ends or time.monotonic() - self._done_at > LAST_WORDS_S
 
     def has_left_early(self) -> bool:
-        """Whether mpirun ended long before ranks on other nodes did; they may never have been started."""
+        """Return whether mpirun ended long before the ranks on other nodes, which it may never have started."""
         ended = next((one for one in self._keeper.exits if one["rank"] == MPIRUN), None)
         if ended is None or self._peers.are_done():
             return False
@@ -71,10 +79,10 @@ class MpiJob:
         try:
             return self._keeper.start(rank, line)
         except ReaperGone:
-            return False  # the supervisor's own thread finds out as well
+            return False  # the main thread notices it, too
 
     def _serve_mpirun(self, *, is_stopping: bool) -> None:
-        """Start this node's daemon when mpirun, on node 0, wants it, and tell how it ended."""
+        """Start this node's daemon when mpirun on node 0 asks for it, and report how the daemon ended."""
         line = self._peers.daemons().get(self._starter)
         ended = next((record for record in self._keeper.exits if record["rank"] == self._starter), None)
         if ended is not None:
