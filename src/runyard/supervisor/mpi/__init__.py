@@ -1,5 +1,5 @@
-"""mpirun on many nodes without SSH: find it, and start its daemons through our supervisors.
+"""mpirun on many nodes without SSH: finds Open MPI, and starts its daemons through our supervisors.
 
 May enter: lifecycle and gang.
-Loads: for MPI jobs. `agent.py` is run by path in place of ssh.
+Loads: for MPI jobs. mpirun runs `agent.py` by path in place of ssh.
 """

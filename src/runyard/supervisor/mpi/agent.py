@@ -1,8 +1,8 @@
-"""What mpirun calls in place of ssh: `agent.py [options] HOST WORD…`. Asks the supervisor, and waits.
+"""The program that mpirun calls in place of ssh: `agent.py [options] HOST WORD…`. It asks the supervisor and waits.
 
-The words are a shell line that starts Open MPI's daemon for that node. The supervisor has it started on the node, in
-the run's own tree of processes, and answers with its exit code; a supervisor that was killed has a successor which is
-asked again. A script by itself (`python -I -S`): it needs nothing of ours.
+The words are a shell line that starts Open MPI's daemon for that node. The supervisor has the daemon started there, in
+the run's own process tree, and answers with its exit code. When the supervisor is killed, the agent asks its successor.
+A self-contained script (`python -I -S`), which imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ PAUSE_S = 0.1
 
 
 def main(arguments: List[str]) -> int:
+    """Have the daemon started, wait for its end, and return its exit code; 1 if no supervisor answers for a minute."""
     host, line = parse(arguments)
     request = json.dumps({"host": host, "line": line}).encode() + b"\n"
     deadline = time.monotonic() + PATIENCE_S
@@ -33,6 +34,7 @@ def main(arguments: List[str]) -> int:
 
 
 def parse(arguments: List[str]) -> Tuple[str, str]:
+    """Return (host, shell line) from ssh's arguments; options are ignored."""
     rest = list(arguments)
     while rest and rest[0].startswith("-"):
         rest.pop(0)
@@ -42,11 +44,11 @@ def parse(arguments: List[str]) -> Tuple[str, str]:
 
 
 def ask(folder: str, request: bytes) -> Optional[int]:
-    """Return the daemon's exit code; None when there is no supervisor now, or it left while we waited."""
+    """Return the daemon's exit code; None when no supervisor is there, or it ended before it answered."""
     try:
         place = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError:
-        return 1  # the run is gone
+        return 1  # the run folder is gone
     try:
         with socket.socket(socket.AF_UNIX) as link:
             link.connect(f"/proc/self/fd/{place}/{SOCKET}")  # a path of any length

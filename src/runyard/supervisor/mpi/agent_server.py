@@ -1,4 +1,7 @@
-"""Answers mpirun's launch agent on a unix socket in the run folder: one daemon for each node, started by the reaper."""
+"""Answers mpirun's launch agents on a unix socket in the run folder, and writes the programs that mpirun starts.
+
+Each agent asks for one daemon on one node; the reaper of that node starts it.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,11 @@ Start = Callable[[int, str], bool]
 
 
 class AgentServer:
-    """`start(rank, line)` has a daemon started, or finds it started already; False: nobody can any more.
+    """Serves the launch agents of one mpirun, in the supervisor of node 0.
 
-    A thread takes the questions; the supervisor calls `tell` with the exits that it knows, whenever there are new ones.
+    The thread `agent` takes requests and calls `start(rank, line)`, which has a daemon started or finds it started;
+    False when that is too late. The main thread calls `tell` with the known exits. `_lock` guards waiting agents and
+    exit codes.
     """
 
     def __init__(self, folder: RunFolder, start: Start) -> None:
@@ -38,6 +43,7 @@ class AgentServer:
         self._codes: Dict[int, int] = {}
 
     def listen(self, nodes: Sequence[NodeSpec]) -> None:
+        """Bind the socket and start the thread. Called once per supervisor; replaces an earlier supervisor's socket."""
         self._ranks = {node.address: daemon_rank(node.rank) for node in nodes}
         place = os.open(self._folder.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
@@ -52,7 +58,7 @@ class AgentServer:
         threading.Thread(target=self._serve, args=(listener,), name="agent", daemon=True).start()
 
     def tell(self, exits: Sequence[Mapping[str, Any]]) -> None:
-        """Answer those whose daemon has ended."""
+        """Answer the agents whose daemon has ended. May be repeated with the same exits."""
         with self._lock:
             for record in exits:
                 rank = int(record["rank"])
@@ -72,7 +78,7 @@ class AgentServer:
                 return
             try:
                 self._hear(link)
-            except Exception as error:  # one bad question must not keep the others from being answered
+            except Exception as error:  # a bad request must not stop the service
                 logger.warning("a launch agent was not understood: %s", error)
                 link.close()
 
@@ -90,13 +96,13 @@ class AgentServer:
 
 
 def write_agent(folder: RunFolder, interpreter: str) -> None:
-    """Make the program that mpirun finds on its PATH: a word without spaces, whatever the folders are called."""
+    """Write the launch agent as a program on mpirun's PATH: its name has no spaces, whatever the folders are called."""
     os.makedirs(folder.at(AGENT_FOLDER), mode=0o700, exist_ok=True)
     _write_program(folder.at(AGENT_FOLDER, AGENT), [interpreter, "-I", "-S", os.path.abspath(agent.__file__)])
 
 
 def write_rank_program(folder: RunFolder, placement: Placement) -> None:
-    """Make the program that mpirun's daemons start for each rank: one word, the same on every node."""
+    """Write the program that mpirun's daemons start for each rank: one word, the same on every node."""
     shim = os.path.join(placement.injection, "runyard", "runtime", "rank_shim.py")
     _write_program(
         folder.at(AGENT_FOLDER, RANK_PROGRAM), [placement.interpreter, "-I", "-S", shim, "--folder", folder.path]
@@ -114,6 +120,7 @@ def _quoted(text: str) -> str:
 
 
 def exit_code(record: Mapping[str, Any]) -> int:
+    """Return an exit record as a shell's exit code: a signal N becomes 128 + N."""
     return int(record.get("code") or (128 + int(record["signal"]) if record.get("signal") else 0))
 
 
@@ -121,6 +128,6 @@ def _answer(link: socket.socket, code: int) -> None:
     try:
         link.sendall(json.dumps({"code": code}).encode() + b"\n")
     except OSError:
-        pass  # it is gone, so nobody wants to know
+        pass  # the agent has ended
     finally:
         link.close()

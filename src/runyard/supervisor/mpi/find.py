@@ -1,6 +1,6 @@
-"""Which Open MPI starts a run: the one of its environment, else the one beside this Python, else the one on PATH.
+"""Finds the Open MPI that starts a run, and tells when mpirun itself is the cause of a run's failure.
 
-When mpirun itself is the cause of a run's end.
+The environment's Open MPI comes first, then the one beside this Python, then the one on PATH.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def find_mpi(interpreter: str, path: str, *, own_python: str = sys.executable) -
 
 
 def look_at(mpirun: str) -> Optional[MpiInstallation]:
-    """Return what there is to know about an mpirun; None when it is not Open MPI's."""
+    """Return the installation that an mpirun belongs to; None when it is not Open MPI's."""
     real = os.path.realpath(mpirun)
     if "hydra" in os.path.basename(real) or "mpich" in os.path.basename(real):
         return None
@@ -93,8 +93,10 @@ LOG = "system_logs/mpirun.log"
 def find_mpirun_fault(
     folder: RunFolder, counting: Set[int], exits: Sequence[Mapping[str, Any]]
 ) -> Optional[Dict[str, Any]]:
-    """Return the error of a run that mpirun itself is the cause of: it was killed before a rank failed, or never
-    started one. Otherwise its exit code only repeats what a rank's says.
+    """Return the error of a run that failed because of mpirun itself, else None.
+
+    That is so when mpirun was killed before a rank failed, or never started a rank. Otherwise its exit code only
+    repeats a rank's.
     """
     own = next((record for record in exits if record["rank"] == MPIRUN), None)
     failed = [record for record in exits if record["rank"] in counting and has_failed(record)]
