@@ -1,6 +1,5 @@
-"""What a node sends to the server while a run lives: journals, logs, files, heartbeats; what to do when it is
-refused or away.
+"""Sends a node's part of a run to the server: journals, logs, files and heartbeats, across outages and refusals.
 
 May enter: lifecycle, gang, external_run and supervisor.
-Loads: at the start, and the rare parts (`salvage`, `refusals`, `tensorboard`) when there is something for them.
+Loads: at the start; the rare parts (`salvage`, `refusals`, `tensorboard`) when there is something for them.
 """

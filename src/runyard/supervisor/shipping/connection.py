@@ -1,10 +1,9 @@
-"""The server as one run sees it: calls that wait for it, and starting the private server again.
+"""The server as one run sees it: requests that survive outages, the private server's restart, and the lease.
 
-How long this supervisor may go on without an answer of the server.
-
-Only for runs that may be started again elsewhere: the server starts their next attempt some seconds after a lease has
-passed since our last word, so by then nothing of ours may live. A lease counts from when a question was sent that the
-server answered, through suspends of the machine and restarts of the supervisor.
+The lease is how long this supervisor may go on without an answer. It counts only for runs that may be started again
+elsewhere: the server starts their next attempt some seconds after the lease has passed since our last word, so by then
+no process of ours may live. It counts from the moment an answered request was sent, through suspends of the machine and
+restarts of the supervisor.
 """
 
 from __future__ import annotations
@@ -34,22 +33,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 Aside = Callable[[], ContextManager[None]]
 
-REVIVE_AFTER_S = 1.0  # a server that is being replaced is back by then
+REVIVE_AFTER_S = 1.0  # a server that is being replaced answers again by then
 REVIVE_EVERY_S = 5.0
 START_S = 30.0
-REFUSED_FOR_S = 120.0  # so long a server may not know our token before we believe it
+REFUSED_FOR_S = 120.0  # how long a server may refuse our token before we accept the refusal
 
 REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
 
 
 class HomeGone(Exception):
-    """The whole home was removed: there is nobody to tell anything, and nothing left to keep."""
+    """The whole home was removed: no server can be told anything, and no file is left to keep."""
 
 
 class Connection:
-    """Shared by the supervisor's threads. `aside` is entered while a process leaves the run's tree.
+    """The connection to the server, shared by all threads of a supervisor.
 
-    The private server is started again only while `needs_server` says so, and never in a home that was removed.
+    The private server is started again only while `needs_server` returns True, and never in a removed home. `aside` is
+    entered while the new server's process leaves the run's process tree; `_lock` lets one thread start it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Connection:
         self._revived_at = 0.0
 
     def call(self, work: Callable[[], T]) -> T:
-        """Do one request, and note whether the server is there."""
+        """Do one request, and note whether the server answers. Raises what the request raises."""
         self._asked.at = boot_ns()
         try:
             result = work()
@@ -78,15 +78,15 @@ class Connection:
         return result
 
     def asked_boot_ns(self) -> int:
-        """Return when this thread began its last request."""
+        """Return when the calling thread began its last request."""
         return int(getattr(self._asked, "at", 0))
 
     def insist(self, work: Callable[[], T]) -> T:
-        """Repeat a request until the server takes it, for as long as an outage lasts.
+        """Repeat a request until the server takes it, for as long as an outage lasts. The calling thread waits.
 
         Raises:
-            RunyardError: the server refuses it; repeating cannot help.
-            HomeGone: nobody answers, and nobody ever will.
+            RunyardError: the server refuses it, so repeating cannot help.
+            HomeGone: the home was removed, so no server will answer any more.
         """
         backoff = Backoff()
         refused_since: Optional[float] = None
@@ -109,12 +109,12 @@ class Connection:
             time.sleep(backoff.next_s())
 
     def check_home(self) -> None:
-        """Raises HomeGone."""
+        """Raise HomeGone when the home was removed."""
         if self._home.is_gone():
             raise HomeGone
 
     def _revive(self, address: Address) -> Address:
-        """Start the private server as the SDK would; not at once, and not from every thread."""
+        """Start the private server as the SDK does; not before a second of silence, and at most once in 5 s."""
         silent_s = time.monotonic() - (self._silent_since or time.monotonic())
         if silent_s < REVIVE_AFTER_S or self._home.is_gone() or not self._needs_server():
             raise ServerUnreachable(f"The server at {address} does not answer.")
@@ -147,11 +147,14 @@ class Connection:
 
 FILE = "lease.json"
 ASK_S = 0.9
-GRACE_S = 5.0  # between TERM and KILL once it is over, whatever the run's: the server does not wait longer
+GRACE_S = 5.0  # between TERM and KILL after the lease, whatever the run's grace is: the server does not wait longer
 
 
 class Lease:
-    """Shared between threads."""
+    """How long this supervisor may go on without an answer of the server; kept in `lease.json`.
+
+    Any thread that gets an answer renews it; the main thread checks it.
+    """
 
     def __init__(self, folder: RunFolder, job: JobSpec, *, ask_s: float = ASK_S) -> None:
         self._folder = folder
@@ -165,19 +168,20 @@ class Lease:
             self._save()
 
     def renew(self, asked_boot_ns: int) -> None:
-        """The server has answered what was asked then."""
+        """Count the lease from `asked_boot_ns`, when the request was sent that the server has answered now."""
         if self._counts and asked_boot_ns > self._since_ns:
             self._since_ns = asked_boot_ns
             self._save()
 
     @property
     def is_over(self) -> bool:
+        """Whether the lease has passed. Always False for a run with one attempt."""
         return self._counts and boot_ns() - self._since_ns >= LEASE_S * 1e9
 
     def has_ended(self, ask: Callable[[], None]) -> bool:
-        """Whether it is over and `ask`, called once then, brought no answer in a moment.
+        """Return whether the lease is over and `ask`, called once then, brought no answer within a second.
 
-        This process or its machine may have been stopped for a while, with nothing wrong between it and the server.
+        The question is needed because this process or its machine may have been suspended while all else works.
         """
         if not self.is_over:
             self._asked_at = None
@@ -190,5 +194,5 @@ class Lease:
     def _save(self) -> None:
         try:
             self._folder.write(FILE, {"since_boot_ns": self._since_ns, "boot_id": boot_id()})
-        except OSError:  # a full disk, or a folder that was removed: others look for that
+        except OSError:  # a full disk or a removed folder is noticed elsewhere
             pass

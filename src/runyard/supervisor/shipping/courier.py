@@ -1,4 +1,4 @@
-"""Everything that travels from the run folder to the server, and the order in which a run may be called finished."""
+"""Ships everything from the run folder to the server, in the order in which a run may be called finished."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ SHORT_MESSAGE = 2000  # characters
 
 
 class Courier:
-    """`start` begins to report and ship; `deliver` sends what is left and then the end.
+    """The supervisor's access to connection, lease, reporter and shipping loops.
 
-    A guest (a process that logs on a run which it is not) sends records and nothing else: no logs, no heartbeats, and
-    it starts no server as long as it has nothing to send.
+    `start` begins to report and ship; `deliver` sends what is left and then the end. The main thread calls all methods;
+    `start` also runs in a timer's thread. `_lock` guards the start, `_loading` the making of `cargo`.
+
+    A guest (a process that logs on a run of another process) sends records only: no logs and no heartbeats. It starts
+    no server as long as it has nothing to send.
     """
 
     def __init__(
@@ -57,7 +60,7 @@ class Courier:
 
     @property
     def cargo(self) -> ShippingLoops:
-        """Made when it is first needed: a start does not wait for what only ships."""
+        """The shipping loops, made on first use, so that a start does not wait for their imports."""
         with self._loading:
             if self._loaded is None:
                 from runyard.supervisor.shipping.shipper import ShippingLoops
@@ -68,13 +71,13 @@ class Courier:
             return self._loaded
 
     def start_soon(self) -> None:
-        """Begin a moment later: threads of ours would slow the first steps down, which usually take no longer."""
+        """Start after 0.05 s, from a timer's thread: more threads would slow down the supervisor's first steps."""
         timer = threading.Timer(START_SOON_S, self.start)
         timer.daemon = True
         timer.start()
 
     def start(self) -> None:
-        """Begin now, if it has not begun."""
+        """Start to report and ship. May be repeated: only the first call does something."""
         with self._lock:
             if self._is_started:
                 return
@@ -83,10 +86,11 @@ class Courier:
         self.cargo.start()
 
     def ship_now(self) -> None:
+        """Wake the loops that ship journals and check the disk. Returns at once."""
         self.cargo.ship_now()
 
     def ship_all(self) -> None:
-        """Ship until the server holds all that is on disk now; the loops may go on meanwhile."""
+        """Ship until the server has all that is on disk now; the loops may go on meanwhile. Waits through outages."""
         backoff = Backoff()
         while not self.cargo.shipper.is_drained():
             self.connection.insist(self.cargo.upload_all)
@@ -94,20 +98,21 @@ class Courier:
                 time.sleep(backoff.next_s() / 10)
 
     def tell(self, final: Dict[str, Any]) -> None:
-        """Send the end of a run whose process goes on; what comes after it is shipped all the same."""
+        """Send the end of an external run whose process goes on; later records are shipped all the same."""
         try:
             self.connection.insist(lambda: self._post_once(final))
         except RunyardError as error:
             logger.warning("the run's end was not taken: %s", error)
 
     def deliver(self, final: Dict[str, Any], *, instead: Optional[Callable[[Dict[str, Any]], None]] = None) -> bool:
-        """Send everything, then the final state. False when the server does not take this run any more.
+        """Send everything and then the final state. False when the server does not take this run any more.
 
-        What the server refused for its content is tried once more and then named; `keeps_folder` tells of it.
+        Called once, after the program's end; waits through outages. What the server refused for its content is tried
+        once more and then named on the run; `keeps_folder` is True then.
 
-        `instead` gets the end of a node that does not lead, which is not the run's.
+        `instead` gets the end of a node that does not lead: the run's end is not that node's to report.
         """
-        from runyard.supervisor.shipping.own_journal import end_children  # only ends need it
+        from runyard.supervisor.shipping.own_journal import end_children  # only needed at the end
 
         self.cargo.stop()
         self.cargo.disk.warn_of_losses()
@@ -127,12 +132,12 @@ class Courier:
                 self._post(final)
         except RunyardError as error:
             logger.error("the server does not take the end of this run, its folder is kept: %s", error)
-            return self.reporter.is_superseded  # another attempt goes on with it
+            return self.reporter.is_superseded  # then another attempt goes on with the run
         return True
 
     @property
     def keeps_folder(self) -> bool:
-        """Whether the run folder holds what the server refused; another attempt goes on without it."""
+        """Whether the run folder must stay, because it holds what the server refused. Not so when superseded."""
         return not self.cargo.refusals.is_empty() and not self.reporter.is_superseded
 
     def _needs_server(self) -> bool:
@@ -152,7 +157,7 @@ class Courier:
                 logger.warning("the server lacks something of this run, shipping again: %s", error)
                 self.cargo.shipper.distrust()
                 self._drain()
-            except Conflict as error:  # somebody else ended it, or another attempt runs: there is nothing to add
+            except Conflict as error:  # the run has already ended, or another attempt runs
                 logger.warning("the run's end was not taken: %s", error)
                 return None
             except RunyardError as error:
@@ -177,7 +182,7 @@ class Courier:
 
 
 def _shortened(final: Dict[str, Any]) -> Dict[str, Any]:
-    """Return an end that a server takes whatever its limits are."""
+    """Return the end with a short error, which a server takes whatever its limits are."""
     error = final.get("error")
     if not isinstance(error, dict):
         return final

@@ -1,4 +1,4 @@
-"""Which files of the work folder the server holds: what a supervisor that starts again need not read once more."""
+"""Which files of the work folder the server has stored, so that a restarted supervisor need not read them again."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from runyard.supervisor.shipping.uploads import Signature
 logger = logging.getLogger(__name__)
 
 NAME = "files.jsonl"
-BEFORE = "files.json"  # one object, by supervisors of 0.2 and earlier
+BEFORE = "files.json"  # one object, written by supervisors of 0.2 and earlier
 SPARE_LINES = 1000
 
 
 class FileLedger:
-    """One line for each stored file: name, size, mtime, inode. Lines are added; the file is written anew only when most
-    of its lines are outdated, so that a hundred thousand files cost no more than a hundred thousand lines.
+    """The stored files of one run folder, one line for each: name, size, mtime, inode.
 
-    Used by one thread at a time. A ledger that is lost or torn costs a second upload of the same content, no more.
+    Lines are appended. The file is rewritten only when most lines are outdated, so a hundred thousand files cost about
+    as many lines. One thread at a time uses it. A lost or torn ledger only costs a second upload of the same content.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -31,7 +31,7 @@ class FileLedger:
         self._is_open = False
 
     def load(self) -> Dict[str, Signature]:
-        """Return the files by name with the signature that was stored last."""
+        """Return the signature that was stored last, by file name."""
         for name, values in self._folder.read_object(BEFORE).items():
             self._stored[name] = Signature(*values)
         for name, found in self._iter_lines():
@@ -40,6 +40,7 @@ class FileLedger:
         return dict(self._stored)
 
     def add(self, stored: Mapping[str, Signature]) -> None:
+        """Note files as stored. A write error is ignored."""
         if not stored:
             return
         self._stored.update(stored)

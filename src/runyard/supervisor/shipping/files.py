@@ -1,4 +1,4 @@
-"""Ships new and changed files of ./outputs and ./logs while the run goes on, and everything at its end."""
+"""Ships new and changed files of the output folders while the run goes on, and all of them at its end."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from runyard.supervisor.shipping.uploads import (
 
 logger = logging.getLogger(__name__)
 
-SETTLED_S = 2.0  # an output that was not touched for so long counts as written
+SETTLED_S = 2.0  # an output that did not change for this long counts as complete
 LIVE_FOLDER = "logs"  # followed by TensorBoard: shipped at once
-PASSES = 3  # over the files of a program that has ended, which others may still change
+PASSES = 3  # over the files after the program's end, because other processes may still change them
 REST = 10  # a file whose upload took t seconds is left alone for REST × t: a growing file must not eat a core
 SHOWN_NAMES = 5
 FOLDER = "folder that cannot be read"
@@ -44,6 +44,8 @@ SPECIAL = {
 
 
 class WorkFile(NamedTuple):
+    """A file that a scan found: its name on the server, its path, its work folder, and its signature."""
+
     name: str
     path: str
     root: str
@@ -51,7 +53,7 @@ class WorkFile(NamedTuple):
 
 
 class WatchedFile:
-    """What is known about one file of the work folder."""
+    """What is known about one file: its stored, last seen and refused signatures, and when to look again."""
 
     def __init__(self) -> None:
         self.stored: Optional[Signature] = None
@@ -61,11 +63,13 @@ class WatchedFile:
 
 
 class OutputFiles:
-    """Its loop calls `step`; at the end the supervisor calls `finish`.
+    """Uploads the files of a run's output folders.
 
-    `folders`: the path of each by the name that its files get, the path ends with it; once for each node that has
-    a work folder of its own. A file of a later node whose name is taken gets `node_<rank>/` in front, and all get
-    `prefix`. Of what lies in `logs`, files that were last changed before `since` belong to somebody else.
+    The thread `files` calls `step`; at the end the main thread calls `finish`.
+
+    `folders` has one dict for each work folder: the path of each output folder by the name that its files get; the path
+    ends with that name. A file of a later node whose name is taken gets `node_<rank>/` in front, and all names get
+    `prefix`. In `logs`, files that were last changed before `since` do not belong to the run.
     """
 
     def __init__(
@@ -91,13 +95,13 @@ class OutputFiles:
         self._prefix = prefix
         self._files: Dict[str, WatchedFile] = {}
         self._ledger = FileLedger(folder)
-        self._left_out: Dict[str, List[str]] = {}  # by kind: what the last look found and cannot store
-        self._kept: List[str] = []  # what of it is among the refusals
-        self._rest_until = 0.0  # a folder that takes long to look through is looked through less often
+        self._left_out: Dict[str, List[str]] = {}  # by kind: entries that the last scan found and that cannot be stored
+        self._kept: List[str] = []  # those of them that are among the refusals
+        self._rest_until = 0.0  # a folder that takes long to scan is scanned less often
         self._load()
 
     def step(self) -> None:
-        """Upload what is new and settled."""
+        """Upload files that are new and settled. Files in `logs` go at once. Raises outages."""
         began = time.monotonic()
         if began < self._rest_until:
             return
@@ -107,7 +111,10 @@ class OutputFiles:
         self._store(changed)
 
     def finish(self) -> None:
-        """Upload all that is left of a program that has ended. An outage is raised: call it again."""
+        """Upload all files that are left after the program's end, and warn about those that cannot be stored.
+
+        An outage is raised: call it again.
+        """
         self._left_out.clear()
         for _ in range(PASSES):
             self._forget_left_out()
@@ -117,7 +124,7 @@ class OutputFiles:
         self._warn_of_left_out()
 
     def try_refused_again(self) -> None:
-        """Have `finish` try once more what was refused."""
+        """Let the next `finish` upload refused files once more."""
         for watched in self._files.values():
             watched.refused = None
 
@@ -135,11 +142,11 @@ class OutputFiles:
         return (is_live or is_settled) and time.monotonic() >= watched.rest_until
 
     def _is_older(self, found: WorkFile) -> bool:
-        """Whether `upload_file` gave this name a content later than this file's."""
+        """Return whether `upload_file` stored a later content under this name."""
         return found.signature.mtime_ns / 1e9 < self._explicit.uploaded_at.get(found.name, 0.0)
 
     def _store(self, changed: Sequence[WorkFile]) -> bool:
-        """Upload these; return whether one was changed meanwhile."""
+        """Upload these files; return whether one of them changed meanwhile."""
         is_changed = False
         held: Optional[Exception] = None
         wanted = [UploadRequest(found.name, found.path, found.root, found.signature.size) for found in changed]
@@ -156,7 +163,7 @@ class OutputFiles:
                     stored[name] = self._files[name].stored = outcome
                     is_changed = is_changed or outcome != changed[index].signature
                     self._refusals.settle("files", _called(name))
-                elif is_passing(outcome):  # others are stored meanwhile
+                elif is_passing(outcome):  # other files are stored meanwhile
                     held = outcome
                 elif isinstance(outcome, FileNotFoundError):
                     self._leave_out(VANISHED, name)
@@ -180,12 +187,12 @@ class OutputFiles:
         self._left_out.setdefault(kind, []).append(f"{shown}: {error.strerror}" if error is not None else shown)
 
     def _forget_left_out(self) -> None:
-        """Before a next look: it finds again what is still there. What vanished is not."""
+        """Forget what the last scan could not store; vanished files stay, because the next scan cannot find them."""
         for kind in [kind for kind in self._left_out if kind != VANISHED]:
             del self._left_out[kind]
 
     def _warn_of_left_out(self) -> None:
-        """Name on the run what lies in its folders and is not stored."""
+        """Show on the run which entries of its folders are not stored."""
         for what in self._kept:
             self._refusals.settle("files", what)
         self._kept.clear()
@@ -193,7 +200,7 @@ class OutputFiles:
             shown = ", ".join(sorted(names)[:SHOWN_NAMES])
             more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
             count = "1 entry" if len(names) == 1 else f"{len(names)} entries"
-            if kind == FOLDER or kind.startswith(BAD_NAME):  # it holds something: the run folder is kept for it
+            if kind == FOLDER or kind.startswith(BAD_NAME):  # it has content: the run folder is kept for it
                 self._kept.append(f"{count} of the work folder ({kind})")
                 self._refusals.add("files", self._kept[-1], f"{shown}{more}.")
             else:
@@ -223,7 +230,7 @@ class OutputFiles:
             try:
                 entries = list(os.scandir(path))
             except OSError as error:
-                if prefix != folder or os.path.lexists(path):  # a folder that the program did not make is no fault
+                if prefix != folder or os.path.lexists(path):  # a missing output folder is no fault
                     self._leave_out(FOLDER, prefix, error)
                 continue
             for entry in entries:
@@ -247,7 +254,7 @@ class OutputFiles:
                 is_twin = stat.S_ISDIR(status.st_mode) and _is_inside(
                     entry.path, os.path.join(root, name.split("/")[0])
                 )
-                if not is_twin:  # a link to a folder whose files are stored where they are loses nothing
+                if not is_twin:  # a link to a folder that is stored anyway loses nothing
                     self._leave_out(SPECIAL.get(stat.S_IFMT(status.st_mode), "special file"), name)
                 return None
             return WorkFile(stored_file_name(name), entry.path, root, signature(status))
@@ -262,7 +269,7 @@ class OutputFiles:
         return name.startswith(LIVE_FOLDER + "/") and status.st_mtime < self._since
 
     def _load(self) -> None:
-        """A restarted supervisor need not read again what was stored."""
+        """Take the stored signatures from the ledger: a restarted supervisor does not read these files again."""
         for name, stored in self._ledger.load().items():
             watched = self._files[name] = WatchedFile()
             watched.stored = stored

@@ -1,4 +1,4 @@
-"""All journals of a run: what grew, which bytes may be shipped, what has to be done before."""
+"""All journals of a run: which segments grew, which bytes may be shipped, and what must be uploaded before."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from runyard.supervisor.shipping.uploads import ExplicitUploads
 logger = logging.getLogger(__name__)
 
 PART_BYTES = 8 << 20
-LEAST_BYTES = 2 << 20  # of one segment per request; more than the longest record
+LEAST_BYTES = 2 << 20  # least share of one segment in a request; more than the longest record
 DAMAGED = "system_logs/damaged_journals.txt"
-MOST_DAMAGE = 4096  # bytes of one place that are kept there
-MOST_HELD = 256  # files kept open, so that one which the program removes can still be read
+MOST_DAMAGE = 4096  # most bytes of one damaged place that the file keeps
+MOST_HELD = 256  # files kept open, so that a removed file can still be read
 
 Frame = Tuple[Dict[str, Any], bytes]
 
 
 class Part(NamedTuple):
-    """What of one segment goes into a request: bytes [offset, end) and the side files that they name."""
+    """The part of one segment that goes into a request: the bytes [offset, end) and the side files that they name."""
 
     segment: Segment
     end: int
@@ -45,6 +45,12 @@ class Part(NamedTuple):
 
 
 class Journals:
+    """The segments of a run folder. `Shipper` changes them under its lock; `behind`, `marks` and `unsynced` need none.
+
+    A FILE record waits until its file is uploaded, and the segments of a child run wait until the server has the CHILD
+    record.
+    """
+
     def __init__(
         self,
         folder: RunFolder,
@@ -60,12 +66,13 @@ class Journals:
         self._seen = seen
         self._warn = warn
         self._segments: Dict[Key, Segment] = {}
-        self._children: Dict[Key, Dict[int, journal.LongRecord]] = {}  # by the end of records on their way
+        self._children: Dict[Key, Dict[int, journal.LongRecord]] = {}  # sent CHILD records, by their end
         self._has_new_child = False
         self._held: Dict[Key, Segment] = {}
         self._has_looked = False
 
     def look(self) -> None:
+        """Scan the journal folders for new, grown, cut and removed segments. Repeated before every request."""
         self._look_for_orphans()
         missing = dict(self._segments)
         folders = (self._folder.at("journal"), self._folder.at(OVERFLOW, "journal"))  # the second on a full disk
@@ -98,7 +105,7 @@ class Journals:
             segment.cut = None
 
     def _hold(self, segment: Segment) -> None:
-        """Keep the file open; of too many, those that have nothing left to ship give way."""
+        """Keep the file open; when too many are open, close one that has nothing left to ship."""
         if segment.fd >= 0 or segment.is_given_up or segment.is_removed:
             return
         if len(self._held) >= MOST_HELD:
@@ -122,21 +129,23 @@ class Journals:
         self._warn("journal", f"The program cut {segment.name} from {before} to {after} bytes: {what}.")
 
     def behind(self) -> List[Segment]:
-        """Return segments with something to ship, those with least shipped first: none starves behind a busy one.
+        """Return the segments with something to ship, those with the lowest offset first, so that none starves.
 
-        Those of a child run wait until the server has the record that made it.
+        The segments of a child run wait until the server has the record that made it.
         """
         behind = sorted((one for one in list(self._segments.values()) if one.is_behind), key=lambda one: one.offset)
         return [segment for segment in behind if self._is_known(segment)] or behind
 
     def unsynced(self) -> List[Segment]:
-        """Return segments with bytes that only the page cache of this machine has."""
+        """Return the segments with bytes that may be only in this machine's page cache. The thread `disk` calls it."""
         return [segment for segment in list(self._segments.values()) if segment.offset < segment.size]
 
     def is_foreign(self, segment: Segment) -> bool:
+        """Return whether the segment belongs to another run, such as a child run."""
         return self._run_of(segment) != self._run_id
 
     def took(self, marks: Sequence[Mark]) -> None:
+        """Take the server's marks: what is stored of each segment."""
         for mark in marks:
             segment = self._segments.get((mark.writer, mark.segment))
             if segment is not None:
@@ -144,28 +153,33 @@ class Journals:
                 segment.moved(mark.offset)
 
     def marks(self) -> List[Mark]:
-        """Return how far this run's own segments go."""
+        """Return how far this run's own segments are stored."""
         own = [segment for segment in self._segments.values() if segment.offset and not self.is_foreign(segment)]
         return [Mark(segment.writer, segment.number, segment.offset) for segment in own]
 
     def refused(self) -> List[Segment]:
+        """Return the segments of which the server refuses the rest."""
         return [segment for segment in self._segments.values() if segment.refusal]
 
     def release_refused(self) -> None:
-        """Have single records that were refused shipped again."""
+        """Let single records that were refused be shipped again, as segments of their own."""
         release(self._folder.at("journal"))
 
     def take_new_child(self) -> bool:
-        """Whether, since the last call, the server came to know a child, whose journals may be shipped now."""
+        """Return whether the server got to know a child run since the last call: its journals may be shipped now."""
         found, self._has_new_child = self._has_new_child, False
         return found
 
     def forget(self) -> None:
+        """Forget how far segments are stored; the server's next answer says it."""
         for segment in self._segments.values():
             segment.offset, segment.end = 0, None
 
     def warn_of_tails(self) -> None:
-        """At the end: a torn tail is normal where the writer went on in a next segment, else say so."""
+        """At the run's end, warn about segments that end in the middle of a record.
+
+        A torn tail is normal where its writer went on in a next segment.
+        """
         last = {segment.writer: segment.number for segment in self._segments.values()}
         for segment in self._segments.values():
             left = segment.size - segment.offset
@@ -176,7 +190,7 @@ class Journals:
                 self._warn("journal", f"The last {left} bytes of {segment.name} are no whole record and were left out.")
 
     def part(self, segment: Segment, *, most_bytes: int = PART_BYTES) -> Part:
-        """Return what can be shipped now: whole records until `most_bytes` are reached, but at least one."""
+        """Return what can be shipped now: whole records up to `most_bytes`, but at least one record."""
         try:
             if segment.rewound_ns is not None and not self._restart(segment):
                 return Part(segment, segment.offset, [], 0)
@@ -201,11 +215,11 @@ class Journals:
         return Part(segment, end, frames, sum(len(body) for _, body in frames))
 
     def _mend(self, segment: Segment, end: int) -> Optional[int]:
-        """No record stands at `end`. Where others follow, go on with them: only what lies between is lost.
+        """Go on with the records behind damage at `end`: only the bytes in between are lost.
 
-        Returns where the damage begins, None when nothing follows.
+        Returns where the damage begins, None when no record follows.
         """
-        from runyard.supervisor.shipping.salvage import bridge  # most journals are never damaged
+        from runyard.supervisor.shipping.salvage import bridge  # rarely needed
 
         try:
             gap = bridge(segment, end, header=self._known_header(segment))
@@ -221,7 +235,7 @@ class Journals:
         return gap.offset
 
     def _is_torn(self, segment: Segment, left: int) -> bool:
-        """Whether the tail is the beginning of one record, as a full disk leaves it."""
+        """Return whether the tail is the beginning of one record, as a full disk leaves it."""
         try:
             tail = segment.read_from(segment.offset, journal.CELL)
         except OSError:
@@ -229,7 +243,7 @@ class Journals:
         return left < journal.CELL or journal.is_beginning(tail, left)
 
     def _keep_damaged(self, segment: Segment, position: int, size: int) -> None:
-        """Put the bytes that were left out into a log of the run: the file goes with the run folder."""
+        """Copy the damaged bytes into a log of the run, because the file is removed with the run folder."""
         try:
             data = segment.read_file(position, min(size, MOST_DAMAGE))
             with open(self._folder.at(DAMAGED), "a", encoding="ascii") as file:
@@ -238,7 +252,7 @@ class Journals:
             logger.debug("%s: %s", DAMAGED, error)
 
     def _restart(self, segment: Segment) -> bool:
-        """The file was cut below what is stored: find what was written since."""
+        """Find what was written since the file was cut below what is stored; False when there is nothing."""
         from runyard.supervisor.shipping.salvage import restart
 
         if restart(segment):
@@ -247,7 +261,7 @@ class Journals:
         return False
 
     def _known_header(self, segment: Segment) -> Dict[str, Any]:
-        """Return the HEADER of the segment, or else what it can be made from: a writer records one run alone."""
+        """Return the segment's HEADER, or one made from the writer's other segments: a writer records one run."""
         of_writer = [one.header for one in self._segments.values() if one.writer == segment.writer and one.header]
         known = segment.header or (of_writer[0] if of_writer else {"run": self._run_id})
         return {**known, "writer": segment.writer, "segment": segment.number}
@@ -272,14 +286,14 @@ class Journals:
         return end, sides, is_blocked
 
     def _note(self, segment: Segment, record: journal.LongRecord, sides: List[Frame], is_blocked: bool) -> bool:
-        """Act on a record that is more than bytes; False: it must not be shipped yet."""
-        if record.kind == journal.FILE:  # asked for behind a blocked one too: its upload can begin
+        """Act on a record that needs more than shipping; False when it must not be shipped yet."""
+        if record.kind == journal.FILE:  # also behind a blocked record: the upload can begin
             return self._uploads.is_done(segment, record)
         if is_blocked:
             return True
         if record.kind == journal.SIDE:
             side = self._side(segment, record.payload)
-            if not side:  # the server takes no such record without its file
+            if not side:  # the server refuses the record without its file
                 segment.skipped.append((record.offset, record.end))
                 return False
             sides += side
@@ -290,7 +304,7 @@ class Journals:
         return True
 
     def _note_children(self, segment: Segment, offset: int) -> None:
-        """Take the children whose records the server holds. Before the offset is kept: none may be forgotten."""
+        """Note the child runs whose records are stored, before the offset is: a kill in between must lose none."""
         made = self._children.get(segment.key, {})
         for end in sorted(end for end in made if end <= offset):
             self._seen.note(self._run_of(segment), made.pop(end))

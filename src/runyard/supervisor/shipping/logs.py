@@ -1,4 +1,4 @@
-"""The run's logs as they grow: the program's, ours, a build's and a `with` block's, shipped by offset."""
+"""Ships the run's logs as they grow, by offset: the program's, the supervisor's, a build's and a `with` block's."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from runyard.core.names import stored_file_name, true_file_name
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.segments import is_unreadable, read_part
 
-PART_BYTES = 4 << 20  # of one file per request, so that nothing waits for one busy file
+PART_BYTES = 4 << 20  # of one file per request, so that no other file waits for it
 MOST_HELD = 256  # files kept open
 BUILD_FOLDER = "azureml-logs"
-# In this order: when the program's log is seen, all that was said about its environment is on disk.
+# The program's log is listed first: when it exists, the build log is already complete.
 FOLDERS = ("user_logs", "system_logs", "logs", BUILD_FOLDER)
 
 Frame = Tuple[Dict[str, Any], bytes]
 
 
 class Log:
-    """One log file; `offset` None: the server has to say how much it holds.
+    """One log file and how much of it is shipped. `offset` None: the server must first say how much it has.
 
-    The file is held open: one that the program removes can be read to its end. `start` is the log's offset where the
-    file begins, which is 0 unless the program put another file in its place or shortened it.
+    The file is kept open, so that a removed file can be read to its end. `start` is the log's offset at which the file
+    begins: 0 unless the program replaced or shortened the file.
     """
 
     def __init__(self, name: str, path: str) -> None:
@@ -32,24 +32,26 @@ class Log:
         self.path = path
         self.offset: Optional[int] = None
         self.size = 0
-        self.refusal = ""  # why the server does not take it
+        self.refusal = ""  # why the server refuses it
         self.is_unreadable = False
         self.start = 0
         self._fd = -1
 
     @property
     def is_behind(self) -> bool:
+        """Whether the server lacks bytes of the log, or must be asked how much it has."""
         is_asked = self.offset is None or (self.offset < self.size and not self.is_unreadable)
         return is_asked and not self.refusal
 
     @property
     def is_held(self) -> bool:
+        """Whether the file is open."""
         return self._fd >= 0
 
     def look(self, listed: Optional[int], *, hold: bool) -> str:
-        """Take the size that the folder's listing says (None: not there); return what the program did to the file.
+        """Take the listed size (None: not listed); return a sentence when the program removed or replaced the file.
 
-        `hold`: open the file, if it is not.
+        `hold`: open the file if it is not open.
         """
         if listed is not None and (self._is_same() if self.is_held else not hold or self._hold()):
             self.size = self.start + listed
@@ -58,13 +60,13 @@ class Log:
             return self._note_lost()
         self.size = self.start + os.fstat(self._fd).st_size
         if listed is not None and self.offset is not None and self.offset >= self.size:
-            os.close(self._fd)  # all of it is shipped: go on with the one in its place
+            os.close(self._fd)  # all of it is shipped: go on with the new file
             self._fd, self.start, self.size = -1, self.offset, self.offset + listed
             return f"The program put another file in the place of {self.name}; both are kept, one after the other."
         return f"The program removed {self.name}. It is still open here: what it holds is stored."
 
     def frame(self) -> Optional[Frame]:
-        """Return the next part; an empty one asks for the server's size."""
+        """Return the next part; an empty part asks for the server's size. None when there is nothing to send."""
         if self.offset is None:
             return {"kind": "log", "name": self.name, "offset": 0}, b""
         try:
@@ -78,12 +80,12 @@ class Log:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
             return False
-        except OSError:  # reading it will tell
+        except OSError:  # the next read reports it
             pass
         return True
 
     def _is_same(self) -> bool:
-        """Whether the name still stands for the file that is held."""
+        """Return whether the path still names the file that is open."""
         try:
             return os.path.samestat(os.fstat(self._fd), os.stat(self.path, follow_symlinks=False))
         except OSError:
@@ -108,6 +110,8 @@ class Log:
 
 
 class Logs:
+    """The logs of a run folder. `Shipper` calls it under its lock."""
+
     def __init__(
         self, folder: RunFolder, *, warn: Callable[[str, str], None], folders: Sequence[str] = FOLDERS
     ) -> None:
@@ -117,6 +121,7 @@ class Logs:
         self._logs: Dict[str, Log] = {}
 
     def look(self) -> None:
+        """Scan the log folders for new, grown, cut and removed logs. Repeated before every request."""
         sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
         for name in sizes:
             self._logs.setdefault(name, Log(name, self._folder.at(true_file_name(name))))
@@ -130,24 +135,28 @@ class Logs:
                 self._warn("logs", f"{log.name} cannot be read; what was shipped before is kept.")
 
     def behind(self) -> List[Log]:
-        """Return what the server lacks parts of; a build's log goes before the program's, so who has that has both."""
+        """Return the logs that the server lacks bytes of; build logs alone go before all others."""
         found = [log for log in self._logs.values() if log.is_behind]
         builds = [log for log in found if log.name.startswith(BUILD_FOLDER + "/")]
         return builds or found
 
     def took(self, sizes: Mapping[str, int]) -> None:
+        """Take the sizes that the server has stored."""
         for name, size in sizes.items():
             if name in self._logs:
                 self._logs[name].offset = size
 
     def sizes(self) -> Dict[str, int]:
+        """Return the stored sizes for the final state, without refused logs."""
         return {log.name: log.offset for log in self._logs.values() if log.offset and not log.refusal}
 
     def forget(self) -> None:
+        """Forget the stored sizes; the server is asked again."""
         for log in self._logs.values():
             log.offset = None
 
     def refused(self) -> List[Log]:
+        """Return the logs that the server refuses."""
         return [log for log in self._logs.values() if log.refusal]
 
     def _sizes(self, folder: str) -> List[Tuple[str, int]]:
@@ -155,7 +164,7 @@ class Logs:
             entries = list(os.scandir(self._folder.at(folder)))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        except OSError:  # it may pass, and nothing was removed by it
+        except OSError:  # a passing error does not mean that the logs were removed
             return [(log.name, log.size) for log in self._logs.values() if log.name.startswith(f"{folder}/")]
         found = []
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Background threads that cannot die, and waits that grow with failures."""
+"""Threads that no error ends, and waits that grow with failures."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ LONGEST_WAIT_S = 5.0
 
 
 class Backoff:
-    """0.1 s, doubling to 5 s, each between half and all of it, so that many supervisors do not come at once."""
+    """Waits of 0.1 s, doubling to 5 s, each shortened at random by up to half: supervisors must not retry in step."""
 
     def __init__(self) -> None:
         self._next_s = FIRST_WAIT_S
 
     def next_s(self) -> float:
+        """Return the seconds of the next wait."""
         wait_s, self._next_s = self._next_s, min(self._next_s * 2, LONGEST_WAIT_S)
         return wait_s * (0.5 + os.urandom(1)[0] / 512)
 
     def reset(self) -> None:
+        """Begin with the shortest wait again, after a success."""
         self._next_s = FIRST_WAIT_S
 
 
 def spread(wait_s: float, jitter: float) -> float:
-    """Return `wait_s`, longer or shorter by up to the part `jitter` of it: many runs must not speak at once."""
+    """Return `wait_s`, changed at random by up to the fraction `jitter`: many runs must not send in step."""
     return wait_s * (1 + jitter * (int.from_bytes(os.urandom(2), "little") / 32767.5 - 1))
 
 
 class ShippingLoop:
-    """Calls `step` every `every_s` (give or take the part `jitter` of it) and when woken; again while it is True.
+    """A thread that calls `step` every `every_s`, and when woken; at once again while `step` returns True.
 
-    `first_s`: how long it waits before the first call.
-
-    An error waits longer and longer and is logged once per kind: nothing that happens here may end the run.
+    `every_s` varies by the fraction `jitter`; `first_s` is the wait before the first call. After an error it waits
+    longer and longer, and logs each error once: nothing in a loop may end the run.
     """
 
     def __init__(
@@ -61,13 +62,15 @@ class ShippingLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
+        """Start the thread. Called once."""
         self._thread.start()
 
     def wake(self) -> None:
+        """Have `step` called now. Any thread may call this."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Let the current step end, then return."""
+        """End the thread after its current step, and wait for that. May be repeated."""
         self._stopping = True
         self._wake.set()
         if self._thread.is_alive() and self._thread is not threading.current_thread():

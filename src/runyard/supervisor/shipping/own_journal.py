@@ -1,6 +1,6 @@
-"""A journal of the supervisor's own: what it adds to a run travels like the script's records, stored exactly once.
+"""A journal of the supervisor's own: what it adds to a run is shipped like the program's records, exactly once.
 
-Child runs that a script made and never ended: closed through a journal of our own, like the script would have.
+At a run's end it also ends the child runs that the script left open.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from runyard.supervisor.run_folder import RunFolder
 
 
 class Point(NamedTuple):
+    """One point of a metric, with its own step and time."""
+
     name: str
     step: int
     time_ns: int  # CLOCK_MONOTONIC
@@ -25,7 +27,7 @@ class Point(NamedTuple):
 
 
 class OwnJournal:
-    """One segment, made with its first record. One thread writes; a write that fails raises OSError."""
+    """A journal of one segment, made with its first record. One thread writes it; a failed write raises OSError."""
 
     def __init__(self, folder: RunFolder, job: JobSpec, *, run_id: str = "") -> None:
         self._folder = folder
@@ -47,7 +49,7 @@ class OwnJournal:
                 self._open()
             if os.write(self._fd, data) != len(data):
                 raise OSError(errno.ENOSPC, "a record was written in part")
-        except OSError:  # what was torn ends its journal: the next record begins another
+        except OSError:  # a torn record ends its journal: the next record begins another
             self.close()
             raise
 
@@ -72,11 +74,12 @@ class OwnJournal:
         self.add(b"".join(parts))
 
     def add_file(self, name: str, path: str) -> None:
-        """Have the file `path`, below the run folder, stored as the run's file `name`."""
+        """Have the file `path`, relative to the run folder, stored as the run's file `name`."""
         size = os.stat(self._folder.at(path), follow_symlinks=False).st_size
         self.add(journal.pack_long(journal.FILE, {"name": name, "path": path, "size": size}))
 
     def close(self) -> None:
+        """Close the segment; a later record begins a new one. May be repeated."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1
@@ -96,7 +99,7 @@ class OwnJournal:
             if os.write(self._fd, header) != len(header):
                 raise OSError(errno.ENOSPC, "a header was written in part")
         except OSError:
-            os.unlink(path)  # a full disk shall not fill with empty journals
+            os.unlink(path)  # a full disk must not collect empty journals
             raise
 
     def _header(self, writer: str) -> Dict[str, Any]:
@@ -116,7 +119,7 @@ class OwnJournal:
 
 
 def end_children(folder: RunFolder, job: JobSpec, children: Sequence[str]) -> None:
-    """Write an END for each child run that is still open. Writing it twice is harmless: the first END counts."""
+    """Write an END record for each child run that is still open. May be repeated: the first END counts."""
     for child in children:
         message = "The run was interrupted: its process ended without ending this child run."
         end = {"status": RunStatus.FAILED.value, "error": {"code": "RunInterrupted", "message": message}}
@@ -126,7 +129,7 @@ def end_children(folder: RunFolder, job: JobSpec, children: Sequence[str]) -> No
 
 
 def _log_record(folder: RunFolder, child: str) -> bytes:
-    """Return the record that keeps what was printed in the child's `with` block; nothing when there was none."""
+    """Return the record that stores the output of the child's `with` block; b"" when there was none."""
     path = f"child_logs/{child}.txt"
     try:
         size = os.stat(folder.at(path), follow_symlinks=False).st_size

@@ -1,11 +1,9 @@
-"""What the server refused for its content: told when it happens, tried once more at the run's end, then counted.
+"""What the server refuses for its content: shown at once, tried again at the run's end, then named for good.
 
-Outages are no part of this: whatever may succeed later is repeated until it does (`core.errors.is_later`).
+Outages do not belong here: what may succeed later is repeated until it does (`core.errors.is_later`).
 
-Records that the server refused, kept raw in journals of their own until they are tried again.
-
-A skipped record's place in its segment is taken by one that says nothing, so that the records behind it can be stored.
-The record itself goes into a segment of its own, behind the header and the names that it needs.
+A refused record is replaced in its segment by an empty record of the same size, so that the records behind it can be
+stored. The record itself is kept in a segment of its own, behind the header and the names that it needs.
 """
 
 from __future__ import annotations
@@ -27,21 +25,21 @@ Entry = Dict[str, Any]
 
 
 def is_failure_of_ours(error: RunyardError) -> bool:
-    """Whether the server itself failed on this one request. It is repeated for ever, but must not hold up others."""
+    """Return whether the server itself failed on this one request. It is repeated, but must not hold up others."""
     return error.status == 500
 
 
 def explain(error: Exception) -> str:
-    """Return an error in one line, without the hint to whoever makes the call."""
+    """Return an error in one line, without its hint for the caller."""
     if isinstance(error, RunyardError):
         return " ".join(f"{error.what} {error.why}".split())
     return f"{getattr(error, 'strerror', None) or error}."
 
 
 class Refusals:
-    """Kept in `refused.json`: a restarted supervisor goes on with it, and a person finds it in the kept run folder.
+    """The refusals of a run, kept in `refused.json` for a restarted supervisor and for the user.
 
-    Shared by the threads that ship.
+    All threads that ship use it; `_lock` guards the entries.
     """
 
     def __init__(self, folder: RunFolder, *, warn: Callable[[str, str], None]) -> None:
@@ -51,9 +49,9 @@ class Refusals:
         self._entries: Dict[str, Entry] = folder.read_object(REFUSED)
 
     def add(self, source: str, what: str, why: str, *, more: int = 0, is_final: bool = False, **about: Any) -> None:
-        """Note that `what` was refused. `more`: how many more of it; `about`: what is needed to try it again.
+        """Note that `what` was refused, and warn on the first refusal.
 
-        `is_final`: nobody tries it again.
+        `more`: how many more items of it; `about`: what a repetition needs; `is_final`: there is no repetition.
         """
         with self._lock:
             known = self._entries.get(_key(source, what), {})
@@ -66,21 +64,23 @@ class Refusals:
             self._warn(source, f"Not stored so far: {what}. {why} It is tried again at the end of the run.")
 
     def settle(self, source: str, what: str) -> None:
-        """It is stored now, or replaced by something that is."""
+        """Remove an entry: `what` is stored now, or replaced by something that is. May be repeated."""
         with self._lock:
             if self._entries.pop(_key(source, what), None) is not None:
                 self._save()
 
     def list(self, source: str) -> List[Entry]:
+        """Return the entries of one source: "files", "logs", "journal" or "data"."""
         with self._lock:
             return [entry for entry in self._entries.values() if entry.get("source") == source]
 
     def is_empty(self) -> bool:
+        """Return whether nothing is refused."""
         with self._lock:
             return not self._entries
 
     def tell(self) -> None:
-        """Name in the run what was refused for good, and where it is."""
+        """Name on the run, at its end, what was refused for good and where it is kept."""
         with self._lock:
             entries = list(self._entries.values())
         for entry in entries:
@@ -93,7 +93,7 @@ class Refusals:
     def _save(self) -> None:
         try:
             self._folder.write(REFUSED, self._entries)
-        except OSError as error:  # a full disk, or no folder: it is known as long as this process lives
+        except OSError as error:  # a full disk or no folder: the entries are kept in memory
             logger.warning("%s could not be written: %s", REFUSED, error)
 
 
@@ -107,12 +107,12 @@ _BLOCK = 8 << 20
 
 
 def is_again(segment: Segment) -> bool:
-    """Whether the segment holds a record that was refused before."""
+    """Return whether the segment holds a record that was refused before."""
     return segment.writer.endswith(_WRITER)
 
 
 def keep_record(segment: Segment, start: int, end: int) -> None:
-    """Write the record at [start, end) into a segment of its own, which is shipped after `release`. Repeatable."""
+    """Copy the record at [start, end) into a segment of its own, which is shipped after `release`. May be repeated."""
     record = segment.read_from(start, end - start)
     writer = f"{segment.writer[:44]}-{segment.number}{_WRITER}"
     path = os.path.join(os.path.dirname(segment.path), f"{writer}.{start // journal.CELL}{_SUFFIX}")
@@ -123,7 +123,7 @@ def keep_record(segment: Segment, start: int, end: int) -> None:
 
 
 def release(folder: str) -> None:
-    """Let the kept records be found as journals."""
+    """Rename the kept records so that they are found as journals. May be repeated."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -1,4 +1,4 @@
-"""Tells the server the run's phases in order, and listens for what it wants: cancel, fail, give way."""
+"""Reports the run's phases to the server in order, and takes the desired state from its answers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
 HEARTBEAT_JITTER = 0.2
-TELL_AFTER_S = 2.0  # what takes less is not worth a word
+TELL_AFTER_S = 2.0  # a shorter activity is not reported
 
 
 class Reporter:
-    """Phases are queued and posted by a thread: nobody waits for the server between two phases.
+    """The queue of phases, warnings and environments, which the thread `report` posts; no caller waits for the server.
 
-    `beats`: it speaks to the server from time to time, so that both know of each other. `leads`: the run's phases are
-    this supervisor's; those of a node that does not lead are told to nobody.
+    Any thread may call it; `_lock` guards the queue. `beats`: send heartbeats. `leads`: this supervisor reports the
+    run's phases; those of a node that does not lead are not reported. `desired`, `desired_error` and `is_superseded`
+    are what the server wants; `notify` is called when they change.
     """
 
     def __init__(
@@ -62,30 +63,31 @@ class Reporter:
         self.is_superseded = False
 
     def start(self) -> None:
+        """Start the thread. Called once."""
         self._loop.start()
 
     def stop(self) -> None:
-        """End the thread; what is still queued is dropped, the final state says all that matters."""
+        """End the thread. The final state takes the warnings that are still queued; phases are dropped."""
         self._loop.stop()
 
     def ask_now(self) -> None:
-        """Ask the server at once what it wants."""
+        """Have the thread ask the server for the desired state at once. Returns without waiting."""
         self._heard_at = float("-inf")
         self._loop.wake()
 
     def tell_engine_gone(self) -> None:
-        """Tell the server, now and with every heartbeat, that the engine's process on this node is gone."""
+        """Tell the server, now and with every heartbeat, that the cluster's process on this node is gone."""
         self._engine_gone = True
         self.ask_now()
 
     def ask(self) -> None:
-        """Ask the server now what it wants. Raises what it answers."""
+        """Send a heartbeat now, in the calling thread, and take the desired state. Raises what the server answers."""
         calls = self._connection.client.runs
         wish = calls.heartbeat(self._job.run_id, self._job.attempt, engine_gone=self._engine_gone)
         self.hear(wish.desired, wish.desired_error, wish.attempt)
 
     def phase(self, status: RunStatus) -> None:
-        """Queue a move to `status`."""
+        """Queue a change of the run's phase."""
         if not self._leads:
             return
         self._status = status
@@ -93,20 +95,18 @@ class Reporter:
         self._enqueue({"status": status})
 
     def note(self, doing: str) -> None:
-        """Say what takes time in this phase. The server hears of it in place of a heartbeat: most things are quick.
-
-        An empty text takes back what was said.
-        """
+        """Show on the run what it is doing, if that takes more than 2 s; an empty text removes it."""
         self._doing, self._doing_since = doing, time.monotonic()
         if not doing and self._told_doing:
             self._told_doing = ""
             self._enqueue({"status": self._status})
 
     def add_environment(self, environment: Dict[str, Any]) -> None:
+        """Queue the description of the run's environment."""
         self._enqueue({"status": self._status, "environment": environment})
 
     def warn(self, source: str, message: str) -> None:
-        """Show a warning on the run; each text once."""
+        """Show a warning on the run; each text only once. Returns without waiting."""
         warning = {"source": source, "message": message}
         with self._lock:
             if warning in self._warned:
@@ -121,13 +121,13 @@ class Reporter:
             return [warning for body in self._queue for warning in body.get("warnings", ())]
 
     def find_unreported_environment(self) -> Optional[Dict[str, Any]]:
-        """Return what is known of the environment and still queued, for the final state."""
+        """Return the newest description of the environment that is still queued, for the final state."""
         with self._lock:
             queued = [body["environment"] for body in self._queue if body.get("environment")]
         return queued[-1] if queued else None
 
     def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
-        """Take what any answer of the server says about the run's wanted end."""
+        """Take the desired state from an answer of the server, and renew the lease. Any thread may call this."""
         self._heard_at = time.monotonic()
         if self._lease is not None:
             self._lease.renew(self._connection.asked_boot_ns())
@@ -141,7 +141,7 @@ class Reporter:
         self._notify()
 
     def post(self, run_id: str, body: Dict[str, Any]) -> None:
-        """Post a state now. Raises what the server answers."""
+        """Post a state now, in the calling thread. Raises what the server answers."""
         wish: DesiredState = self._connection.client.runs.state(run_id, self._job.attempt, **body)
         if run_id == self._job.run_id:
             self.hear(wish.desired, wish.desired_error, wish.attempt)
@@ -162,7 +162,7 @@ class Reporter:
         except RunyardError as error:
             if is_later(error) or isinstance(error, REFUSALS):
                 raise
-            # Already further, or finished by somebody else: the next answer tells.
+            # The run has already gone further or ended: the next answer says so.
             logger.info("the server did not take %s: %s", body["status"], error)
         with self._lock:
             self._queue.remove(body)

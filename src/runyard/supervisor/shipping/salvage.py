@@ -1,4 +1,4 @@
-"""Goes on behind damage in a journal. Loaded only where there is some."""
+"""Goes on behind damage in a journal. Loaded only when a journal is damaged."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _MOST_UNNAMED = 100
 
 
 class Gap(NamedTuple):
-    """Damaged bytes of the file, and the names given to metrics whose own were lost with them.
+    """Damaged bytes at `position` of the file and `offset` of the segment.
 
-    `offset`: where in the segment they begin.
+    `unnamed` are the names that metrics get whose own names were lost with the bytes.
     """
 
     offset: int
@@ -27,11 +27,10 @@ class Gap(NamedTuple):
 
 
 def bridge(segment: Segment, offset: int, *, header: Mapping[str, Any]) -> Optional[Gap]:
-    """Let the segment go on with the first record after `offset`, where none stands. None: there is none, yet.
+    """Let the segment go on with the first record behind the damage at `offset`; None while there is none.
 
-    What stands right before may be half a number, made whole by the start of the next record: then it is lost too.
-
-    Raises OSError.
+    The number right before `offset` may be half a number, completed by the start of the next record: then it is lost,
+    too. Raises OSError.
     """
     known = _names_before(segment, offset)
     suspect = offset - journal.CELL if offset - journal.CELL >= segment.offset else offset
@@ -81,7 +80,7 @@ def _search(segment: Segment, position: int, clues: Clues) -> Optional[int]:
 
 
 def _find_younger(segment: Segment, since_ns: int) -> Optional[int]:
-    """Return where the first record that was made after `since_ns` begins, with names and tags just before it."""
+    """Return where the first record made after `since_ns` begins, with the names and tags just before it."""
     clues = Clues(_names_before(segment, segment.offset), _time_of(segment.header))
     at = start = 0
     while True:
@@ -106,7 +105,7 @@ def _find_younger(segment: Segment, since_ns: int) -> Optional[int]:
 
 
 def _times(data: bytes, part: Union[journal.LongRecord, journal.Span], base: int) -> Iterator[Tuple[int, int]]:
-    """Yield (where it ends, when it was made) of each record that tells."""
+    """Yield (end, time of recording) of each record that has a time."""
     if isinstance(part, journal.Span):
         cells = iter_numbers(data[part.offset - base : part.end - base])
         for number, (_name, made_ns) in enumerate(cells, 1):
@@ -134,13 +133,13 @@ def _time_of(header: Mapping[str, Any]) -> int:
 
 
 def _header(known: Mapping[str, Any]) -> bytes:
-    """Return a HEADER in place of one that was lost: the clocks still say when its records were made."""
+    """Return a HEADER in place of a lost one, with clocks of now: they still relate its records to the wall clock."""
     clocks: Dict[str, Any] = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
     return journal.pack_long(journal.HEADER, {"format": journal.FORMAT, **known, **clocks})
 
 
 def _filled(fill: bytes, size: int) -> bytes:
-    """Return `fill` at the size of what was lost, so that offsets stay places in the file, where that is possible."""
+    """Return `fill` at the size of the lost bytes where possible, so that offsets stay places in the file."""
     left = size - len(fill)
     if 0 <= left <= journal.MAX_PAYLOAD and left % journal.CELL == 0:
         return fill + silence(left) if left else fill

@@ -1,8 +1,7 @@
-"""Journal segments on disk: how far each was shipped and what comes next.
+"""Journal segments on disk: how far each is stored, where its bytes stand in its file, and what they said.
 
-What passed through the journals that the end of a run depends on: children made and ends reported.
-
-Where the bytes of a shipped segment stand in its file: at the same place, except behind damage.
+Shipped offsets are positions in the file, except behind damage: there a `Course` translates. `ChildRunLedger` keeps the
+child runs and ends that passed through the journals, because the end of a run depends on them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from runyard.supervisor.run_folder import RunFolder
 
 
 class ChildRunLedger:
-    """Kept in `seen.json`, because a restarted supervisor does not read again what was shipped."""
+    """The child runs that were made and the ends that were recorded, kept in `seen.json` for a restarted supervisor."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -33,7 +32,7 @@ class ChildRunLedger:
         self._ends: Dict[str, Dict[str, Any]] = dict(known.get("ends", {}))
 
     def note(self, run_id: str, record: journal.LongRecord) -> None:
-        """Take a CHILD or END record of the run `run_id`."""
+        """Note a CHILD or END record of the run `run_id`. May be repeated: the first one counts. Raises OSError."""
         child = str(record.payload.get("run_id", ""))
         if record.kind == journal.CHILD and child not in self._children:
             self._children.append(child)
@@ -44,20 +43,20 @@ class ChildRunLedger:
         self._folder.write("seen.json", {"children": self._children, "ends": self._ends})
 
     def is_child(self, run_id: str) -> bool:
-        """Whether the server has the record that made the run."""
+        """Return whether the server has the record that made the run."""
         return run_id in self._children
 
     def find_end(self, run_id: str) -> Optional[Dict[str, Any]]:
-        """Return the END record's payload of a run that said itself that it is over."""
+        """Return the payload of the run's END record, None when it has recorded no end."""
         return self._ends.get(run_id)
 
     def open_children(self) -> List[str]:
-        """Return children that nobody ended, newest first."""
+        """Return the child runs without an end, newest first."""
         return [child for child in reversed(self._children) if child not in self._ends]
 
 
 class Jump(NamedTuple):
-    """From `offset` of the segment on the server gets `fill`, and then the file from `position` on."""
+    """From `offset` of the segment on, the server gets `fill`, and then the file from `position` on."""
 
     offset: int
     fill: bytes
@@ -65,17 +64,19 @@ class Jump(NamedTuple):
 
     @property
     def end(self) -> int:
+        """The segment's offset behind the fill."""
         return self.offset + len(self.fill)
 
 
 class Course:
-    """The jumps of one segment, in order. Kept in `<segment>.mended`, because a restart must read the same bytes."""
+    """The jumps of one segment, in order; kept in `<segment>.mended`, so that a restart reads the same bytes."""
 
     def __init__(self) -> None:
         self._jumps: List[Jump] = []
 
     @classmethod
     def read(cls, segment_path: str) -> Course:
+        """Return the course that was kept beside the segment, an empty one when there is none."""
         course = cls()
         try:
             with open(os.open(_beside(segment_path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as file:
@@ -85,29 +86,30 @@ class Course:
         return course
 
     def write(self, segment_path: str) -> None:
-        """Raises OSError."""
+        """Keep the course beside the segment. Raises OSError."""
         jumps = [(jump.offset, jump.fill.hex(), jump.position) for jump in self._jumps]
         write_whole(_beside(segment_path), json.dumps(jumps).encode())
 
     def add(self, jump: Jump) -> None:
+        """Add a jump; it replaces those at its offset and behind."""
         self._jumps = [one for one in self._jumps if one.offset < jump.offset] + [jump]
 
     def position_of(self, offset: int) -> int:
-        """Return where in the file the byte at `offset` of the segment stands, or what follows a fill."""
+        """Return the file position of the byte at `offset`; inside a fill, of what follows it."""
         for jump in reversed(self._jumps):
             if jump.offset <= offset:
                 return jump.position + max(0, offset - jump.end)
         return offset
 
     def offset_of(self, position: int) -> int:
-        """Return the segment's offset of a place in the file that lies behind all jumps so far."""
+        """Return the segment's offset of a file position behind all jumps so far."""
         if not self._jumps:
             return position
         last = self._jumps[-1]
         return last.end + position - last.position if position >= last.position else last.offset
 
     def stretches(self, offset: int, limit: int) -> Iterator[Tuple[bytes, int, int]]:
-        """Yield (fill, position, size) of what makes up the `limit` bytes from `offset` on."""
+        """Yield (fill, position, size) of the pieces that make up the `limit` bytes from `offset` on."""
         if not self._jumps:
             yield b"", offset, limit
             return
@@ -134,10 +136,10 @@ _UNREADABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO
 
 @dataclass()
 class Segment:
-    """One journal file. `offset` is the server's word: bytes before it are stored.
+    """One journal file. `offset` is the mark: the server has stored the bytes before it.
 
-    Offsets are those of the segment as it is shipped. They are places in the file too, except behind damage: `course`
-    knows which. While `fd` is held, a file that the program removes can still be read to its end.
+    Offsets are those of the segment as it is shipped. They are file positions, too, except behind damage, where
+    `course` translates. While `fd` is open, a removed file can still be read to its end.
     """
 
     path: str
@@ -145,34 +147,37 @@ class Segment:
     number: int
     offset: int = 0
     size: int = 0
-    end: Optional[int] = None  # after the last whole record, known once everything was read
+    end: Optional[int] = None  # end of the last whole record, known after everything was read
     header: Dict[str, Any] = field(default_factory=dict)
-    is_given_up: bool = False  # nobody can read it
-    refusal: str = ""  # why the server does not take the rest of it
+    is_given_up: bool = False  # the file cannot be read
+    refusal: str = ""  # why the server refuses the rest of it
     skipped: List[Tuple[int, int]] = field(default_factory=list)
     course: Course = field(default_factory=Course)
     fd: int = -1
     is_removed: bool = False
-    searched: int = 0  # place in the file up to which nothing was found behind damage
+    searched: int = 0  # position in the file up to which no record was found behind damage
     cut: Optional[Tuple[int, int]] = None  # sizes before and after the program shortened the file, until it was noted
-    rewound_ns: Optional[int] = None  # it was cut below what is stored: only records younger than this are new
+    rewound_ns: Optional[int] = None  # the file was cut below what is stored: only records younger than this are new
     _file_size: int = 0
     _seen_ns: int = 0
 
     @property
     def key(self) -> Key:
+        """The writer and the number, which identify the segment."""
         return (self.writer, self.number)
 
     @property
     def name(self) -> str:
+        """The file's name, for messages."""
         return os.path.basename(self.path)
 
     @property
     def is_behind(self) -> bool:
+        """Whether there may be whole records that the server lacks and does not refuse."""
         return not self.is_given_up and not self.refusal and self.offset < (self.size if self.end is None else self.end)
 
     def look(self) -> None:
-        """Take the file's size; a new one means that there is more to read. Raises OSError when it is gone."""
+        """Take the file's size, and note when the file was cut. Raises OSError when it is gone."""
         now_ns = time.monotonic_ns()
         file_size = self._stat().st_size
         if file_size < self._file_size:
@@ -187,7 +192,7 @@ class Segment:
             self.header = read_header(self.read_file(0, _HEADER_BYTES))
 
     def hold(self) -> bool:
-        """Open the file for as long as it may grow, so that it can be read even when its name is gone."""
+        """Open the file, so that it can be read even after its removal; False when that fails. May be repeated."""
         if self.fd >= 0:
             return True
         try:
@@ -201,33 +206,34 @@ class Segment:
         return True
 
     def let_go(self) -> None:
+        """Close the file."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 
     def moved(self, offset: int) -> None:
-        """The server holds everything before `offset`: tell the writer, who may wait for it in `flush`."""
+        """Take the server's mark, and tell the writer, which may wait for it in `flush`."""
         self.end = None
         if offset == self.offset:
             return
         self.offset = offset
         try:
             self._write_acked(self.course.position_of(offset))
-        except OSError:  # a full disk: the next answer writes it
+        except OSError:  # a full disk: the next answer writes it again
             pass
 
     def jump(self, jump: Jump) -> None:
-        """Have what the server gets go on at another place of the file."""
+        """Let the shipped bytes go on at another position of the file."""
         self.course.add(jump)
         self.end, self.searched, self.rewound_ns = None, 0, None
         self.size = self.course.offset_of(self._file_size)
         try:
             self.course.write(self.path)
-        except OSError:  # a full disk: only a restarted supervisor would need it, and most damage it finds again
+        except OSError:  # a full disk: only a restarted supervisor needs it, and it finds most damage again
             pass
 
     def read(self, limit: int) -> bytes:
-        """Return up to `limit` bytes from `offset` on; records that were refused read as ones that say nothing."""
+        """Return up to `limit` bytes from `offset` on; refused records are replaced by empty ones of the same size."""
         data = self.read_from(self.offset, limit)
         for start, end in self.skipped:
             at = start - self.offset
@@ -247,6 +253,7 @@ class Segment:
         return data[:limit]
 
     def read_file(self, position: int, limit: int) -> bytes:
+        """Return up to `limit` bytes of the file, from the open descriptor if there is one. Raises OSError."""
         if self.fd >= 0:
             return os.pread(self.fd, limit, position)
         return read_part(self.path, position, limit)
@@ -260,7 +267,7 @@ class Segment:
                 self.is_removed = not os.path.samestat(status, os.stat(self.path, follow_symlinks=False))
             except (FileNotFoundError, NotADirectoryError):
                 self.is_removed = True
-            except OSError:  # it may pass, and nothing was removed by it
+            except OSError:  # a passing error does not mean that the file was removed
                 pass
         return status
 
@@ -296,7 +303,7 @@ def recall(segment: Segment) -> None:
 
 
 def find_orphans(folder: str) -> List[str]:
-    """Return the names of journals that are gone although some of each was stored before."""
+    """Return the names of journals that are gone, although a part of each is stored."""
     try:
         names = set(os.listdir(folder))
     except OSError:
@@ -306,14 +313,14 @@ def find_orphans(folder: str) -> List[str]:
 
 
 def read_header(start: bytes) -> Dict[str, Any]:
-    """Return the HEADER's payload from the first bytes of a segment, nothing when it is not whole."""
+    """Return the HEADER's payload from the first bytes of a segment, {} when it is not whole."""
     for part in journal.iter_parts(start):
         return part.payload if isinstance(part, journal.LongRecord) and part.kind == journal.HEADER else {}
     return {}
 
 
 def read_part(path: str, offset: int, limit: int) -> bytes:
-    """Read a file that the program also has its hands on: links are not followed, a FIFO does not block."""
+    """Read from a file that the program controls: links are not followed, and a FIFO does not block. Raises OSError."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         return os.pread(fd, limit, offset)
@@ -322,11 +329,11 @@ def read_part(path: str, offset: int, limit: int) -> bytes:
 
 
 def is_unreadable(error: OSError) -> bool:
-    """Whether the program made something of its file that nobody can read; other faults of a disk may pass."""
+    """Return whether the program made its file unreadable for good; other errors of a disk may pass."""
     return error.errno in _UNREADABLE
 
 
 def silence(size: int) -> bytes:
-    """Return a record of `size` bytes that changes nothing, to stand for one that the server cannot take."""
+    """Return a record of `size` bytes that changes nothing, to replace one that the server refuses."""
     body = b'{"set":{}}'
     return journal.pack_payload(journal.TAGS, body + b" " * (size - journal.HEAD.size - len(body)))

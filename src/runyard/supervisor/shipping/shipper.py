@@ -1,6 +1,6 @@
-"""What travels from the run folder to the server beside the run's state: records, logs, files. A loop for each.
+"""The loops that ship journals, logs and files to the server, and the one that builds the requests.
 
-Ships journals and logs: one request per tick with everything that grew, raw bytes, no work per record.
+A shipment carries everything that grew, as raw bytes, without work per record.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from runyard.supervisor.shipping.uploads import ExplicitUploads, Uploader
 logger = logging.getLogger(__name__)
 
 REQUEST_BYTES = 8 << 20
-REFUSED_IN_A_ROW = 100  # records of one segment: the server means the segment, not what each of them says
+REFUSED_IN_A_ROW = 100  # after so many refused records of one segment the rest of it counts as refused
 
 
 class Shipper:
-    """Its loop calls `step`; at the end the supervisor drains."""
+    """Ships journals and logs. The thread `ship` calls `step`; at the end the main thread calls it until all is stored.
+
+    `_lock` lets one of them work at a time.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class Shipper:
         self._lock = threading.Lock()
 
     def step(self) -> bool:
-        """Ship one request's worth; True when more is waiting than went into it."""
+        """Ship one request; return True when more is waiting. May be repeated after any error."""
         with self._lock:
             self._look()
             if self._one_by_one:
@@ -65,17 +68,17 @@ class Shipper:
             return self._journals.take_new_child() or is_full
 
     def is_drained(self) -> bool:
-        """Whether the server holds every whole record and log byte that is on disk now."""
+        """Return whether the server has every whole record and log byte that is on disk now."""
         with self._lock:
             self._look()
             return not self._journals.behind() and not self._logs.behind()
 
     def facts(self) -> Dict[str, Any]:
-        """Return what the final state names: marks and log sizes."""
+        """Return the marks and log sizes for the final state."""
         return {"marks": self._journals.marks(), "logs": self._logs.sizes()}
 
     def try_refused_again(self) -> None:
-        """At the end of the run: all that was refused is behind again. What is refused now stays so."""
+        """At the run's end, make all that was refused shippable again. What is refused then stays refused."""
         with self._lock:
             for source in ("logs", "journal"):
                 for entry in self._refusals.list(source):
@@ -87,13 +90,13 @@ class Shipper:
             self._journals.release_refused()
 
     def distrust(self) -> None:
-        """The server lacks what we thought it had: let it say again from where."""
+        """Forget what the server has stored, because it lacks some of it; the next answers say where to go on."""
         with self._lock:
             self._journals.forget()
             self._logs.forget()
 
     def sync(self) -> None:
-        """Write grown journals to disk; those that the server holds are safe already."""
+        """Sync grown journals to disk; stored bytes are safe already. The thread `disk` calls this without the lock."""
         for segment in self._journals.unsynced():
             try:
                 fd = os.open(segment.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -128,7 +131,7 @@ class Shipper:
         return frames, room <= 0 or asked or (bool(frames) and self._has_long_tail())
 
     def _has_long_tail(self) -> bool:
-        """Whether one busy file has more than its share of a request waiting."""
+        """Return whether one file has more than half a request waiting."""
         return any(segment.size - segment.offset > REQUEST_BYTES // 2 for segment in self._journals.behind()) or any(
             log.offset is not None and log.size - log.offset > REQUEST_BYTES // 2 for log in self._logs.behind()
         )
@@ -149,7 +152,7 @@ class Shipper:
         self._hear(answer.desired, None, answer.attempt)
 
     def _step_one_by_one(self) -> bool:
-        """After a refusal: find what the server cannot take, and go on without it."""
+        """After a refused shipment, ship its parts one by one, and go on without those that the server refuses."""
         held: Optional[RunyardError] = None
         for log in self._logs.behind():
             held = self._alone(lambda log=log: self._ship_log_alone(log)) or held  # type: ignore[misc]  # bound now
@@ -161,7 +164,7 @@ class Shipper:
         return True
 
     def _alone(self, ship: Callable[[], None]) -> Optional[RunyardError]:
-        """Return the error of a part that the server fails on: others are shipped meanwhile."""
+        """Ship one part; return the error when the server itself failed on it, so that others are shipped meanwhile."""
         try:
             ship()
         except RunyardError as error:
@@ -181,7 +184,7 @@ class Shipper:
         self._refusals.add("logs", f"the log {log.name}", log.refusal)
 
     def _ship_segment_alone(self, segment: Segment) -> None:
-        """Halve what is refused until the one record is found that the server cannot take."""
+        """Halve what is refused until the one record is found that the server refuses."""
         is_foreign = self._journals.is_foreign(segment)
         most_bytes, in_a_row = PART_BYTES, 0
         while segment.is_behind:
@@ -205,7 +208,7 @@ class Shipper:
                 self._skip(segment, span, explain(error))
 
     def _skip(self, segment: Segment, span: Tuple[int, int], why: str) -> None:
-        """Leave one record out, and keep it."""
+        """Leave one record out of the shipment, and keep it for another try."""
         if not is_again(segment):
             keep_record(segment, *span)
         segment.skipped.append(span)
@@ -216,7 +219,7 @@ class Shipper:
         return f"records for run {segment.header.get('run')}" if is_foreign else f"the rest of {segment.name}"
 
     def _try_alone(self, frames: List[Frame], *, is_foreign: bool) -> Optional[RunyardError]:
-        """Return why the server does not take just this; an outage is raised."""
+        """Ship just these frames; return the refusal, None when they were taken. Outages are raised."""
         try:
             self._send(frames)
         except RunyardError as error:
@@ -228,7 +231,7 @@ class Shipper:
 
 
 def _is_about_one(error: RunyardError, *, has_foreign: bool) -> bool:
-    """Whether a part of the shipment is the reason, so that the others may go without it."""
+    """Return whether a part of the shipment is the reason, so that the others may go without it."""
     if is_later(error):
         return is_failure_of_ours(error)
     return has_foreign or not isinstance(error, REFUSALS)
@@ -240,7 +243,10 @@ SYNC_EVERY_S = 1.0
 
 
 class ShippingLoops:
-    """`is_guest`: records and nothing else."""
+    """All that is shipped beside the run's state, with its threads: `ship`, `uploads`, `files` and `disk`.
+
+    `is_guest`: ship records and no logs.
+    """
 
     def __init__(
         self, folder: RunFolder, job: JobSpec, connection: Connection, reporter: Reporter, *, is_guest: bool
@@ -279,14 +285,17 @@ class ShippingLoops:
         self._loops = (self._ship_loop, self.uploads.loop, file_loop, self._disk_loop)
 
     def start(self) -> None:
+        """Start the threads. Called once, by `Courier.start`."""
         for loop in self._loops:
             loop.start()
 
     def stop(self) -> None:
+        """Stop the threads and wait for their current steps. May be repeated."""
         for loop in self._loops:
             loop.stop()
 
     def ship_now(self) -> None:
+        """Wake the threads `ship` and `disk`. Any thread may call this; it returns at once."""
         self._disk_loop.wake()
         self._ship_loop.wake()
 
@@ -295,18 +304,19 @@ class ShippingLoops:
         self.shipper.sync()
 
     def upload_all(self) -> None:
+        """Upload all files that FILE records wait for, in the calling thread. Raises outages."""
         while self.uploads.step():
             pass
 
     def try_refused_again(self) -> None:
-        """At the end of the run. An outage is raised: call it again."""
+        """At the run's end, try once more what was refused. An outage is raised: call it again."""
         self.uploads.try_refused_again()
         self.files.try_refused_again()
         self.shipper.try_refused_again()
 
 
 def began_at(folder: RunFolder) -> float:
-    """Return when the run folder got its job."""
+    """Return when the run folder got its job, as a wall clock time; 0 when that is unknown."""
     try:
         return os.stat(folder.at("job.json")).st_mtime
     except OSError:

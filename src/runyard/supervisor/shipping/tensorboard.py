@@ -1,4 +1,4 @@
-"""What a program writes for TensorBoard below ./logs and ./outputs becomes metrics of its run, too."""
+"""Turns the scalars that a program writes for TensorBoard into metrics of its run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,11 @@ MOST_NAMES = 1000
 
 
 class EventFiles:
-    """`start` at the launch, `stop` when the program has ended. A metric is called by folder and tag: `logs/loss`."""
+    """Reads the event files in a run's output folders into a journal. A metric is named by folder and tag: `logs/loss`.
+
+    The main thread calls `start` at the launch and `stop` after the program's end; the thread `events` reads in
+    between.
+    """
 
     def __init__(self, folder: RunFolder, job: JobSpec) -> None:
         self._folder = folder
@@ -37,9 +41,11 @@ class EventFiles:
         self._loop = ShippingLoop("events", self._step, every_s=EVERY_S, first_s=EVERY_S)
 
     def start(self) -> None:
+        """Start the thread. Called once."""
         self._loop.start()
 
     def stop(self) -> None:
+        """Stop the thread, then read all event files to their end."""
         self._loop.stop()
         try:
             while self._step():
@@ -49,7 +55,7 @@ class EventFiles:
         self._journal.close()
 
     def _step(self) -> bool:
-        """Read what is new; True when a file has more."""
+        """Read what is new in all event files; return True when a file has more."""
         before = dict(self._positions)
         more = [self._read(path, place) for path, place in find_event_files(self._folders)]
         if self._positions != before:
@@ -65,7 +71,7 @@ class EventFiles:
         points = [point for scalar in read.scalars for point in self._points(scalar, place)]
         if points:
             self._journal.add_points(points)
-        # What is no event file, or damaged, is not looked at again.
+        # Damaged files, and files that are no event files, are not read again.
         self._positions[path] = position + (len(data) if read.is_damaged else read.end)
         return len(data) == MOST_BYTES and read.end > 0
 
@@ -79,7 +85,7 @@ class EventFiles:
 
 
 def find_event_files(folders: Sequence[Dict[str, str]]) -> List[Tuple[str, str]]:
-    """Return (path, the folder that it is in as the run's files name it), in the order of their names."""
+    """Return (path, folder as the run's file names have it) of each event file, ordered by path."""
     found = []
     for of_node in folders:
         for name, root in of_node.items():

@@ -1,4 +1,7 @@
-"""Files of a run become content on the server: read once, sent once, named last."""
+"""Uploads a run's files: first their content as chunks, then the names under which the run has them.
+
+`Uploader` sends; `ExplicitUploads` handles the files that FILE records name.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ from runyard.supervisor.shipping.segments import Segment
 logger = logging.getLogger(__name__)
 
 SMALL_BYTES = 1 << 20  # files up to this size travel in batches
-BATCH_FILES = 500  # one request names so many at most: the server stays responsive
-ASK_ABOVE = BATCH_BYTES // 32  # below this, sending content is cheaper than asking whether the server has it
+BATCH_FILES = 500  # most files in one request, so that the server stays responsive
+ASK_ABOVE = BATCH_BYTES // 32  # below this size, sending is cheaper than asking whether the server has the content
 
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS)
 
 
 class Signature(NamedTuple):
-    """Tells whether a file changed."""
+    """Size, mtime and inode of a file; another signature means that the file changed."""
 
     size: int
     mtime_ns: int
@@ -39,7 +42,7 @@ class Signature(NamedTuple):
 
 
 class UploadRequest(NamedTuple):
-    """A regular file `path`, which must lie in `root`, and the name that the run shall know it by."""
+    """A regular file `path`, which must lie in `root`, and the name that it gets on the run."""
 
     name: str
     path: str
@@ -47,7 +50,7 @@ class UploadRequest(NamedTuple):
     size: int
 
 
-Outcome = Union[Signature, Exception]  # what a stored file was when it was read, or what refused it
+Outcome = Union[Signature, Exception]  # the signature of a stored file, or the error of one that is not stored
 
 
 class _Grown(Exception):
@@ -55,7 +58,7 @@ class _Grown(Exception):
 
 
 class Uploader:
-    """Uploads files, the small ones in batches; shared between threads."""
+    """Uploads files, the small ones in batches. It has no state of its own, so threads share it."""
 
     def __init__(self, connection: Connection, run_id: str, *, attempt: int) -> None:
         self._connection = connection
@@ -65,10 +68,10 @@ class Uploader:
     def upload(self, run_id: str, name: str, path: str, *, root: str) -> Signature:
         """Store the regular file `path`, which must lie in `root`, as the run's file `name`.
 
-        Returns the signature that the file had before it was read: a later one means it must be read again.
+        Returns the signature that the file had before it was read: if it differs later, the file must be read again.
 
         Raises:
-            InvalidArgument: the file lies outside `root` or is none.
+            InvalidArgument: the path is no regular file, or lies outside `root`.
         """
         fd = open_inside(path, root)
         try:
@@ -84,10 +87,10 @@ class Uploader:
             os.close(fd)
 
     def upload_many(self, run_id: str, files: Sequence[UploadRequest]) -> List[Outcome]:
-        """Store a batch (see `iter_batches`): small files with a few requests for all of them.
+        """Store a batch of `iter_batches`; small files share a few requests.
 
-        Returns for each file, in its place, the signature that it had before it was read, or the error of this file
-        alone: it cannot be read, or the server refused it or fails on it. Outages are raised.
+        Returns for each file, in order, the signature that it had before it was read, or the error of this file: it
+        cannot be read, or the server refuses it or fails on it. Outages are raised.
         """
         if len(files) == 1:
             return [self._alone(run_id, files[0])]
@@ -122,7 +125,7 @@ class Uploader:
             return error
 
     def _send(self, run_id: str, chunks: Sequence[Chunk]) -> bool:
-        """Send the content of several files; False: something of one of them is not taken."""
+        """Send the content of several files; False when the server refuses some of it."""
         content = self._connection.client.content
         try:
             self._connection.call(lambda: content.send_missing(chunks, ask_above=ASK_ABOVE))
@@ -132,8 +135,8 @@ class Uploader:
         return True
 
     def _judge(self, run_id: str, error: RunyardError) -> RunyardError:
-        """Return the error of one file: what the server says of it, or that it fails on it. Outages are raised."""
-        if isinstance(error, MissingContent):  # somebody else took the chunks in the server's place: they go again
+        """Return an error that concerns one file: a refusal, or a failure of the server on it. Raises outages."""
+        if isinstance(error, MissingContent):  # the server lacks chunks that were sent: send them again
             raise SystemFailure(error.what, why=error.why) from error
         is_outage = is_later(error) and not is_failure_of_ours(error)
         if is_outage or (isinstance(error, REFUSALS) and run_id == self._run_id):
@@ -141,7 +144,7 @@ class Uploader:
         return error
 
     def _name(self, run_id: str, files: List[RunFile]) -> Sequence[Optional[RunyardError]]:
-        """Name stored content as files of the run; return what refused each."""
+        """Name stored content as files of the run; return the error of each file, None for those that were taken."""
         attempt = self._attempt if run_id == self._run_id else None  # a child run has none
         calls = self._connection.client.runs
         try:
@@ -163,7 +166,7 @@ class Uploader:
 
 
 def iter_batches(files: Sequence[UploadRequest]) -> Iterator[List[int]]:
-    """Yield the places of files that travel together: small ones by the hundred, large ones alone, at the end."""
+    """Yield the indices of files that are uploaded together: small ones in batches, then large ones alone."""
     batch: List[int] = []
     size = 0
     for index, file in enumerate(files):
@@ -201,7 +204,11 @@ def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> UploadTask:
 
 
 class ExplicitUploads:
-    """The files that FILE records name. A record is shipped when its file is there, or was refused."""
+    """Uploads the files that FILE records name. A record is shipped after its file was stored or refused.
+
+    The threads `uploads` and main call `step`: `_stepping` lets one of them work. `_lock` guards the lists, because the
+    thread `ship` calls `is_done`. `done` is called after each batch.
+    """
 
     def __init__(
         self,
@@ -228,7 +235,7 @@ class ExplicitUploads:
         self.uploaded_at: Dict[str, float] = {}
 
     def is_done(self, segment: Segment, record: journal.LongRecord) -> bool:
-        """Whether the record's file is on the server; if nobody asked before, its upload begins."""
+        """Return whether the record's file is stored or refused; the first call queues its upload. Never waits."""
         key = (segment.writer, segment.number, record.offset)
         with self._lock:
             if key not in self._known:
@@ -238,7 +245,10 @@ class ExplicitUploads:
             return key in self._finished
 
     def step(self) -> bool:
-        """Upload the files of the oldest records that wait; the small ones of one run go together."""
+        """Upload the files of the oldest waiting records, small ones of one run together; False when none waits.
+
+        An outage is raised: call it again.
+        """
         with self._stepping:
             tasks = self._next_tasks()
             if tasks:
@@ -246,7 +256,7 @@ class ExplicitUploads:
             return bool(tasks)
 
     def try_refused_again(self) -> None:
-        """Upload what was refused once more. An outage is raised: call it again."""
+        """Upload refused files once more, at the run's end. An outage is raised: call it again."""
         for entry in self._refusals.list("files"):
             if "upload" not in entry:
                 continue
@@ -290,7 +300,7 @@ class ExplicitUploads:
             return tasks
 
     def _find_file(self, task: UploadTask) -> Optional[UploadRequest]:
-        """Return what is to be uploaded; None when there is nothing left to do for this record."""
+        """Return what to upload; None when there is nothing left to do for this record."""
         try:
             name = clean_file_name(task.name)
             path = self._folder.at(task.path)
@@ -305,7 +315,7 @@ class ExplicitUploads:
         return UploadRequest(name, path, self._folder.path, task.size)
 
     def _take(self, task: UploadTask, file: UploadRequest, outcome: Outcome) -> Optional[Exception]:
-        """Note what became of an upload; return the error after which it is tried again."""
+        """Note the outcome of an upload; return the error after which it is repeated."""
         error = self._note(task, file, outcome)
         if error is None:
             self._finish(task)
@@ -314,7 +324,7 @@ class ExplicitUploads:
         return error
 
     def _note(self, task: UploadTask, file: UploadRequest, outcome: Outcome) -> Optional[Exception]:
-        """Note that a file is stored, refused or gone; return the error that is neither."""
+        """Note that a file is stored, refused or gone; return an error that may pass."""
         if isinstance(outcome, Signature):
             self.uploaded_at[file.name] = time.time()
             self._refusals.settle("files", _called(task))
@@ -333,7 +343,7 @@ class ExplicitUploads:
         self._refusals.add("files", _called(task), why, run=task.run_id, upload=said)
 
     def _put_off(self, task: UploadTask) -> None:
-        """Let others go before a file that the server fails on, but none of the same name: the last one counts."""
+        """Let other files go first, except when one of the same name waits: the last upload of a name must win."""
         with self._lock:
             if not any(other is not task and other.name == task.name for other in self._waiting):
                 self._waiting.remove(task)
@@ -345,13 +355,13 @@ class ExplicitUploads:
             self._waiting.remove(task)
 
     def _drop_copy(self, path: str) -> None:
-        """A copy in `uploads/` gives its disk space back; the mark tells a restarted supervisor that it was stored."""
+        """Free the space of a copy in `uploads/`; the `.done` mark tells a restarted supervisor that it is stored."""
         if os.path.dirname(os.path.abspath(path)) != self._folder.at("uploads"):
             return
         try:
             os.close(os.open(path + ".done", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             os.unlink(path)
-        except OSError as error:  # a full disk: a restarted supervisor would store it again, which changes nothing
+        except OSError as error:  # a full disk: a restarted supervisor stores it again, which is harmless
             logger.warning("%s stays: %s", path, error)
 
 
@@ -360,16 +370,16 @@ def _called(task: UploadTask) -> str:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether an upload may succeed later: the server fails, or this machine lacks something for a moment."""
+    """Return whether an upload may succeed later: the server fails, or this machine lacks a resource for a moment."""
     if isinstance(error, RunyardError):
         return is_later(error)
     return isinstance(error, OSError) and error.errno in _PASSING
 
 
 def open_inside(path: str, root: str, *, real_root: str = "") -> int:
-    """Open a regular file for reading, after all links, only when it lies in `root`; races with renames included.
+    """Open a regular file for reading, only if it lies in `root` after all links, also when it is renamed meanwhile.
 
-    `real_root`: `root` after all links, where the caller knows it.
+    `real_root`: `root` with all links resolved, where the caller knows it.
 
     Raises:
         InvalidArgument: it is no regular file or lies elsewhere.
@@ -383,7 +393,7 @@ def open_inside(path: str, root: str, *, real_root: str = "") -> int:
 
 
 def _open_real(path: str) -> int:
-    """Open `path`; where its last part is a link, what that leads to now."""
+    """Open `path`; if its last part is a link, open the link's current target."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     try:
         return os.open(path, flags)
@@ -407,10 +417,12 @@ def _read_small(file: UploadRequest, real_root: str, chunks: Dict[str, bytes]) -
 
 
 def signature(found: os.stat_result) -> Signature:
+    """Return the signature in a stat result."""
     return Signature(found.st_size, found.st_mtime_ns, found.st_ino)
 
 
 def find_signature(path: str) -> Optional[Signature]:
+    """Return the signature of the file now; None when it cannot be read."""
     try:
         return signature(os.stat(path))
     except OSError:
