@@ -1,4 +1,4 @@
-"""A run whose processes are in containers: the plan around them, and nothing left behind."""
+"""Runs a run's processes in containers: wraps the plan's processes, and removes the containers at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def contain(
     injection: str,
     data: Iterable[str] = (),
 ) -> Dict[str, Any]:
-    """Return the plan with a container around each process, and under `remove` what must be executed at the end.
+    """Return the plan with a container around each process; `remove` lists the commands to execute at the end.
 
     Raises:
         SubmitRejected: the job cannot run in containers.
@@ -51,7 +51,7 @@ def contain(
 
 
 def remove_containers(plan: Mapping[str, Any]) -> List[str]:
-    """Remove what is left of the run's containers; return what could not be. May be repeated."""
+    """Remove what is left of the run's containers; return what could not be removed. May be repeated."""
     problems = []
     for order in plan.get("remove") or ():
         problem = _remove(order["argv"], _without_cookie(order["variables"]))
@@ -62,7 +62,7 @@ def remove_containers(plan: Mapping[str, Any]) -> List[str]:
 
 
 class _Places:
-    """What the processes find of this machine: the run folder, our code, the server's socket, and their data."""
+    """The paths of this machine that are visible in the containers: run folder, our code, the server's socket, data."""
 
     def __init__(self, folder: RunFolder, job: JobSpec, injection: str, data: Iterable[str]) -> None:
         self._job = job
@@ -73,6 +73,7 @@ class _Places:
             self._readable.append(os.path.dirname(str(job.server["path"])))
 
     def inside(self, process: Mapping[str, Any], *, has_peers: bool) -> Inside:
+        """Return the process as the container runtime must start it."""
         job = self._job
         return Inside(
             name=f"runyard-{job.run_id}-{job.attempt}-{process['rank']}-{job.cookie[:8]}",
@@ -98,5 +99,5 @@ def _remove(argv: List[str], variables: Dict[str, str]) -> str:
 
 
 def _without_cookie(variables: Mapping[str, str]) -> Dict[str, str]:
-    """It must not be taken for a process of the run."""
+    """Return the variables without the cookie, so that the command is not killed as a process of the run."""
     return {name: value for name, value in variables.items() if name != "RUNYARD_COOKIE"}

@@ -1,4 +1,4 @@
-"""The data references of a run: brought before the launch, delivered after the end."""
+"""The data of a run: brought to the node before the launch, delivered to its datastores after the end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ FACTS = "data.json"
 
 
 class RunData:
-    """May be repeated from the start: what is in place already stays."""
+    """Brings and delivers the data references, datasets and outputs of a run. The supervisor's main thread calls it.
+
+    All methods may be repeated, also by a restarted supervisor. They wait through outages of the server.
+    """
 
     def __init__(
         self, folder: RunFolder, job: JobSpec, *, connection: Connection, warn: Callable[[str, str], None]
@@ -43,7 +46,7 @@ class RunData:
         self._folder = folder
 
     def bring(self) -> Dict[str, str]:
-        """Put all data in place; return the variables that tell where."""
+        """Put all data in place before the launch; return the variables with their paths."""
         spec = self._job.spec
         facts: Dict[str, Any] = {}
         found = {
@@ -61,16 +64,16 @@ class RunData:
         return {PREFIX + name: path for name, path in found.items()}
 
     def recall(self) -> Dict[str, Any]:
-        """Return what is kept with the run of its datasets: files, bytes, fingerprint."""
+        """Return the facts about the run's datasets: files, bytes, fingerprint. The thread `describe` calls it."""
         return self._folder.read_object(FACTS) if self._job.spec.datasets else {}
 
     def deliver(self) -> Optional[Dict[str, Any]]:
-        """Copy what uploads are about to their datastores; return the error of a run whose data did not arrive.
+        """Upload what the run wrote to its datastores; return the run's error when that fails.
 
-        This is done at every end, also of a run that failed or was canceled: what it wrote may be all there is of it.
+        Called at every end, also of a run that failed or was canceled: the node may have the only copy.
         """
         if shares_folder(self._job) and self._job.node_rank > 0:
-            return None  # node 0 does it, with what all of them wrote
+            return None  # node 0 delivers what all nodes wrote
         for name, work in self._deliveries():
             try:
                 work()
@@ -81,14 +84,14 @@ class RunData:
         return None
 
     def register(self) -> None:
-        """Make datasets of the outputs of a run that ended well, where it asked for it."""
+        """Register outputs as datasets, where the run asked for it. Called after a run that completed."""
         if shares_folder(self._job) and self._job.node_rank > 0:
             return
         for output in self._outputs.values():
             if output.register:
                 document = registered_output(output, self._job.run_id)
                 put = partial(self._connection.client.assets.put, self._job.workspace, DATASETS)
-                key = f"{self._job.run_id}/{output.path}"  # done again, it is the same version
+                key = f"{self._job.run_id}/{output.path}"  # a repetition makes no second version
                 self._connection.insist(partial(put, output.register["name"], document, key=key))
 
     def _deliveries(self) -> Iterator[Tuple[str, Callable[[], None]]]:
@@ -112,31 +115,35 @@ class RunData:
         if self._documents is None:
             workspace = self._job.workspace
             assets = self._connection.insist(lambda: self._connection.client.assets.list(workspace, KIND))
-            home = Path(self._job.home) if self._job.server.get("kind") == "unix" else None  # it is on this machine
+            home = Path(self._job.home) if self._job.server.get("kind") == "unix" else None  # a server on this machine
             self._documents = list_documents(assets, home=home, workspace=workspace)
         return self._documents
 
 
 class _PatientFiles:
-    """A datastore's files on the server's machine, over every outage of the server."""
+    """The files of a datastore on the server's machine; every call waits through outages."""
 
     def __init__(self, files: DatastoreFiles, connection: Connection) -> None:
         self._files = files
         self._connection = connection
 
     def list(self, path: str) -> List[Tuple[str, int]]:
+        """Return (name, size) of the files below `path`."""
         return self._connection.insist(lambda: self._files.list(path))
 
     def put(self, source: str, name: str) -> None:
+        """Store a local file as `name`. May be repeated."""
+
         def put() -> None:
             try:
                 self._files.put(source, name)
-            except MissingContent as error:  # somebody else took the chunks in the server's place: they are sent again
+            except MissingContent as error:  # the server lacks chunks that were sent: send them again
                 raise SystemFailure(error.what, why=error.why) from error
 
         self._connection.insist(put)
 
     def fetch(self, name: str, target: str) -> None:
+        """Download the file `name` to `target`."""
         self._connection.insist(lambda: self._files.fetch(name, target))
 
 

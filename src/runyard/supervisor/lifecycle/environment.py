@@ -1,4 +1,4 @@
-"""The run's environment: built or taken from the shelf, what was said about it, what it holds and its lock file."""
+"""The environment of a run: building it or finding it in the cache, its build log, its packages and its lock file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ LOCK = "system_logs/requirements.lock.txt"
 
 
 class RunEnvironment:
-    """`variables` are those that the run's processes start from, as far as they are known before the environment is."""
+    """The environment of one run on this node.
+
+    `variables` are the processes' variables, as far as they are known before the build. The supervisor's main thread
+    builds; the thread `describe` describes and locks after the launch.
+    """
 
     def __init__(
         self, folder: RunFolder, job: JobSpec, settings: Settings, *, variables: Mapping[str, str], check: Check
@@ -38,17 +42,18 @@ class RunEnvironment:
         self._variables = variables
         self._check = check
         self._spec = job.spec.environment if job.submitter else _submitted_elsewhere(job)
-        # Every node builds; the names of their logs must differ.
+        # Every node builds, so the names of their logs must differ.
         self._build_log = folder.at(BUILD_LOG if job.node_rank == 0 else BUILD_LOG_OF_NODE % job.node_rank)
         self._builder: Optional[EnvironmentBuilder] = None
         self.built: Optional[BuiltEnvironment] = None
 
     @property
     def makes_lock(self) -> bool:
+        """Whether the builder can make a lock file."""
         return isinstance(self._builder, SupportsLock)
 
     def build(self) -> BuiltEnvironment:
-        """Raises what the builder does, and what `check` raises meanwhile."""
+        """Build the environment, or find it in the cache. Raises what the builder and `check` raise."""
         try:
             self._builder = get_builder(
                 self._spec.kind, cache=cache_folder(self._settings.home), settings=self._settings
@@ -64,7 +69,7 @@ class RunEnvironment:
         return self.built
 
     def recall(self) -> bool:
-        """Know again what an earlier supervisor had built, so that it can be described; False when it was nothing."""
+        """Take up the environment that an earlier supervisor built, to describe it; False when none was recorded."""
         known = self._folder.read_object(MEMO)
         if not known:
             return False
@@ -73,23 +78,23 @@ class RunEnvironment:
         return True
 
     def describe(self) -> Dict[str, Any]:
-        """Return what the environment holds; slow, so it is asked after the launch."""
+        """Return the packages of the environment. Slow, so it is called after the launch."""
         assert self._builder is not None and self.built is not None
         return dict(self._builder.describe(self.built, variables=self._variables))
 
     def write_lock(self) -> Optional[str]:
-        """Write the file of exact versions and hashes, where the builder knows them; return its name."""
+        """Write the file of exact versions and hashes, if the builder knows them; return its name, else None."""
         if not isinstance(self._builder, SupportsLock) or self.built is None:
             return None
         text = self._builder.lock(self._spec, self.built, variables=self._variables)
-        beside = self._folder.at(".requirements.lock.new")  # what lies in system_logs is shipped as it grows
+        beside = self._folder.at(".requirements.lock.new")  # files in system_logs are shipped while they grow
         with open(beside, "w", encoding="utf-8") as file:
             file.write(text)
         os.rename(beside, self._folder.at(LOCK))
         return LOCK
 
     def _say(self, line: str) -> None:
-        """Write a line into the run's build log. An interpreter that was there has none."""
+        """Write a line into the run's build log; an existing interpreter (`system`) has none."""
         text = hide_passwords(line)
         if self._spec.kind == "system":
             return logger.info("%s", text)
@@ -103,8 +108,8 @@ class RunEnvironment:
 
 
 def _submitted_elsewhere(job: JobSpec) -> EnvironmentSpec:
-    """Who submits from another machine names a Python of that one, unless they chose one themselves."""
-    # Most runs on this machine are submitted here.
+    """Return the environment for a run that was submitted from another machine, whose Python is not here."""
+    # Imported here: most local runs are submitted on this machine.
     from runyard.supervisor.lifecycle.environment_here import environment_here
 
     return environment_here(job.spec.environment)

@@ -1,4 +1,4 @@
-"""Which interpreter a run gets on this node. Apart from `environment`: a node asks before it loads a builder."""
+"""Chooses the interpreter of a run on this node. Apart from `environment`: a node needs it without a builder."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from runyard.core.specs import EnvironmentSpec
 def environment_here(spec: EnvironmentSpec) -> EnvironmentSpec:
     """Return the environment with an interpreter that this node has.
 
-    Who names none means the one that submits; where that is not on this node, the node's own takes its place. One that
-    a user named must be there.
+    Without a named interpreter, the submitter's is meant; where this node does not have it, the node's own takes its
+    place. An interpreter that the user named is never replaced.
     """
     named = ((spec.definition.get("python") or {}).get("interpreterPath") or "python") != "python"
     is_here = spec.interpreter is not None and os.access(spec.interpreter, os.X_OK)

@@ -1,11 +1,8 @@
-"""The processes of the nodes of a job that run here, with the ports they use: what `launch.json` says.
+"""Lays out the processes of the job's nodes that run here, with the ports they use: the content of `launch.json`.
 
-Ports for the processes of a job: no two runs of this machine get the same one, whoever's they are.
-
-A port is ours while we hold an abstract unix socket that is named after it: all users share these names, and the
-kernel frees them with the process. The port itself stays free for the run's own process to bind.
-
-Which network interface of this machine has an address.
+No two runs of this machine get the same port, not even runs of different users. A port is taken as long as we hold an
+abstract unix socket named after it: all users share these names, and the kernel frees them with the process. The port
+itself stays free for the run's own process to bind.
 """
 
 from __future__ import annotations
@@ -29,20 +26,20 @@ from runyard.supervisor.run_folder import RunFolder, work_folder
 
 TRIES = 2000
 _LOCAL_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
-_HIGHEST = 32767  # where the ports usually begin that the kernel gives out
+_HIGHEST = 32767  # above it are usually the ports that the kernel gives out
 
 
 class Ports:
-    """Holds ports as long as it lives. `take` finds free ones, `hold` takes an earlier supervisor's again."""
+    """The ports that this supervisor holds for its run until its process ends. Only the main thread uses it."""
 
     def __init__(self) -> None:
         self._held: List[socket.socket] = []
 
     def take(self, counts: Sequence[int], *, preferred: Optional[int] = None) -> List[List[int]]:
-        """Return a list of ports for each node: a range of its own, the first one with `preferred` in front if free.
+        """Return a range of free ports for each node; `preferred` comes first in the first range if it is free.
 
         Raises:
-            SystemFailure: there are not enough.
+            SystemFailure: there are not enough free ports.
         """
         if counts:
             _allow_many_files()
@@ -52,11 +49,12 @@ class Ports:
         return found
 
     def hold(self, ports: Sequence[Sequence[int]]) -> None:
-        """Take them again. One that somebody else took meanwhile is not ours any more, which nobody can change."""
+        """Hold the ports of an earlier supervisor again. A port that another run took meanwhile is silently lost."""
         for port in (port for of_node in ports for port in of_node):
             self._hold_name(port)
 
     def close(self) -> None:
+        """Release all ports. May be repeated."""
         while self._held:
             self._held.pop().close()
 
@@ -92,12 +90,12 @@ class Ports:
 
 
 def is_free(port: int) -> bool:
-    """Whether a process could listen on it, on every address of this machine."""
+    """Return whether a process could listen on the port, on every address of this machine."""
     return _can_listen(socket.AF_INET, "0.0.0.0", port) and _can_listen(socket.AF_INET6, "::", port)
 
 
 def _allow_many_files() -> None:
-    """Each port is an open file of ours; hundreds of nodes need more than a process usually may have."""
+    """Raise the limit of open files: each port is an open socket, and hundreds of nodes need many."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -110,7 +108,7 @@ def _can_listen(family: int, address: str, port: int) -> bool:
         return True
     with probe:
         try:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as every server does: old connections linger
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do, because old connections linger
             if family == socket.AF_INET6:
                 probe.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             probe.bind((address, port))
@@ -121,7 +119,7 @@ def _can_listen(family: int, address: str, port: int) -> bool:
 
 
 def _highest() -> int:
-    """Return the last port that the kernel does not give out by itself."""
+    """Return the last port below those that the kernel gives out by itself."""
     try:
         with open(_LOCAL_RANGE, "rb") as file:
             lowest_given = int(file.read().split()[0])
@@ -135,7 +133,7 @@ _NAME_BYTES = 256
 
 
 def find_interface(address: str) -> str:
-    """Return its name; "" when none has it as its first IPv4 address, as with `127.0.1.2`."""
+    """Return the name of the network interface whose first IPv4 address is `address`; "" when there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
         for _, name in socket.if_nameindex():
             if _address_of(sock, name) == address:
@@ -147,7 +145,7 @@ def _address_of(sock: socket.socket, name: str) -> str:
     request = struct.pack(f"{_NAME_BYTES}s", name.encode()[:15])
     try:
         return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
-    except OSError:  # it has none
+    except OSError:  # the interface has no IPv4 address
         return ""
 
 
@@ -155,17 +153,17 @@ MPI = "mpi"
 
 
 class Meeting(NamedTuple):
-    """All nodes of a job with the ports that each has, by rank."""
+    """All nodes of a job and the ports of each, both by rank."""
 
     nodes: List[NodeSpec]
     ports: List[List[int]]
 
 
 def take_ports(job: JobSpec, ports: Ports) -> List[List[int]]:
-    """Take ports for the nodes that run here.
+    """Take the ports that the launcher needs for the nodes that run here.
 
     Raises:
-        SystemFailure: there are no free ports.
+        SystemFailure: there are not enough free ports.
     """
     launcher = get_launcher(job.spec.distribution.kind)
     counts = launcher.count_ports(job)
@@ -183,10 +181,12 @@ def lay_out(
     injection: str,
     meeting: Meeting,
 ) -> Dict[str, Any]:
-    """Return `{processes, ports}` of the nodes that run here; `ranks`, too, when others run more nodes of the job.
+    """Return `{processes, ports}` of the nodes that run here; for a gang also `ranks`, the number in the whole job.
+
+    For MPI it also writes mpirun's programs into the run folder. May be repeated before the launch.
 
     Raises:
-        SubmitRejected: it cannot be laid out, or what it needs is not installed.
+        SubmitRejected: the job cannot be laid out, or what it needs is not installed.
     """
     launcher = get_launcher(job.spec.distribution.kind)
     first = work_folder(folder, job, 0)
@@ -223,7 +223,7 @@ def _at_node(folder: RunFolder, job: JobSpec, placement: Placement, node: NodeSp
 
 
 def _with_mpi(folder: RunFolder, placement: Placement) -> Placement:
-    # What only MPI jobs need is loaded for them alone.
+    # Imported here: only MPI jobs need it.
     from runyard.supervisor.mpi.agent_server import write_agent, write_rank_program
     from runyard.supervisor.mpi.find import find_mpi
 

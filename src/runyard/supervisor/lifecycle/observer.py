@@ -1,4 +1,4 @@
-"""What the supervisor finds out about a run beside its end: system metrics, hangs, the diagnosis."""
+"""Watches a run beside its ranks' exits: system metrics, TensorBoard files, hangs, and the diagnosis file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ DIAGNOSIS_FILE = "diagnosis.json"
 
 
 class RunMonitors:
-    """One for the life of a supervisor. A full disk or a removed folder never stops what it watches."""
+    """The monitors of one supervisor.
+
+    The main thread calls all methods; sampling and event files have threads of their own. A full disk or a removed
+    folder is ignored.
+    """
 
     def __init__(
         self,
@@ -42,11 +46,12 @@ class RunMonitors:
         self._events = EventFiles(folder, job)
 
     def start(self) -> None:
+        """Start sampling and reading event files, after the launch. Called once."""
         self._sampling.start()
         self._events.start()
 
     def find_hang(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
-        """Look once. A hang is shown as a warning; it is returned as an error when the run shall end for it."""
+        """Look once for a hang and warn about it; return its error when the run must fail because of it."""
         hang = self._look(launch, exits)
         if hang is None:
             return None
@@ -59,7 +64,7 @@ class RunMonitors:
         return None
 
     def finish(self, error: Optional[Mapping[str, Any]]) -> None:
-        """Stop sampling, and leave `diagnosis.json` when the run's error was diagnosed."""
+        """Stop the monitors, and write `diagnosis.json` when the run's error was diagnosed."""
         self._sampling.stop()
         self._events.stop()
         if error and "kind" in (error.get("details") or {}):
@@ -68,7 +73,7 @@ class RunMonitors:
     def _look(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Hang]:
         try:
             return self._hangs.step(launch, exits)
-        except Exception:  # whatever a program does to be looked at, the run goes on
+        except Exception:  # a program that cannot be inspected must not end its run
             logger.exception("the ranks could not be looked at")
             self._hangs = HangWatch(self._folder, self._job, limit_s=0)
             return None

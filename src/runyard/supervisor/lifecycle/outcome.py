@@ -1,4 +1,4 @@
-"""How a run ended: its exits and what was asked for become a status and an error."""
+"""Decides how a run ended on this node: exit records and a stop become a status and an error."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from runyard.supervisor.run_folder import RunFolder
 if TYPE_CHECKING:
     from runyard.supervisor.diagnosis.diagnosis import Finding
 
-BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights beyond those of ranks
+BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights outside of those of ranks
 
 
 class Outcome(NamedTuple):
-    """`finding`: the error before it was put into words, where there is one to compare with those of other nodes."""
+    """Status and error of a run. `finding` is the error before it became a text, to compare it between nodes."""
 
     status: RunStatus
     error: Optional[Dict[str, Any]] = None
@@ -38,7 +38,10 @@ def decide(
     had_to_kill: bool,
     emptied_boot_ns: Optional[int] = None,
 ) -> Outcome:
-    """Return the end of a run whose processes are gone; what ended after `emptied_boot_ns` was ended by us."""
+    """Return the end of a run whose processes are gone. Processes that ended after `emptied_boot_ns` were ended by us.
+
+    The order of the checks counts: a stop for a reason other than a failed rank wins over what the ranks did.
+    """
     if stop is not None and stop.reason in (CANCEL, SUPERSEDED):
         return Outcome(RunStatus.CANCELED)
     if stop is not None and stop.reason == TIME_LIMIT:
@@ -53,7 +56,7 @@ def decide(
         return Outcome(RunStatus.FAILED, _cut_off())
     if any(record.get("lost") for record in exits):
         return Outcome(RunStatus.FAILED, _node_lost(job))
-    # A node's start does not wait for what only ends need.
+    # Imported here: only ends need them, and starts must not wait for them.
     from runyard.supervisor.diagnosis.diagnosis import error_of, find_failure, finding_of
     from runyard.supervisor.mpi.find import find_mpirun_fault
 
@@ -79,8 +82,8 @@ def before_launch(stop: Optional[Stop]) -> Outcome:
 
 
 def after_failed_preparation(failure: PreparationFailed, *, node: Optional[NodeSpec] = None) -> Outcome:
-    """Return the end of a run that could not start; `node`: on which of several machines."""
-    from runyard.supervisor.diagnosis.diagnosis import place_of  # as above
+    """Return the end of a run whose preparation failed; `node` is named where there are several."""
+    from runyard.supervisor.diagnosis.diagnosis import place_of  # imported here for the same reason
 
     cause = failure.cause
     code = cause.code if isinstance(cause, RunyardError) else "SystemFailure"
@@ -105,6 +108,7 @@ def _asked_to_fail() -> Dict[str, Any]:
 
 
 def folder_removed(folder: RunFolder) -> Dict[str, Any]:
+    """Return the error of a run whose folder was removed while it ran."""
     message = (
         f"The run's folder `{folder.path}` was removed while the run was going on, so it was ended.\n"
         "What had arrived until then is kept. Submit it again, and leave the folder `runs` to Runyard."
@@ -122,7 +126,7 @@ def _cut_off() -> Dict[str, Any]:
 
 
 def _node_lost(job: JobSpec) -> Dict[str, Any]:
-    node = job.nodes[0] if job.incarnation and job.nodes else None  # on a cluster people want to know which it was
+    node = job.nodes[0] if job.incarnation and job.nodes else None  # on a cluster the message names the node
     machine = f"The machine `{node.name}` ({node.address})" if node is not None else "The machine"
     message = (
         f"{machine} was restarted while the run was going on, or all that the run had there was killed at once.\n"

@@ -1,8 +1,7 @@
-"""Preparing: the snapshot's copy, the environment, and the plan of processes in `launch.json`.
+"""Prepares a run: restores the snapshot, brings data, builds the environment, and writes the plan `launch.json`.
 
-A run without data: nothing to bring, nothing to deliver. What is about data stays unloaded: most runs have none.
-
-A next attempt finds in its output folders what earlier ones have stored: checkpoints to go on from.
+A later attempt also gets back what earlier attempts stored in its output folders, such as checkpoints. `lifecycle.data`
+is loaded only for runs with data.
 """
 
 from __future__ import annotations
@@ -46,22 +45,27 @@ if TYPE_CHECKING:
 
 
 def has_data(spec: RunSpec) -> bool:
+    """Return whether the run has data references, datasets or outputs."""
     return bool(spec.data_references or spec.datasets or spec.outputs)
 
 
 class NoData:
-    """In the place of `run_data.RunData`."""
+    """Takes the place of `data.RunData` for a run without data."""
 
     def bring(self) -> Dict[str, str]:
+        """Return no variables."""
         return {}
 
     def recall(self) -> Dict[str, Any]:
+        """Return no facts."""
         return {}
 
     def deliver(self) -> Optional[Dict[str, Any]]:
+        """Return no error."""
         return None
 
     def register(self) -> None:
+        """Do nothing."""
         pass
 
 
@@ -73,10 +77,10 @@ def bring_back(
 ) -> None:
     """Download this node's files of earlier attempts, each checked by its SHA-256 and renamed into place.
 
-    `check` is called between two files: it raises when the run shall end.
+    `check` is called between two files and raises when the run must end.
 
     Raises:
-        OSError: a file came damaged, or cannot be written. Without it the program might begin from the start.
+        OSError: a file is damaged or cannot be written. Without it the program might start from the beginning.
     """
     if job.attempt < 2:
         return
@@ -107,7 +111,7 @@ def _fetch(connection: Connection, run_id: str, file: RunFile, path: str) -> Non
 
 
 def _iter_wanted(folder: RunFolder, job: JobSpec, files: List[RunFile]) -> Iterator[Tuple[RunFile, str, str]]:
-    """Yield each file with the path that it gets and the work folder that it must lie in."""
+    """Yield each file with its target path and the work folder in which that must lie."""
     for index, folders in enumerate(tracked_folders(folder, job)):
         prefix = f"node_{index}/" if index > 0 else prefix_of(job)
         for name, top in folders.items():
@@ -123,7 +127,7 @@ T = TypeVar("T")
 
 
 class PreparationFailed(Exception):
-    """Names the stage that failed; the cause is what went wrong in it."""
+    """The preparation failed; `stage` names the step and `cause` is its exception."""
 
     def __init__(self, stage: str, cause: Exception) -> None:
         super().__init__(stage)
@@ -132,23 +136,23 @@ class PreparationFailed(Exception):
 
 
 class Unwanted(Exception):
-    """Raised from within a long step: the run shall end."""
+    """The run must end. Raised from within a long step of the preparation."""
 
 
 class NoSpace(Exception):
-    """This machine's disk has no room for the snapshot."""
+    """This machine's disk has no space for the snapshot."""
 
 
 class Barrier(ABC):
-    """Where the nodes of a job wait for each other before they launch; each may raise Unwanted."""
+    """Where the nodes of a job wait for each other before the launch. Each method may raise Unwanted."""
 
     @abstractmethod
     def known_ports(self) -> Optional[List[List[int]]]:
-        """Return the ports that the others were told of: this node must keep them."""
+        """Return the ports that this node has already told the others, which it must keep; None before that."""
 
     @abstractmethod
     def meet(self, ports: List[List[int]]) -> Meeting:
-        """Say that this node is ready, and return when all are."""
+        """Tell the others that this node is ready, and return when all nodes are."""
 
     @abstractmethod
     def wait_for_first(self) -> None:
@@ -159,7 +163,10 @@ _RESTORING = "restoring the snapshot"
 
 
 class Preparation:
-    """The steps before the launch. May be repeated from the start as long as nothing was launched."""
+    """The steps before the launch, run by the supervisor's main thread. All may be repeated until the launch.
+
+    `doing` shows the current step on the run; `check` raises when the run must end.
+    """
 
     def __init__(
         self,
@@ -196,7 +203,8 @@ class Preparation:
         return RunData(self._folder, self._job, connection=self._connection, warn=self._warn)
 
     def steps(self) -> List[Callable[[], None]]:
-        if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills it
+        """Return the steps in order. Each raises PreparationFailed, Unwanted, HomeGone or ReaperGone."""
+        if shares_folder(self._job) and self._job.node_rank > 0:  # node 0 fills the shared folder
             return [self._build, self._peers.wait_for_first, self._bring_data, self._meet, self._plan]
         return [self._restore, self._bring_data, self._build, self._meet, self._plan]
 
@@ -221,7 +229,7 @@ class Preparation:
             os.makedirs(os.path.join(work, name), exist_ok=True)
 
     def _restore_patiently(self, root: str, work: str) -> None:
-        """Wait for the server where it is away, and for space where the disk is full. Raises OSError otherwise."""
+        """Restore the snapshot; wait while the server is away or the disk is full. Raises OSError for other errors."""
         content, backoff = self._content(), Backoff()
         while True:
             try:
@@ -234,7 +242,7 @@ class Preparation:
                 time.sleep(0.2)
 
     def _restore_once(self, root: str, content: Source, work: str) -> None:
-        """Restore, and tell this machine's disk from the server: only the server is asked again and again."""
+        """Restore once. Errors of this machine's disk become NoSpace or OSError; only the server is retried."""
         try:
             restore(root, content, work)
         except StoreUnavailable as error:
@@ -244,7 +252,7 @@ class Preparation:
             raise
 
     def _content(self) -> Source:
-        """Where the snapshot comes from: the server, which may have sent all of it along with the job."""
+        """Return the source of the snapshot: what came along with the job, else the server."""
         content = self._connection.client.content
         frames = self._folder.read_bytes(SNAPSHOT)
         return Known(frames, content) if frames else content
@@ -268,7 +276,7 @@ class Preparation:
 
     def _plan(self) -> None:
         plan = self._stage("laying out the processes", self._layout)
-        cgroup = "" if "remove" in plan else self._group_name()  # an engine puts each container into one of its own
+        cgroup = "" if "remove" in plan else self._group_name()  # containers have cgroups of their own
         whole = {**plan, "umask": self._umask, "cgroup": cgroup}
         self._stage("writing down the processes", lambda: self._folder.write("launch.json", whole))
 
@@ -278,7 +286,7 @@ class Preparation:
         injection = str(injection_folder(Path(self._job.home)))
         wrapper = built.wrapper
         variables = base_variables(
-            self._job if wrapper is None else replace(self._job, submitter={}),  # an image has variables of its own
+            self._job if wrapper is None else replace(self._job, submitter={}),  # an image brings its own variables
             run_folder=self._folder.path,
             injection=injection,
             interpreter=built.interpreter,
@@ -300,7 +308,7 @@ class Preparation:
         return contain(plan, wrapper, self._folder, self._job, injection=injection, data=outside)
 
     def _variables(self) -> Dict[str, str]:
-        """Return what the run's processes start from, as far as it is known before the environment is."""
+        """Return the processes' variables, as far as they are known before the environment is."""
         spec = self._job.spec
         return {**inherited(self._job.submitter), **spec.environment.variables, **spec.variables}
 

@@ -1,8 +1,7 @@
-"""Ending a run before its own end: cancel, fail, the time limit, a rank that failed. TERM, grace, KILL.
+"""Ends a run before its own end with TERM, grace and KILL, counts its time limit, and wakes its supervisor.
 
-The time limit: counted from Running on CLOCK_BOOTTIME, kept across restarts of the supervisor.
-
-What can wake a waiting supervisor: the FIFO `wake`, its own threads, and `control.json`.
+Reasons for a stop are cancel, fail, the time limit, a failed rank, a hang, a newer attempt, a lost lease, and a removed
+run folder.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ FOLDER_GONE, HANG, CUT_OFF = "folder gone", "hang", "cut off"
 
 @dataclass(frozen=True)
 class Stop:
-    """A decided stop, kept in `stop.json` so that a restarted supervisor goes on with it."""
+    """A decided stop, kept in `stop.json`, so that a restarted supervisor continues it."""
 
     reason: str
     since_boot_ns: int
@@ -34,7 +33,7 @@ class Stop:
 
 
 class Stopping:
-    """Walks a stop through its steps; every step may be repeated."""
+    """Carries out a stop step by step. Only the supervisor's main thread uses it; every step may be repeated."""
 
     def __init__(self, folder: RunFolder, keeper: ProcessOwner) -> None:
         self._folder = folder
@@ -45,18 +44,18 @@ class Stopping:
         self._killed = False
 
     def begin(self, reason: str, *, grace_s: float, error: Optional[Dict[str, Any]] = None) -> None:
-        """Decide to stop; the first reason counts, but a cancel takes the place of one that only waits for ranks."""
+        """Decide to stop. The first reason counts, except that any other reason replaces RANK_FAILED."""
         if self.stop is not None and not (self.stop.reason == RANK_FAILED and reason != RANK_FAILED):
             return
         since = self.stop.since_boot_ns if self.stop is not None else boot_ns()
         self.stop = Stop(reason, since, grace_s, error)
         try:
             self._folder.write("stop.json", to_plain(self.stop))
-        except OSError:  # a full disk must not keep us from stopping
+        except OSError:  # a full disk must not prevent a stop
             pass
 
     def advance(self) -> Optional[float]:
-        """Do what is due; return the seconds until the next step, None when there is none."""
+        """Send the signal that is due; return the seconds until the next step, None when there is none."""
         if self.stop is None:
             return None
         if not self._signalled:
@@ -72,17 +71,20 @@ class Stopping:
 
     @property
     def had_to_kill(self) -> bool:
+        """Whether the grace has passed and KILL was ordered."""
         return self._killed
 
 
 class TimeLimit:
+    """The time limit of a run, counted from Running on CLOCK_BOOTTIME, also across restarts of the supervisor."""
+
     def __init__(self, folder: RunFolder, limit_s: float) -> None:
         self._folder = folder
         self._limit_s = limit_s
         self._since: int | None = None
 
     def begin(self) -> None:
-        """Start counting, or go on where an earlier supervisor of this boot began."""
+        """Start to count, or continue the count that an earlier supervisor of this boot began."""
         known = self._folder.read_object("limits.json")
         if known.get("boot_id") == boot_id() and isinstance(known.get("running_since_boot_ns"), int):
             self._since = known["running_since_boot_ns"]
@@ -91,17 +93,21 @@ class TimeLimit:
         limits = {"running_since_boot_ns": self._since, "boot_id": boot_id(), "time_limit_s": self._limit_s}
         try:
             self._folder.write("limits.json", limits)
-        except OSError:  # a full disk: this supervisor counts on
+        except OSError:  # a full disk: only this supervisor knows the start
             pass
 
     def left_s(self) -> float:
+        """Return the seconds left; infinity without a limit or before the start."""
         if self._since is None or self._limit_s <= 0:
             return float("inf")
         return self._limit_s - (boot_ns() - self._since) / 1e9
 
 
 class Wake:
-    """The FIFO is opened for reading and writing, so it never reads as closed."""
+    """Lets the supervisor's main thread wait for the FIFO `wake`, its own threads, and `control.json`.
+
+    Backends, rank shims and the program's journal writer ring the FIFO. It is opened for reading and writing, so it never reads as closed.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
@@ -115,14 +121,14 @@ class Wake:
         self._control: Optional[int] = None
 
     def notify(self) -> None:
-        """Called by other threads of this process."""
+        """Wake the main thread. Any thread of this process may call this; it never waits."""
         try:
             os.write(self._writer, b"\n")
         except BlockingIOError:
             pass
 
     def wait(self, also: Optional[int], timeout_s: float) -> None:
-        """Wait for any of these or the descriptor `also`, at most `timeout_s`."""
+        """Wait for the FIFO, for `notify` or for the descriptor `also`, at most `timeout_s`."""
         poll = select.poll()
         for fd in (self._fifo, self._reader, also):
             if fd is not None:
@@ -135,12 +141,12 @@ class Wake:
             _drain(self._reader)
 
     def was_rung(self) -> bool:
-        """Whether somebody wrote to the FIFO since the last call."""
+        """Return whether the FIFO was written to since the last call."""
         rung, self._rung = self._rung, False
         return rung
 
     def control_changed(self) -> bool:
-        """Whether `control.json` is there and new."""
+        """Return whether `control.json` is there and changed since the last call."""
         try:
             changed = os.stat(self._folder.at("control.json")).st_mtime_ns
         except OSError:
@@ -151,7 +157,7 @@ class Wake:
         return True
 
     def desired(self) -> Optional[str]:
-        """Return what `control.json` itself asks for; usually it only says that the server knows something new."""
+        """Return the desired state in `control.json`; usually None, as the file only says that the server has news."""
         if self._control is None:
             return None
         value = self._folder.read_object("control.json").get("desired")

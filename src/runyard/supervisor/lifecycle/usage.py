@@ -1,7 +1,4 @@
-"""System metrics of a run: read every few seconds, written to a journal of the supervisor's own.
-
-What the processes of a run use, from /proc: small readings, differences made into rates.
-"""
+"""System metrics of a run: reads what its processes use every few seconds, and writes rates into a journal."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _MB = 1 << 20
 
 
 class Reading(NamedTuple):
-    """Counters at one moment."""
+    """Counters of the run's processes and of the machine's network at one moment."""
 
     at_s: float
     cpu_s: Dict[int, float]  # by process
@@ -36,6 +33,7 @@ class Reading(NamedTuple):
 
 
 def read_usage(pids: Sequence[int]) -> Reading:
+    """Read the counters of these processes from /proc; processes that are gone are left out."""
     cpu_s: Dict[int, float] = {}
     disk: Dict[int, Tuple[int, int]] = {}
     memory = 0
@@ -49,7 +47,7 @@ def read_usage(pids: Sequence[int]) -> Reading:
 
 
 def rates(before: Reading, now: Reading) -> Dict[str, float]:
-    """Return what was used between two readings. A process that ended in between is not in it."""
+    """Return what was used between two readings. Processes that ended in between are left out."""
     seconds = max(now.at_s - before.at_s, 1e-3)
     cpu_s = sum(used - before.cpu_s.get(pid, 0.0) for pid, used in now.cpu_s.items())
     started = (0, 0)
@@ -66,7 +64,7 @@ def rates(before: Reading, now: Reading) -> Dict[str, float]:
 
 
 def _cpu_and_memory(pid: int) -> Optional[Tuple[float, int]]:
-    """Return CPU seconds, those of children it waited for included, and resident bytes; None when it is gone."""
+    """Return CPU seconds, with those of collected children, and resident bytes; None when the process is gone."""
     data = _read(f"/proc/{pid}/stat")
     fields = data[data.rfind(b")") + 2 :].split()
     if len(fields) < 22 or fields[0] in (b"Z", b"X"):
@@ -102,12 +100,12 @@ def _read(path: str) -> bytes:
         return b""
 
 
-FIRST_S = 2.0  # a run that ends before is too short to be looked at
-FIRST_RATE_S = 1.0  # over which the first rates are taken
+FIRST_S = 2.0  # a run that ends earlier gets no samples
+FIRST_RATE_S = 1.0  # between the first two readings
 
 
 class Sampling:
-    """`start` at the launch; `stop` before the end is reported. `every_s` 0: it does nothing."""
+    """Samples system metrics in the thread `sample`, from the launch to the end; `every_s` 0: not at all."""
 
     def __init__(self, folder: RunFolder, job: JobSpec, *, ranks: Callable[[], List[int]], every_s: float) -> None:
         self._folder = folder
@@ -121,10 +119,12 @@ class Sampling:
         )
 
     def start(self) -> None:
+        """Start the thread. Called once."""
         if self._loop is not None:
             self._loop.start()
 
     def stop(self) -> None:
+        """Stop the thread and close the journal, before the end is reported."""
         self._is_over.set()
         if self._loop is not None:
             self._loop.stop()
@@ -145,7 +145,7 @@ class Sampling:
 
 
 def list_run_processes(folder: RunFolder, ranks: Sequence[int]) -> List[int]:
-    """Return the run's processes: the members of its cgroup, else all below its ranks."""
+    """Return the pids of the run: the members of its cgroup, else its ranks and all below them."""
     path = folder.read_object("cgroup.json").get("path")
     members = ControlGroup(str(path)).members() if path else []
     if members:
@@ -158,7 +158,7 @@ def list_run_processes(folder: RunFolder, ranks: Sequence[int]) -> List[int]:
 
 
 def gpu_values(chosen: Sequence[str]) -> Dict[str, float]:
-    """Return utilisation and memory of the run's devices; of all when none were given to it by name."""
+    """Return utilization and memory of the run's GPUs; of all GPUs when the run was given none by name."""
     values: Dict[str, float] = {}
     for gpu in read_gpu_usage():
         if chosen and not {str(gpu.index), gpu.uuid} & set(chosen):
