@@ -1,8 +1,7 @@
-"""Why one process ended, from its exit record, its exception and its log: in words, with the lines that show it.
+"""Finds why one process ended, from its exit record, its exception and its log, with the lines that show it.
 
-Which package holds a module that could not be imported.
-
-How the end of one rank shows in the others: a failure that looks like one of these is a consequence.
+Also knows which package holds a missing module, and how the end of one rank shows in other ranks: such a failure is a
+consequence. Pure functions, called by the supervisor's main thread at the end of a run.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from runyard.core.error_lines import ABORT, GPU_MEMORY
 from runyard.core.lazy_dataclass import dataclass
 from runyard.supervisor.diagnosis.log_tail import Line, LogTail, find_crash, find_traceback
 
-# Import names whose package has another name.
+# Modules whose package has another name.
 PACKAGES = {
     "attr": "attrs",
     "bs4": "beautifulsoup4",
@@ -42,7 +41,7 @@ PACKAGES = {
 
 
 def explain_missing(module: str) -> str:
-    """Say which package holds a module that could not be imported, and how to add it."""
+    """Return which package holds a module that could not be imported, and how to add it."""
     top = module.split(".")[0]
     package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
     return (
@@ -52,7 +51,7 @@ def explain_missing(module: str) -> str:
     )
 
 
-# Type names without their module. An empty EOFError is a connection that was closed; one with words is something else.
+# Type names without their module. EOFError is not among them: only one without a message means a closed connection.
 _TYPES = frozenset(
     {
         "BrokenPipeError",
@@ -96,7 +95,7 @@ _TIMEOUTS = re.compile(
 
 
 def is_peer_error(type_name: str, message: str) -> bool:
-    """Whether an exception tells that another process is gone, or never came."""
+    """Return whether an exception shows that another process is gone or never came."""
     short = type_name.rpartition(".")[2]
     if short == "EOFError":
         return not message.strip()
@@ -106,11 +105,12 @@ def is_peer_error(type_name: str, message: str) -> bool:
 
 
 def tells_of_peers(text: str) -> bool:
+    """Return whether a text shows that another process is gone or never came."""
     return bool(_TEXTS.search(text)) or is_timeout(text)
 
 
 def is_timeout(text: str) -> bool:
-    """Whether somebody waited in vain for another rank."""
+    """Return whether a text shows that a rank waited in vain for another."""
     return bool(_TIMEOUTS.search(text))
 
 
@@ -121,7 +121,7 @@ HANG = "hang"
 
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
 _AFTER_EXCEPTION = (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL)
-_AFTER_SHELL = 128  # a shell tells of a signal by this much and its number
+_AFTER_SHELL = 128  # a shell reports signal N as exit code 128 + N
 _PORT = re.compile(r"address already in use|EADDRINUSE|errno:? ?98\b|could not start grpc server", re.IGNORECASE)
 _PORT_NUMBER = re.compile(r"(?:port[:= ]+|:)(\d{2,5})\b")
 _MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_alloc|killed by signal: Killed")
@@ -129,12 +129,14 @@ _MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_all
 
 @dataclass(frozen=True)
 class FailureCause:
+    """Why a process ended: the kind, a sentence, advice, and the lines of the log that show it."""
+
     kind: str
     sentence: str
     advice: str = ""
     evidence: List[Dict[str, Any]] = field(default_factory=list)
-    tells_of_peers: bool = False  # the failure says that somebody else was gone
-    is_timeout: bool = False  # … or never came
+    tells_of_peers: bool = False  # the failure shows that another process was gone
+    is_timeout: bool = False  # … or was waited for in vain
 
 
 def find_cause(
@@ -147,7 +149,7 @@ def find_cause(
     """Return why the process of an exit record ended.
 
     Args:
-        had_finished: the program had come to its end without an error, by its own word.
+        had_finished: the program recorded that it had come to its end without an error.
     """
     for look in _LOOKS:
         cause = look(_Facts(record, exception or {}, tail, had_finished))
@@ -157,6 +159,7 @@ def find_cause(
 
 
 def signal_name(number: Optional[int]) -> Optional[str]:
+    """Return a signal's name, SIG<number> for an unknown one, None for no signal."""
     if not number:
         return None
     try:
@@ -167,6 +170,8 @@ def signal_name(number: Optional[int]) -> Optional[str]:
 
 @dataclass(frozen=True)
 class _Facts:
+    """What is known about the end of one process."""
+
     record: Mapping[str, Any]
     exception: Mapping[str, Any]
     tail: LogTail
@@ -174,21 +179,23 @@ class _Facts:
 
     @property
     def message(self) -> str:
+        """The exception's message, "" without an exception."""
         return str(self.exception.get("message") or "")
 
     @property
     def failure(self) -> str:
-        """The exception in one line; of a process without one, how its log ends."""
+        """The exception in one line; without an exception, the last lines of the log."""
         if self.exception:
             return f"{self.exception['type']}: {self.message}"
         return "\n".join(self.tail.last())
 
     @property
     def died_of_exception(self) -> bool:
-        """Whether the signal only ended what an exception had begun: libraries abort, or wait for others for ever."""
+        """Whether the signal followed an exception: libraries then abort, or wait until they are killed."""
         return bool(self.exception) and self.record.get("signal") in _AFTER_EXCEPTION
 
     def sentence(self) -> str:
+        """Return one sentence about the end: signal, exception or exit code."""
         number = self.record.get("signal")
         if number and not self.died_of_exception:
             return f"User program was killed by signal {number} ({signal_name(number)})."
@@ -197,6 +204,7 @@ class _Facts:
         return f"User program ended with exit code {self.record.get('code')}."
 
     def evidence(self, found: List[Line]) -> List[Dict[str, Any]]:
+        """Return the traceback's lines, else the lines `found`, else the last three of the log."""
         traceback = find_traceback(self.tail, self.message) if self.exception else []
         return self.tail.show(traceback or found or self.tail.lines[-3:])
 

@@ -1,6 +1,6 @@
-"""Why a run failed: the rank that failed first, where, why, the lines that show it, and who ended because of it.
+"""Finds the rank that failed first and turns that into the run's error, with cause, evidence and consequences.
 
-How every rank ended, and which of them failed first: by cause, then by time.
+Failures are ordered by weight, then by time. Called by the supervisor's main thread at the end of a run.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
 
 DEFAULT_LOG = "user_logs/std_log.txt"
-_STOPS = (15, 2, 1)  # signals by which launchers and people stop the other ranks
+_STOPS = (15, 2, 1)  # signals with which launchers and users stop ranks
 _STOP_CODES = (143, 130, 129)
 NO_ANSWER = "User program did not answer: the other ranks waited for it until their time was over."
 
 
 @dataclass(frozen=True)
 class RankEnd:
-    """The failure of one process. `weight` says how far it is from being the cause: CAUSE, ABORTED, …"""
+    """The failure of one rank. `weight` says how far it is from being the cause: CAUSE, ABORTED, CONSEQUENCE, …"""
 
     rank: int
     process: Dict[str, Any]
@@ -37,10 +37,12 @@ class RankEnd:
 
     @property
     def log(self) -> str:
+        """The rank's log, relative to the run folder."""
         return str(self.process.get("log") or DEFAULT_LOG)
 
     @property
     def waited_in_vain(self) -> bool:
+        """Whether the rank failed because it had waited in vain for another."""
         return self.weight == CONSEQUENCE and self.cause.is_timeout
 
 
@@ -51,10 +53,10 @@ def list_failures(
     *,
     stopped_boot_ns: Optional[int] = None,
 ) -> List[RankEnd]:
-    """Return the failed ranks, what failed first before its consequences; `stopped_boot_ns`: since when we stop them.
+    """Return the failed ranks, the cause before its consequences. `stopped_boot_ns`: when we began to stop the ranks.
 
-    A peer of a failed rank often ends a hair before it: while a crash is still being written down, its connections are
-    reset already. So what tells of a lost peer, and what we or a launcher stopped, comes behind, whatever the time.
+    Peers of a crashed rank often end a moment before it: their connections are reset while its crash is still being
+    written. So failures that show a lost peer, and ranks that were stopped, come later, whatever their time.
     """
     failed = [dict(record) for record in exits if has_failed(record)]
     alone = "ranks" not in launch and len([record for record in exits if int(record["rank"]) >= 0]) < 2
@@ -63,7 +65,7 @@ def list_failures(
 
 
 def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
-    """Return the exception that ended the rank's own process; else the first of its children that tells of a cause."""
+    """Return the exception that ended the rank's process, else the first one of its child processes."""
     pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
     pid = record.get("pid") or pids.get(rank)
     found = _read_exceptions(folder)
@@ -76,11 +78,12 @@ def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> O
 
 
 def count_ranks(launch: Mapping[str, Any]) -> int:
-    """Return how many ranks the job has, on all its nodes."""
+    """Return how many ranks the job has on all its nodes."""
     return int(launch.get("ranks") or len([one for one in launch.get("processes", ()) if one["rank"] >= 0]))
 
 
 def process_of(launch: Mapping[str, Any], rank: int) -> Dict[str, Any]:
+    """Return the planned process of a rank, {} when `launch.json` is lost."""
     return next((dict(process) for process in launch.get("processes", ()) if process.get("rank") == rank), {})
 
 
@@ -100,8 +103,8 @@ def _rank_end(
     raised = int(exception["boot_ns"] if exception else 0) or ended
     weight = _weight(record, cause, min(raised, ended), stopped_boot_ns, has_raised=exception is not None)
     if weight == CAUSE and cause.kind == EXIT_CODE and not own_end:
-        weight = ABORTED  # Python did not end it: MPI does so, with a code of its own, to who lost a peer
-    if rank < 0:  # mpirun and its daemons only pass on what their ranks did
+        weight = ABORTED  # Python did not end it: MPI aborts ranks that lost a peer with a code of its own
+    if rank < 0:  # mpirun and its daemons only repeat the end of their ranks
         weight = HELPER
     elif alone:
         weight = CAUSE
@@ -124,7 +127,7 @@ def _weight(
 
 
 def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
-    """Put ranks first that still ran when all the others had given up waiting for somebody."""
+    """Put ranks first that still ran when all other ranks had given up waiting for one."""
     waited = [end for end in failures if end.weight < STOPPED]
     if not waited or not all(end.waited_in_vain for end in waited):
         return failures
@@ -145,7 +148,7 @@ def _pid_of(folder: RunFolder, record: Mapping[str, Any]) -> Any:
 
 
 def _read_exceptions(folder: RunFolder) -> List[Dict[str, Any]]:
-    """Return what excepthooks left. A program can write there, too: what is not as it should be is made so."""
+    """Return what excepthooks wrote. The program can write there, too, so fields of a wrong type are replaced."""
     found = []
     for value in folder.list_objects("exceptions"):
         if isinstance(value.get("type"), str) and value["type"]:
@@ -156,7 +159,7 @@ def _read_exceptions(folder: RunFolder) -> List[Dict[str, Any]]:
 
 
 def _is_about_child(exception: Mapping[str, Any]) -> bool:
-    """Whether it only says that a process below failed, as `torchrun` and `subprocess.check_call` do."""
+    """Return whether the exception only reports a failed child process, as those of `torchrun` and `subprocess` do."""
     return str(exception["type"]).rpartition(".")[2] in ("ChildFailedError", "CalledProcessError")
 
 
@@ -167,19 +170,19 @@ def _belongs(exception: Mapping[str, Any], rank: int, *, alone: bool) -> bool:
 
 FORMAT = 1
 LAST_LINES_TITLE = "\n\nLast lines of"
-MOST_SHOWN = 12  # ranks that a sentence names
+MOST_SHOWN = 12  # most ranks that a sentence names
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one supervisor found out about a failure. Nodes with supervisors of their own compare theirs."""
+    """What one supervisor found out about a failure. Supervisors of one run compare their findings."""
 
     code: str
-    about: List[str]  # sentences on who failed first, and why
+    about: List[str]  # sentences about which rank failed first, and why
     details: Dict[str, Any] = field(default_factory=dict)
     weight: int = CAUSE
-    early: List[int] = field(default_factory=list)  # ranks that had ended before, without an error
-    waited: bool = False  # all that failed had waited in vain for somebody
+    early: List[int] = field(default_factory=list)  # ranks that had ended earlier without an error
+    waited: bool = False  # all failed ranks had waited in vain for another
 
 
 def describe_failure(
@@ -190,7 +193,7 @@ def describe_failure(
     job: Optional[JobSpec] = None,
     stopped_boot_ns: Optional[int] = None,
 ) -> Dict[str, Any]:
-    """Return the error of a run one of whose processes failed: `{code, message, details}`."""
+    """Return the error of a run with a failed process: `{code, message, details}`."""
     return error_of(find_failure(folder, launch, exits, job=job, stopped_boot_ns=stopped_boot_ns))
 
 
@@ -202,6 +205,7 @@ def find_failure(
     job: Optional[JobSpec] = None,
     stopped_boot_ns: Optional[int] = None,
 ) -> Finding:
+    """Return the finding about a run's failed ranks. There must be at least one."""
     failures = list_failures(folder, launch, exits, stopped_boot_ns=stopped_boot_ns)
     first, others = failures[0], [end for end in failures[1:] if end.weight != HELPER]
     return Finding(
@@ -215,25 +219,26 @@ def find_failure(
 
 
 def error_of(finding: Finding) -> Dict[str, Any]:
+    """Return a finding as the run's error, with the last lines of the log."""
     message = "\n".join([*finding.about, *_about_others(finding)])
     return {"code": finding.code, "message": _with_tail(message, finding.details), "details": finding.details}
 
 
 def finding_of(error: Mapping[str, Any], *, weight: int = CAUSE) -> Finding:
-    """Return an error that was not found by looking at ranks, to be compared with those of other nodes."""
+    """Return an error that no rank caused as a finding, to be compared with those of other nodes."""
     about = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
     return Finding(str(error.get("code") or "SystemFailure"), [about], dict(error.get("details") or {}), weight)
 
 
 def document_of(error: Mapping[str, Any]) -> Dict[str, Any]:
-    """Return what `diagnosis.json` holds: the error without the log's last lines, which are in the log."""
+    """Return the content of `diagnosis.json`: the error without the log's last lines."""
     message = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
     details = {key: value for key, value in (error.get("details") or {}).items() if key != "last_lines"}
     return {"format": FORMAT, "code": error.get("code"), "message": message, **details}
 
 
 def facts_of(rank: int, process: Mapping[str, Any], job: Optional[JobSpec]) -> Dict[str, Any]:
-    """Return which process it was, and where."""
+    """Return the rank, role, node and address of a process, as far as they are known."""
     facts: Dict[str, Any] = {"rank": rank}
     if process.get("role"):
         facts["role"] = process["role"]
@@ -255,7 +260,7 @@ def name_ranks(ranks: Sequence[int]) -> str:
 
 
 def place_of(facts: Mapping[str, Any]) -> str:
-    """Return ` on node-1 (127.0.1.2)`, or nothing when no node is known."""
+    """Return ` on node-1 (127.0.1.2)`, "" when no node is known."""
     return f" on {facts['node']} ({facts['address']})" if facts.get("node") else ""
 
 

@@ -1,10 +1,7 @@
-"""Notices that a run has fallen silent, looks at what its ranks do, and says who holds the others up.
+"""Notices that a run is silent, probes its ranks, and reports which rank holds the others up.
 
-One look at what all ranks of a run do, and several looks put together.
-
-Which rank holds the others up, from what every rank was seen to do. Pure.
-
-A hang in words: the error of the run, and the file with the stacks of all its ranks.
+Silence means no new bytes in logs and journals. Then `Probe` takes the stacks of all ranks several times, `judge`
+decides from these views, and `HangReport` makes the run's error and the file of stacks.
 """
 
 from __future__ import annotations
@@ -33,7 +30,7 @@ from runyard.supervisor.proc import ProcessEntry
 from runyard.supervisor.run_folder import RunFolder
 
 IDLE_PERCENT = 5.0
-OWN_FRAMES = 3  # of the user's code are looked at: a collective written by hand has its reads in functions of its own
+OWN_FRAMES = 3  # of the user's code that are checked: a hand-written collective reads in functions of its own
 LIBRARY_FRAMES = 8
 
 # Functions in which a rank waits for others: of torch.distributed, horovod, mpi4py, TensorFlow, or written by hand.
@@ -46,57 +43,63 @@ _WAITS = re.compile(
 
 @dataclass(frozen=True)
 class RankView:
-    """One rank, looked at several times in a row."""
+    """What one rank did during several probes in a row."""
 
     rank: int
     silent_s: float
-    stacks: List[List[Frame]] = field(default_factory=list)  # main thread's, innermost first; empty: it did not answer
+    stacks: List[List[Frame]] = field(default_factory=list)  # of the main thread, innermost first; empty: no answer
     cpu_percent: float = 0.0
-    state: str = "S"  # as /proc shows it
+    state: str = "S"  # the letter in /proc
 
     @property
     def is_stopped(self) -> bool:
+        """Whether the process is stopped by a signal or a debugger."""
         return self.state in "Tt"
 
     @property
     def is_idle(self) -> bool:
+        """Whether the rank used almost no CPU time."""
         return self.cpu_percent < IDLE_PERCENT
 
     @property
     def makes_progress(self) -> bool:
-        """Whether it was seen in different functions. Lines are not compared: an endless loop has several."""
+        """Whether it was seen in different functions. Lines are not compared, because an endless loop has several."""
         return len({tuple((frame.file, frame.function) for frame in stack) for stack in self.stacks}) > 1
 
 
 @dataclass(frozen=True)
 class Judgement:
+    """Which rank holds the others up: `first`."""
+
     first: int
-    why: str  # what the first one does, or that it has ended
-    waiting: List[int]  # those that wait for others
+    why: str  # what that rank does, or that it has ended
+    waiting: List[int]  # ranks that wait for others
 
 
 class Code(ABC):
-    """What is known of the program's source."""
+    """What is known about the program's source code."""
 
     @abstractmethod
     def is_own(self, frame: Frame) -> bool:
-        """Whether the frame is of the user's code, not of a library."""
+        """Return whether the frame belongs to the user's code, not to a library."""
 
     @abstractmethod
-    def line_of(self, frame: Frame) -> str: ...
+    def line_of(self, frame: Frame) -> str:
+        """Return the source line of a frame, "" when it cannot be read."""
+        ...
 
     def own_frame(self, stack: Sequence[Frame]) -> Optional[Frame]:
-        """Return the innermost frame of the user's own code."""
+        """Return the innermost frame of the user's code."""
         return next((frame for frame in stack if self.is_own(frame)), None)
 
 
 def judge(
     views: Sequence[RankView], *, ended: Sequence[int], code: Code, has_peers: bool = False
 ) -> Optional[Judgement]:
-    """Return who holds the others up; None when it goes on, or when all of it is busy with work of its own.
+    """Return which rank holds the others up; None when the run makes progress or all ranks are busy.
 
-    `ended`: ranks that have ended without an error. `has_peers`: there are more ranks that nobody here can look at, so
-    when all wait, they wait for one of those.
+    `ended`: ranks that have ended without an error. `has_peers`: the job has ranks on other nodes, so when all ranks
+    here wait, they may wait for one of those. Pure.
     """
     answered = [view for view in views if view.stacks or view.is_stopped]
     if not answered or any(view.makes_progress for view in answered):
@@ -106,7 +109,7 @@ def judge(
     if not waiting and not any(view.is_stopped or view.is_idle for view in others):
         return None
     if len(answered) == 1 and not ended and not answered[0].is_stopped and not answered[0].is_idle:
-        return None  # one rank alone waits for nobody, whatever its functions are called
+        return None  # a single rank waits for no other, whatever its functions are called
     names = sorted(view.rank for view in waiting)
     if others:
         first = min(others, key=lambda view: (not view.is_stopped, -view.silent_s, view.rank))
@@ -120,7 +123,7 @@ def judge(
 
 
 def describe_view(view: RankView, code: Code) -> str:
-    """Say what a rank does: `it is idle in train.py line 3, main: `time.sleep(9)``."""
+    """Return what a rank does: `it is idle in train.py line 3, main: `time.sleep(9)``."""
     if view.is_stopped:
         return "it is stopped (SIGSTOP)"
     how = "idle" if view.is_idle else "busy"
@@ -143,7 +146,7 @@ def _waits(view: RankView, code: Code) -> bool:
 
 
 def _odd_one(views: Sequence[RankView], code: Code) -> RankView:
-    """Return one of the fewest that wait at the same place; among equals who was silent first."""
+    """Return a rank of the smallest group that waits at the same place; among equals the one that was silent first."""
     places = {view.rank: _place(view, code) for view in views}
     counts = Counter(places.values())
     return min(views, key=lambda view: (counts[places[view.rank]], -view.silent_s, view.rank))
@@ -155,23 +158,25 @@ def _place(view: RankView, code: Code) -> Tuple[str, int]:
 
 
 class WorkCode(Code):
-    """The code in the work folder is the user's."""
+    """Takes the code in the work folder as the user's."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._root = os.path.realpath(folder.at("work")) + os.sep
         self._lines: Dict[Frame, str] = {}
 
     def is_own(self, frame: Frame) -> bool:
+        """Return whether the frame's file lies in the work folder."""
         return os.path.realpath(os.path.join(self._root, frame.file)).startswith(self._root)
 
     def line_of(self, frame: Frame) -> str:
+        """Return the source line of a frame; each is read once."""
         if frame not in self._lines:
             self._lines[frame] = read_line(frame._replace(file=os.path.join(self._root, frame.file)))
         return self._lines[frame]
 
 
 class Probe:
-    """One look: the processes of each rank, their stacks and the CPU time that they have used."""
+    """One probe: the processes of each rank, their stacks, and the CPU time that they have used."""
 
     def __init__(self, cookie: str) -> None:
         self.ranks = list_rank_processes(cookie)
@@ -181,7 +186,7 @@ class Probe:
         self.stacks = take_stacks(everybody)
 
     def chosen(self, rank: int, code: Code) -> Optional[ProcessEntry]:
-        """Return the rank's own process: a stopped one, one in the user's code, else the first that answered."""
+        """Return the process to judge the rank by: a stopped one, one in the user's code, else one that answered."""
         entries = self.ranks.get(rank, [])
         stopped = [entry for entry in entries if entry.state in "Tt"]
         answered = [entry for entry in entries if entry.pid in self.stacks]
@@ -190,7 +195,7 @@ class Probe:
 
 
 def list_views(probes: Sequence[Probe], silences: Mapping[int, float], code: Code) -> List[RankView]:
-    """Return what each rank was seen to do."""
+    """Return what each rank did during the probes."""
     views = []
     for rank in sorted(probes[-1].ranks):
         entry = probes[-1].chosen(rank, code)
@@ -220,6 +225,8 @@ STACKS_FILE = "diagnosis-stacks.txt"
 
 
 class HangReport:
+    """Turns a judgement into texts."""
+
     def __init__(self, job: JobSpec, launch: Mapping[str, Any], code: Code, views: Sequence[RankView]) -> None:
         self._job = job
         self._launch = launch
@@ -228,7 +235,7 @@ class HangReport:
         self._is_one = len([one for one in launch.get("processes", ()) if one["rank"] >= 0]) < 2
 
     def stacks(self, probe: Probe) -> str:
-        """Return what `diagnosis-stacks.txt` holds."""
+        """Return the content of `diagnosis-stacks.txt`."""
         parts = []
         for view in self._views:
             silent = f"silent for {view.silent_s:.0f} s, {view.cpu_percent:.0f} % CPU"
@@ -239,6 +246,7 @@ class HangReport:
         return "\n".join(parts)
 
     def error(self, found: Judgement, *, limit_s: float, stacks: str) -> Dict[str, Any]:
+        """Return the run's error; `stacks` is the text in which its evidence is found."""
         process = process_of(self._launch, found.first)
         details = {
             **facts_of(found.first, process, self._job),
@@ -267,7 +275,7 @@ class HangReport:
         return f"{name_ranks(waiting)} {'waits' if len(waiting) == 1 else 'wait'}{place}."
 
     def _evidence(self, found: Judgement, stacks: str) -> List[Dict[str, Any]]:
-        """Return the lines of the file that show where the first one is."""
+        """Return the lines of the stacks file that show where the rank is."""
         lines = stacks.splitlines()
         head = next(
             (index for index, line in enumerate(lines) if line.startswith(f"{self._name(found.first)}, ")), None
@@ -289,23 +297,24 @@ class HangReport:
         return f"Rank {rank}{place_of(facts_of(rank, process_of(self._launch, rank), self._job))}"
 
 
-PROBES = 3  # looks at the stacks, a second or so apart
+PROBES = 3  # before a judgement, about a second apart
 PROBE_EVERY_S = 1.0
 _WRITER = re.compile(r"r(\d+)-")
 
 
 @dataclass(frozen=True)
 class Hang:
-    """A run that does not go on: the error that tells of it, and the stacks of all its ranks."""
+    """A run that makes no progress: its error and the stacks of all its ranks."""
 
     error: Dict[str, Any]
     stacks: str
 
 
 class HangWatch:
-    """Call `step` about once a second. Signs of life are bytes in logs and journals; nobody is asked before silence.
+    """Watches one run for silence. The supervisor's main thread calls `step` about once a second.
 
-    `limit_s` 0: it never looks.
+    Signs of life are new bytes in logs and journals; no process is disturbed before `limit_s` of silence. `limit_s` 0:
+    it never probes.
     """
 
     def __init__(self, folder: RunFolder, job: JobSpec, *, limit_s: float) -> None:
@@ -313,13 +322,13 @@ class HangWatch:
         self._job = job
         self._limit_s = limit_s
         self._sizes: Dict[str, int] = {}
-        self._signs: Dict[int, float] = {}  # when a rank last wrote something
+        self._signs: Dict[int, float] = {}  # when each rank last wrote something
         self._last_sign = time.monotonic()
         self._probes: List[Probe] = []
         self._next_probe = 0.0
 
     def step(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Hang]:
-        """Return a hang, once per silence; None while there is none."""
+        """Return a hang, once per silence; None otherwise. A probe can take a second."""
         if not self._limit_s:
             return None
         self._look_for_signs(launch)
@@ -332,7 +341,7 @@ class HangWatch:
             return None
         probes, self._probes = self._probes, []
         found = self._judge(probes, launch, exits)
-        # What works on silently is worth another look after a while; a hang is told of once.
+        # A busy run is probed again after another silence; a hang is reported once.
         self._next_probe = now + self._limit_s if found is None else float("inf")
         return found
 
@@ -365,7 +374,7 @@ class HangWatch:
         silences = {rank: time.monotonic() - at for rank, at in self._signs.items()}
         views = list_views(probes, silences, code)
         ended = [int(one["rank"]) for one in exits if one.get("code") == 0 and one["rank"] >= 0]
-        # Parameter servers wait for ever: that is their work.
+        # Parameter servers wait for ever by design.
         servers = {one["rank"] for one in launch.get("processes", ()) if not one.get("counts", True)}
         if not views and not any(one["rank"] >= 0 for one in exits):
             return _nobody_started(launch, self._limit_s)
@@ -379,7 +388,7 @@ class HangWatch:
 
 
 def _nobody_started(launch: Mapping[str, Any], limit_s: float) -> Optional[Hang]:
-    """Return a hang of the launcher; None when there is none that starts the ranks."""
+    """Return the hang of a launcher that started no rank; None when the ranks need no launcher."""
     helper = next((one for one in launch.get("processes", ()) if one["rank"] < 0), None)
     if helper is None:
         return None

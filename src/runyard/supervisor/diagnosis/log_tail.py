@@ -1,4 +1,4 @@
-"""The lines of a log that show why a process ended, with their numbers."""
+"""Reads the end of a log, and finds the lines that show why a process ended."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from runyard.core.error_lines import FATAL, TRACEBACK
 
 LAST_LINES = 20
 LAST_BYTES = 65536
-COUNTED_BYTES = 256 << 20  # of a longer log the lines have no numbers: counting them would delay the end
+COUNTED_BYTES = 256 << 20  # lines of a longer log get no numbers, because counting would delay the end
 LONGEST_LINE = 1000
 MOST_LINES = 6
 
 
 class Line(NamedTuple):
+    """One line of a log; `number` is None in very long logs."""
+
     number: Optional[int]  # counted from 1
     text: str
 
 
 class LogTail:
-    """The end of one log file; empty when there is none."""
+    """The end of one log; empty when there is no log."""
 
     def __init__(self, name: str, lines: Sequence[Line]) -> None:
         self.name = name
         self.lines = list(lines)
 
     def last(self, count: int = LAST_LINES) -> List[str]:
+        """Return the texts of the last lines."""
         return [line.text for line in self.lines[-count:]]
 
     def text(self) -> str:
+        """Return all lines as one text."""
         return "\n".join(line.text for line in self.lines)
 
     def matching(self, pattern: Pattern[str]) -> List[Line]:
+        """Return the lines that match a pattern."""
         return [line for line in self.lines if pattern.search(line.text)]
 
     def show(self, lines: Sequence[Line]) -> List[Dict[str, Any]]:
-        """Return lines as the diagnosis holds them."""
+        """Return lines in the form that a diagnosis has, six at most."""
         return [{"file": self.name, "line": line.number, "text": line.text} for line in lines[:MOST_LINES]]
 
 
 def read_tail(path: str, name: str) -> LogTail:
+    """Return the end of the log at `path`, named `name`; empty when it cannot be read. Links are not followed."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -62,7 +68,7 @@ def read_tail(path: str, name: str) -> LogTail:
 
 
 def find_traceback(tail: LogTail, message: str) -> List[Line]:
-    """Return the place and the last line of the traceback that ends with `message`; of several, the last."""
+    """Return the last frame and the last line of the traceback that ends with `message`; the last of several."""
     first = message.splitlines()[0] if message else ""
     starts = [index for index, line in enumerate(tail.lines) if TRACEBACK in line.text]
     for start in reversed(starts):
@@ -74,7 +80,7 @@ def find_traceback(tail: LogTail, message: str) -> List[Line]:
 
 
 def find_crash(tail: LogTail) -> List[Line]:
-    """Return what faulthandler said of a crash: its first line and the innermost frames of the thread that crashed."""
+    """Return faulthandler's report of a crash: its first line and the innermost frames of the crashed thread."""
     for index, line in enumerate(tail.lines):
         if FATAL.search(line.text):
             frames = [one for one in tail.lines[index + 1 : index + 12] if one.text.strip()]

@@ -1,6 +1,6 @@
-"""Python's stacks of a process of the run, asked for by a signal that only our `sitecustomize` answers.
+"""Gets the Python stacks of a run's processes, by a signal that our `sitecustomize` handles in them.
 
-The processes of every rank, whoever started them: known by the run's cookie and the rank in their variables.
+The processes of each rank are found by the run's cookie and the rank in their variables, whatever started them.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ _THREAD = re.compile(r"^(Current thread|Thread) 0x")
 
 
 class Frame(NamedTuple):
+    """One frame of a Python stack."""
+
     file: str
     line: int
     function: str
 
 
 def take_stacks(processes: Sequence[ProcessEntry]) -> Dict[int, str]:
-    """Return faulthandler's text by pid, of those processes that can answer. The others are not disturbed."""
+    """Return faulthandler's text by pid, for processes that handle the signal; others get none. Waits up to 1 s."""
     asked: Dict[int, Tuple[int, int]] = {}
     for entry in processes:
         fd = _open_answers(entry.pid) if entry.state not in "TtZX" and _catches(entry.pid) else None
@@ -46,7 +48,7 @@ def take_stacks(processes: Sequence[ProcessEntry]) -> Dict[int, str]:
 
 
 def main_stack(text: str) -> List[Frame]:
-    """Return the frames of the main thread, innermost first. faulthandler writes the main thread last."""
+    """Return the frames of the main thread, innermost first; faulthandler writes the main thread last."""
     frames: List[Frame] = []
     for line in text.splitlines():
         if _THREAD.match(line):
@@ -58,7 +60,7 @@ def main_stack(text: str) -> List[Frame]:
 
 
 def read_line(frame: Frame) -> str:
-    """Return the source line of a frame, nothing when the file cannot be read."""
+    """Return the source line of a frame, "" when the file cannot be read."""
     try:
         with open(frame.file, encoding="utf-8", errors="replace") as file:
             for number, text in enumerate(file, 1):
@@ -70,7 +72,7 @@ def read_line(frame: Frame) -> str:
 
 
 def _open_answers(pid: int) -> Optional[int]:
-    """Open the process's file of stacks; None when it has none, or closed it."""
+    """Open the file into which the process writes its stacks; None when it has none."""
     try:
         numbers = sorted(map(int, os.listdir(f"/proc/{pid}/fd")), reverse=True)
     except OSError:
@@ -86,7 +88,7 @@ def _open_answers(pid: int) -> Optional[int]:
 
 
 def _catches(pid: int) -> bool:
-    """Whether the signal would be caught: it ends a process that does not."""
+    """Return whether the process handles the signal, which would end it otherwise."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             caught = next((line.split()[1] for line in file if line.startswith(b"SigCgt:")), b"0")
@@ -96,7 +98,7 @@ def _catches(pid: int) -> bool:
 
 
 def _wait_for(asked: Dict[int, Tuple[int, int]]) -> None:
-    """Wait until all have written and none writes any more."""
+    """Wait until all processes have written and none writes any more."""
     deadline = time.monotonic() + ANSWER_S
     before: List[int] = []
     while time.monotonic() < deadline:
@@ -111,7 +113,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def list_rank_processes(cookie: str) -> Dict[int, List[ProcessEntry]]:
-    """Return the living processes by rank; of a rank, who started the others comes first."""
+    """Return the living processes by rank, the oldest process of a rank first."""
     found: Dict[int, List[ProcessEntry]] = {}
     for entry in list_processes():
         rank = _rank_of(entry.pid, cookie) if entry.state not in "ZX" else None
