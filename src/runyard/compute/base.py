@@ -12,6 +12,8 @@ from runyard.core.specs import JobSpec
 
 
 class JobState(str, Enum):
+    """The state of a job, as its backend sees it."""
+
     WAITING = "waiting"  # not started yet by the target
     ALIVE = "alive"  # a supervisor or reaper lives
     ORPHANED = "orphaned"  # processes of the job may live, no supervisor does: `adopt` it
@@ -37,7 +39,7 @@ class JobReport:
 
     state: JobState
     why: str = ""  # in the cluster's own words: why a waiting job waits, or how a job that is gone ended
-    cause: Cause = Cause.UNKNOWN  # of one that is gone
+    cause: Cause = Cause.UNKNOWN  # of a job that is gone
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def plan(self, job: JobSpec) -> JobRequest:
-        """Return what would be submitted. Touches nothing.
+        """Return what would be submitted. Changes nothing.
 
         Raises:
             SubmitRejected: the job asks for something this backend cannot give.
@@ -95,7 +97,7 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def submit(self, request: JobRequest) -> JobHandle:
-        """Start it. Submitting the same attempt again never starts its code twice."""
+        """Start the job. Submitting the same attempt again never starts its code twice."""
 
     @abstractmethod
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
@@ -103,7 +105,7 @@ class ComputeBackend(ABC):
 
     @abstractmethod
     def adopt(self, handle: JobHandle) -> None:
-        """Start a supervisor for an orphaned job; a live one makes this a no-op."""
+        """Start a supervisor for an orphaned job; do nothing when one lives."""
 
     @abstractmethod
     def cancel(self, handle: JobHandle) -> None:
@@ -138,7 +140,7 @@ class Attachable(ABC):
 
 
 class HasPlaces(ABC):
-    """A backend whose machines' places the engine gives out: `JobSpec.places`."""
+    """A backend whose slots on machines are given out by the package `engine`, as `JobSpec.places`."""
 
     @abstractmethod
     def closed_places(self) -> frozenset[int]:
@@ -146,7 +148,7 @@ class HasPlaces(ABC):
 
 
 class ReachesBack(ABC):
-    """A backend that can have each of its machines try to reach the server, before a run needs it."""
+    """A backend whose machines can test the connection to the server, before a run needs it."""
 
     @abstractmethod
     def check_reach(self, server: Mapping[str, Any]) -> None:

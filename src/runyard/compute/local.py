@@ -30,10 +30,10 @@ from runyard.core.specs import JobSpec, NodeSpec
 
 logger = logging.getLogger(__name__)
 
-REFILL_AFTER_S = 0.3  # the run that took the last spare has its first moments for itself
+REFILL_AFTER_S = 0.3  # a new spare must not slow the start of the run that took the last one
 READY = b"ready\n"
 
-# Our settings that supervisors of this machine go by as well.
+# The server's settings that supervisors on this machine inherit.
 OURS = (
     "RUNYARD_KEEP_RUN_FOLDERS",
     "RUNYARD_LOG_LEVEL",
@@ -49,7 +49,7 @@ OURS = (
 
 
 class SparePool:
-    """Keeps one spare. Thread-safe; `tend` starts a new one some time after the last was taken."""
+    """Keeps one spare supervisor ready. Thread-safe: `_lock` guards the spare and the timer that starts the next."""
 
     def __init__(self, settings: Settings, environ: Mapping[str, str] | None = None) -> None:
         self._variables = supervisor_variables(settings, os.environ if environ is None else environ)
@@ -60,7 +60,7 @@ class SparePool:
         self._fill()
 
     def start(self, mode: str, folder: str) -> None:
-        """Have a run supervised: by the spare, else by a process that starts now."""
+        """Start a supervisor for a run: the spare if it is ready, else a new process."""
         with self._lock:
             spare = self._spare if self._spare is not None and self._spare.is_ready() else None
             if spare is not None:
@@ -70,7 +70,7 @@ class SparePool:
         self._fill_later()
 
     def tend(self) -> None:
-        """Replace a spare that died; collect ended children."""
+        """Replace a spare that died, and collect ended children. Called with every poll."""
         collect_children()
         with self._lock:
             dead = self._spare is not None and not self._spare.is_alive()
@@ -80,6 +80,7 @@ class SparePool:
             self._fill()
 
     def close(self) -> None:
+        """End the spare and start no more. Supervisors of runs go on."""
         with self._lock:
             self._is_closed = True
             spare, self._spare = self._spare, None
@@ -110,7 +111,7 @@ class SparePool:
 
 
 class Spare:
-    """One waiting process and the socket that ties it to this one: when we go, it goes."""
+    """One waiting process, and the socket to it; the process ends when the server does."""
 
     def __init__(self, variables: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
@@ -125,6 +126,7 @@ class Spare:
         self._is_ready = False
 
     def is_ready(self) -> bool:
+        """Return whether the process has imported everything. Never waits."""
         try:
             self._is_ready = self._is_ready or self._link.recv(len(READY)) == READY
         except OSError:
@@ -132,7 +134,7 @@ class Spare:
         return self._is_ready
 
     def is_alive(self) -> bool:
-        """Whether its end of the socket is open."""
+        """Return whether the process still has its end of the socket open."""
         try:
             return self._link.recv(1, socket.MSG_PEEK) != b""
         except BlockingIOError:
@@ -141,6 +143,7 @@ class Spare:
             return False
 
     def tell(self, mode: str, folder: str) -> bool:
+        """Give the spare its run; False when it has died. Called once."""
         order = os.fsencode(f"{mode} {folder}\n")
         try:
             return self._link.send(order) == len(order)
@@ -150,11 +153,12 @@ class Spare:
             self._link.close()
 
     def dismiss(self) -> None:
+        """Let the process end."""
         self._link.close()
 
 
 def supervisor_variables(settings: Settings, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of spares and supervisors: an allow list and our own settings."""
+    """Return the environment of spares and supervisors: allowed variables and our own settings."""
     kept = {**node_variables(environ), **{name: environ[name] for name in OURS if name in environ}}
     kept["RUNYARD_HOME"] = str(settings.home)
     return kept
@@ -191,7 +195,7 @@ MOST_NODES = 250  # addresses 127.0.1.1 to 127.0.1.250
 
 
 def virtual_nodes(count: int, devices: Sequence[str] = ()) -> list[NodeSpec]:
-    """Return `count` nodes. A single one is this machine itself and keeps its usual address."""
+    """Return `count` nodes. A single one is this machine itself, with its usual address."""
     if count == 1:
         return [NodeSpec(0, "127.0.0.1", node_name(0), list(devices))]
     shares = spread(devices, count)
@@ -199,11 +203,12 @@ def virtual_nodes(count: int, devices: Sequence[str] = ()) -> list[NodeSpec]:
 
 
 def node_name(rank: int) -> str:
+    """Return the name of a virtual node."""
     return f"node-{rank}"
 
 
 def spread(devices: Sequence[str], count: int) -> list[list[str]]:
-    """Return each node's devices: equal parts in order; where there are fewer devices than nodes, nodes share them."""
+    """Return each node's devices: equal parts in order; nodes share devices when there are fewer than nodes."""
     if len(devices) < count:
         return [[devices[rank % len(devices)]] if devices else [] for rank in range(count)]
     least, rest = divmod(len(devices), count)
@@ -211,11 +216,14 @@ def spread(devices: Sequence[str], count: int) -> list[list[str]]:
     return [list(devices[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
-UNCLAIMED_S = 3.0  # a told spare claims within milliseconds; after this long another one is started
+UNCLAIMED_S = 3.0  # a spare claims its run within milliseconds; after this long another supervisor is started
 
 
 class LocalBackend(ComputeBackend):
-    """Job folders are below `settings.home`; what became of a job is read from its folder's locks alone."""
+    """Starts supervisors on the server's machine. The state of a job is read from the locks in its run folder.
+
+    `_lock` guards `_told`, the times at which jobs were given to supervisors.
+    """
 
     def __init__(self, settings: Settings, options: Mapping[str, Any] | None = None) -> None:
         self._home = settings.home
@@ -225,6 +233,7 @@ class LocalBackend(ComputeBackend):
         self._told: dict[JobHandle, float] = {}
 
     def plan(self, job: JobSpec) -> JobRequest:
+        """Return the job placed on virtual nodes of this machine; see ComputeBackend."""
         count = job.spec.distribution.node_count
         if count > MOST_NODES:
             raise SubmitRejected(
@@ -240,6 +249,7 @@ class LocalBackend(ComputeBackend):
         return JobRequest(job.run_id, job.attempt, job.spec.target, count, argv, folder, placed)
 
     def submit(self, request: JobRequest) -> JobHandle:
+        """Write the run folder's `job.json` and start its supervisor; an attempt with a claim is adopted instead."""
         handle = JobHandle(request.run_id, request.attempt)
         folder = Path(request.run_folder)
         _make_private(folder)
@@ -251,10 +261,12 @@ class LocalBackend(ComputeBackend):
         return handle
 
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
+        """Return the states from the run folders; also tends the spare."""
         self._spares.tend()
         return {handle: JobReport(self._state(handle)) for handle in handles}
 
     def adopt(self, handle: JobHandle) -> None:
+        """Start an adopter if the job is orphaned."""
         folder = self._folder(handle)
         if self._state(handle) is not JobState.ORPHANED:
             return
@@ -262,11 +274,12 @@ class LocalBackend(ComputeBackend):
         self._spares.start(mode, str(folder))
 
     def cancel(self, handle: JobHandle) -> None:
+        """Write `control.json` and wake the supervisor, which then asks the server for the desired state."""
         folder = self._folder(handle)
         try:
             _write_json(folder / "control.json", {"desired": None, "at_ns": time.time_ns()})
             fd = os.open(folder / "wake", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # not there yet, or gone: its first or last word to the server tells
+        except OSError:  # not there yet, or gone: the supervisor's next request brings the desired state
             return
         try:
             os.write(fd, b"\n")
@@ -276,6 +289,7 @@ class LocalBackend(ComputeBackend):
             os.close(fd)
 
     def close(self) -> None:
+        """End the spare."""
         self._spares.close()
 
     def _start(self, handle: JobHandle, mode: str, folder: Path) -> None:
@@ -311,7 +325,7 @@ class LocalBackend(ComputeBackend):
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the file's lock."""
+    """Return whether a living process holds the file's lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except FileNotFoundError:

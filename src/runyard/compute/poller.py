@@ -18,14 +18,16 @@ Ask = Callable[[Sequence[JobHandle]], Mapping[JobHandle, JobReport]]
 
 EVERY_S = 2.0
 IDLE_S = 60.0  # a job that was not polled for this long is no longer watched
-TRUST_S = 30.0  # an answer older than this says nothing about now
+TRUST_S = 30.0  # an older answer counts as UNKNOWN
 _WAITING = JobReport(JobState.WAITING)
 
 
 @dataclass
 class _Watched:
+    """The last report about one job, and when it was polled."""
+
     report: JobReport
-    at: float  # when it was known, on the monotonic clock
+    at: float  # when the report was valid, on the monotonic clock
     polled_at: float
     is_answered: bool = False
 
@@ -53,7 +55,7 @@ class JobPoller:
 
     @contextmanager
     def submitting(self, handle: JobHandle) -> Iterator[None]:
-        """The job waits from now on, until an answer to a question from after this block says otherwise."""
+        """Report the job as WAITING until the answer to a question asked after this block says otherwise."""
         with self._changed:
             self._jobs[handle] = job = _Watched(_WAITING, at=math.inf, polled_at=math.inf)
         try:
@@ -66,7 +68,7 @@ class JobPoller:
             self._wake()
 
     def reports(self, handles: Sequence[JobHandle]) -> dict[JobHandle, JobReport]:
-        """Return what was seen last, at once; UNKNOWN for a job that was not asked for yet."""
+        """Return the last reports at once; UNKNOWN for a job that was not asked for yet."""
         with self._changed:
             found = {handle: self._report(handle) for handle in handles}
             if handles:
@@ -80,11 +82,12 @@ class JobPoller:
             self._changed.notify_all()
 
     def forget(self, handle: JobHandle) -> None:
+        """Stop asking for a job. May be repeated."""
         with self._changed:
             self._jobs.pop(handle, None)
 
     def close(self) -> None:
-        """Ask no more. An `ask` that is under way is left to its end."""
+        """Ask no more. A running `ask` is left to its end."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -119,7 +122,7 @@ class JobPoller:
             self._pause(began)
 
     def _next(self) -> list[JobHandle]:
-        """Return the jobs to ask for; none ends the thread, and the next poll starts another."""
+        """Return the jobs to ask for; an empty list ends the thread, and the next poll starts another."""
         with self._changed:
             oldest = time.monotonic() - self._idle_s
             for handle in [handle for handle, job in self._jobs.items() if job.polled_at < oldest]:

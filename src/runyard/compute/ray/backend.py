@@ -40,7 +40,7 @@ GRACE_S = 10.0  # for a supervisor that is leaving, before it is killed
 
 
 class RayBackend(ComputeBackend, Attachable, ReachesBack):
-    """Keeps nothing but the pipe: what became of a job is in the cluster's own tables, under the job's name."""
+    """Starts supervisors on a Ray cluster. Its only state is the bridge: jobs are found by name in Ray's tables."""
 
     def __init__(self, settings: Settings, options: Mapping[str, Any], *, link: RayLink | None = None) -> None:
         self._options = dict(options)
@@ -49,6 +49,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         self._watch = JobPoller("ray", self._look)
 
     def plan(self, job: JobSpec) -> JobRequest:
+        """Return the job with the resources that each node needs; see ComputeBackend."""
         count = job.spec.distribution.node_count
         if count > MOST_NODES:
             raise SubmitRejected(
@@ -67,6 +68,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         return JobRequest(job.run_id, job.attempt, job.spec.target, count, argv, folder, placed, resources=resources)
 
     def submit(self, request: JobRequest) -> JobHandle:
+        """Start an actor for each node; actors that exist stay as they are."""
         handle = JobHandle(request.run_id, request.attempt)
         argv = [str(self._options.get("node_python") or ""), *request.argv[1:]]  # "": Ray's own there
         nodes = [
@@ -79,23 +81,28 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         return handle
 
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
+        """Return the last reports of the poller."""
         return self._watch.reports(handles)
 
     def adopt(self, handle: JobHandle) -> None:
-        """Nothing to do: a supervisor that died takes its actor along, and its reaper ends the rest."""
+        """Do nothing: when a supervisor dies, its actor ends with it, and its reaper ends the rest."""
 
     def cancel(self, handle: JobHandle) -> None:
+        """Remove a waiting job from Ray's queue, in a thread of its own."""
         threading.Thread(target=self._tell, args=("cancel", handle), daemon=True).start()
 
     def end(self, handle: JobHandle) -> None:
+        """Kill the job's supervisors after a grace, and give its resources back."""
         self._watch.forget(handle)
         self._link.ask("end", job=job_name(handle), grace_s=GRACE_S)
 
     def close(self) -> None:
+        """End the poller and the bridge process. Actors go on."""
         self._watch.close()
         self._link.close()
 
     def check(self) -> str:
+        """Connect now, and return versions, nodes and resources in one line."""
         try:
             versions = self._link.versions()
             nodes = self.list_nodes()
@@ -119,6 +126,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
                 )
 
     def list_nodes(self) -> list[ClusterNode]:
+        """Return the cluster's nodes, asked for now."""
         return read_nodes(self._link.ask("look", jobs=[]))
 
     def _look(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
@@ -136,7 +144,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         return node_ticket(job, node_rank=rank, node_home=str(self._options.get("node_home", "")))
 
     def _needs(self, job: JobSpec) -> dict[str, float]:
-        """Return what each node must have, by Ray's names."""
+        """Return the resources that each node needs, by Ray's names."""
         asked, spec = job.spec.resources, job.spec
         processes = max(1, spec.distribution.processes_per_node)
         cpus = asked.cpus if asked.cpus is not None else self._options.get("cpus", processes)
@@ -148,7 +156,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
 
 
 def bridge_variables(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the bridge's environment: what any node may know, Ray's own variables, and the target's option `env`."""
+    """Return the bridge's environment: what any node may know, Ray's variables, and the target's option `env`."""
     of_ray = {name: value for name, value in os.environ.items() if name.startswith("RAY_")}
     return {**node_variables(os.environ), **_PATIENCE, **of_ray, **options.get("env", {})}
 

@@ -31,16 +31,16 @@ LIVING = ("DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE")
 WORKERS = 4
 TAIL_BYTES = 2000
 MOST_READY, READY_S = 64, 900  # nodes on which a worker waits for our next actor, and for how long
-REFILL_AFTER_S = 1.0  # a program has its first moments for itself: a new worker costs half a second of a core
-LAST_WORDS_S = 5.0  # for requests that are under way when the server leaves
+REFILL_AFTER_S = 1.0  # a new worker costs half a second of a core, which must not slow the program's start
+LAST_WORDS_S = 5.0  # for requests that are under way when the server ends
 OWN_NAMES = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
 
 
 class NodeActor:
-    """Holds a node's resources while the supervisor lives there, and by its own death tells it that Ray took them.
+    """Holds a node's resources while the supervisor lives there. Its death tells the supervisor that Ray took them.
 
-    A shell stands between the two: when Ray ends a worker it kills the worker's children, and these must not be the
-    supervisor.
+    A shell runs between the two: when Ray ends a worker it kills the worker's children, and the supervisor must not be
+    one.
     """
 
     def __init__(self, name: str, argv: List[str], variables: Dict[str, str], kept: List[str]) -> None:
@@ -63,7 +63,7 @@ class NodeActor:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def end(self, grace_s: float) -> None:
-        """Give the supervisor a moment to leave, then kill it with all that it started."""
+        """Wait up to `grace_s` for the supervisor to leave, then kill it with all that it started."""
         try:
             self._process.wait(grace_s)
         except subprocess.TimeoutExpired:
@@ -88,7 +88,7 @@ class NodeActor:
         os._exit(0)  # whatever happens, the resources come back
 
     def _refill(self) -> None:
-        """This actor took the worker that waited on its node: have another one made for the next."""
+        """Have a new worker made on this node, because this actor took the waiting one."""
         try:
             self._process.wait(REFILL_AFTER_S)
         except subprocess.TimeoutExpired:
@@ -98,7 +98,7 @@ class NodeActor:
 
 
 def kill_tree(root: int) -> None:
-    """Stop them one after the other, so that none starts another meanwhile, and then kill them all."""
+    """Kill a process and its descendants; stop each first, so that none can start another meanwhile."""
     found: List[int] = []
     new = [root]
     while new:
@@ -129,7 +129,7 @@ Actor = ray.remote(max_restarts=0, max_task_retries=0, max_concurrency=2)(NodeAc
 
 
 class Cluster:
-    """What the server can ask. Methods are its words; threads share it."""
+    """The requests that the server can make: each public method is one. Threads share it; `_lock` guards the sets."""
 
     def __init__(self, address: str) -> None:
         self._is_client = address.startswith("ray://")
@@ -140,13 +140,14 @@ class Cluster:
         self._known: set[str] = set()  # nodes that were there when we looked last
 
     def connect(self) -> Dict[str, Any]:
+        """Connect to the cluster; return its versions. Called once, before all other methods."""
         check_address(self._address)
         ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
         threading.Thread(target=lambda: self._greet(self._there(see_nodes)), daemon=True).start()
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
 
     def start(self, job: str, nodes: List[Dict[str, Any]], resources: Dict[str, float], kept: List[str]) -> None:
-        """Start one actor for each of `nodes`; what is there already stays as it is."""
+        """Start one actor for each of `nodes`; existing actors stay as they are. May be repeated."""
         with self._lock:
             self._starting.add(job)
         try:
@@ -158,14 +159,14 @@ class Cluster:
                 self._starting.discard(job)
 
     def look(self, jobs: List[str]) -> Dict[str, Any]:
-        """Return nodes, living actors of ours, and of the dead ones those of `jobs`."""
+        """Return the nodes, our living actors, and the dead actors of `jobs`."""
         view: Dict[str, Any] = self._there(see, jobs)
         self._tidy(view)
         self._greet(view["nodes"])
         return view
 
     def reach(self, host: str, port: int) -> Dict[str, str]:
-        """Return what each living node says when it opens a connection: "" where it can."""
+        """Return why each living node cannot connect to the address: "" where it can."""
         nodes = [node for node in self._there(see_nodes) if node["is_alive"]][:MOST_READY]
         asked = [
             ray.remote(num_cpus=0, max_retries=0)(try_to_reach)
@@ -177,7 +178,7 @@ class Cluster:
         return {node["name"]: _said(answer) for node, answer in zip(nodes, asked)}
 
     def cancel(self, job: str) -> bool:
-        """Take a job out of the queue; False: it runs."""
+        """Take a job out of Ray's queue; False when it runs."""
         living = self._living(job)
         if any(actor["state"] == "ALIVE" for actor in living):
             return False
@@ -185,7 +186,7 @@ class Cluster:
         return True
 
     def end(self, job: str, grace_s: float) -> None:
-        """Kill what runs after `grace_s`; the rest is given back at once."""
+        """Kill what runs after `grace_s`; give the rest back at once. Returns without waiting."""
         living = self._living(job)
         running = [actor for actor in living if actor["state"] == "ALIVE"]
         for actor in running:
@@ -253,6 +254,7 @@ def check_address(address: str) -> None:
 
 
 def try_to_reach(host: str, port: int) -> str:
+    """Return why this node cannot connect to the address, "" when it can. Runs as a Ray task."""
     try:
         socket.create_connection((host, port), timeout=10).close()
     except OSError as error:
@@ -268,6 +270,7 @@ def _said(answer: Any) -> str:
 
 
 def see(jobs: List[str]) -> Dict[str, Any]:
+    """Return nodes, groups, our living actors, and the dead ones of `jobs`. Runs in a process of the cluster."""
     actors = see_actors(LIVING)
     living = Counter(job_of(actor) for actor in actors)
     groups = see_groups()
@@ -281,10 +284,12 @@ def see(jobs: List[str]) -> Dict[str, Any]:
 
 
 def job_of(actor: Dict[str, Any]) -> str:
+    """Return the job's name from an actor's name."""
     return str(actor["name"].rpartition("-")[0])
 
 
 def see_actors(states: Any) -> List[Dict[str, Any]]:
+    """Return our actors in these states, from Ray's table."""
     from ray.core.generated.gcs_pb2 import ActorTableData
 
     accessor = _accessor()
@@ -323,6 +328,7 @@ def _death(cause: Any) -> Dict[str, Any]:
 
 
 def see_groups() -> List[Dict[str, Any]]:
+    """Return our placement groups that are not removed."""
     found = ray.util.placement_group_table().values()
     return [
         {
@@ -337,6 +343,7 @@ def see_groups() -> List[Dict[str, Any]]:
 
 
 def see_nodes() -> List[Dict[str, Any]]:
+    """Return all nodes of the cluster with their total and free resources."""
     from ray._private.state import available_resources_per_node
 
     free = available_resources_per_node()
@@ -357,7 +364,7 @@ def see_nodes() -> List[Dict[str, Any]]:
 
 
 def make_ready(nodes: List[Dict[str, Any]]) -> None:
-    """Have a worker wait on each of `nodes` for our next actor: a cold one takes Ray half a second."""
+    """Have a worker wait on each of `nodes` for our next actor: Ray takes half a second to start one."""
     for node in nodes:
         try:
             _ask_for_a_worker(node["raylet"])
@@ -427,7 +434,7 @@ def _remove_group(name: str) -> None:
 
 
 class Pipe:
-    """The server's questions, each answered in a thread."""
+    """Reads the server's requests, and answers each in a thread; `_lock` keeps answers apart."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -436,6 +443,7 @@ class Pipe:
         os.dup2(2, 1)
 
     def serve(self) -> None:
+        """Answer requests until standard input ends."""
         first = json.loads(sys.stdin.readline())
         cluster = Cluster(first["address"])
         if not self._answer(first["id"], cluster.connect, {}):
@@ -458,6 +466,7 @@ class Pipe:
 
 
 def main() -> None:
+    """Serve the pipe, then leave."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the server
     Pipe().serve()
     leave_in(LAST_WORDS_S)
@@ -466,6 +475,7 @@ def main() -> None:
 
 
 def leave_in(seconds: float) -> None:
+    """End this process after so many seconds, whatever it does then."""
     leaver = threading.Timer(seconds, os._exit, (0,))
     leaver.daemon = True
     leaver.start()

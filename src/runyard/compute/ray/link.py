@@ -28,13 +28,13 @@ logger = logging.getLogger(__name__)
 ANSWER_S = 25.0
 CONNECT_S = 40.0
 LEAVE_S = 2.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between starts of bridges that find no cluster
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between starts of bridges while no cluster is found
 _FRAME = re.compile(r"\[0x[0-9a-f]+\]|\*\*\*")  # a line of the stack that Ray prints when it aborts
 SCRIPT = Path(__file__).parent / "bridge.py"
 
 
 class BridgeFailure(SystemFailure):
-    """The cluster could not be asked. `kind` is the name of the exception in the bridge, "" when it said nothing."""
+    """The cluster could not be asked. `kind` is the exception's name in the bridge, "" when there was no answer."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__("The Ray cluster cannot be asked.", why=text)
@@ -46,7 +46,7 @@ class BridgeDied(BridgeFailure):
 
 
 class RayLink:
-    """Questions to one cluster. Thread-safe; `variables` are all that the bridge's environment holds."""
+    """Requests to one cluster. Thread-safe; `variables` are the whole environment of the bridge."""
 
     def __init__(self, python: str, address: str, variables: Mapping[str, str], *, script: Path = SCRIPT) -> None:
         # -I: neither the folder of the script nor the environment names what the cluster's Python imports.
@@ -62,10 +62,10 @@ class RayLink:
     def ask(self, do: str, *, timeout_s: float = ANSWER_S, is_patient: bool = True, **arguments: Any) -> Any:
         """Return the answer. `is_patient` False: look for the cluster now, even when it was not there a moment ago.
 
-        Every question may be asked twice: that is done when a bridge dies of it, or had just died.
+        A request may be sent twice: it is repeated when the bridge died.
 
         Raises:
-            BridgeFailure: there is none.
+            BridgeFailure: there is no answer.
         """
         process = self._running(is_patient)
         try:
@@ -80,10 +80,11 @@ class RayLink:
             raise BridgeFailure("TimeoutError", f"Ray did not answer within {timeout_s:g} s.") from error
 
     def versions(self) -> dict[str, str]:
-        """Connect now, and return the versions of Ray and Python that are spoken."""
+        """Connect now, and return the versions of Ray and Python."""
         return dict(self._running(is_patient=False).greeting)
 
     def close(self) -> None:
+        """End the bridge; later requests fail."""
         with self._lock:
             self._is_closed = True
             process, self._process = self._process, None
@@ -123,7 +124,7 @@ class RayLink:
 
 
 class BridgeProcess:
-    """One process, connected when this returns. `greeting` is its first answer."""
+    """One bridge process, connected when the constructor returns. `greeting` is its first answer."""
 
     def __init__(self, argv: Sequence[str], variables: Mapping[str, str], address: str) -> None:
         try:
@@ -154,13 +155,15 @@ class BridgeProcess:
         logger.info("connected to the Ray cluster at %s (Ray %s)", address, self.greeting.get("ray"))
 
     def ask(self, do: str, arguments: Mapping[str, Any], timeout_s: float) -> Any:
+        """Return the answer to one request. Raises BridgeFailure or TimeoutError."""
         return self._send({"do": do, "with": dict(arguments)}).result(timeout_s)
 
     def is_alive(self) -> bool:
+        """Return whether the process lives and its answers are read."""
         return not self._is_over and self._process.poll() is None
 
     def end(self) -> None:
-        """Close its standard input, at which it leaves; kill it when it does not."""
+        """Close its standard input, at which it ends; a thread kills it when it does not. Returns at once."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.close()
@@ -214,7 +217,7 @@ class BridgeProcess:
                 waiting.set_exception(BridgeFailure(answer["error"], answer["text"]))
             else:
                 waiting.set_result(answer["answer"])
-        self._threads[1].join(1.0)  # its last words say why
+        self._threads[1].join(1.0)  # its last lines say why
         self._is_over = True
         self._tell_all()
 
@@ -247,13 +250,15 @@ Row = Mapping[str, Any]
 
 
 def job_name(handle: JobHandle) -> str:
+    """Return the name of a job in Ray."""
     return f"{PREFIX}{handle.run_id}-{handle.attempt}"
 
 
 def read_reports(handles: Sequence[JobHandle], view: View) -> dict[JobHandle, JobReport]:
+    """Return the states of the jobs from Ray's tables."""
     actors: defaultdict[str, dict[str, Row]] = defaultdict(dict)
     for row in sorted(view["actors"], key=lambda row: (row["state"] != DEAD, row["started"])):
-        actors[row["name"].rpartition("-")[0]][row["name"]] = row  # the last of a name is the one that counts
+        actors[row["name"].rpartition("-")[0]][row["name"]] = row  # the newest actor of a name counts
     groups = {group["name"]: group for group in view["groups"]}
     return {
         handle: _report(list(actors[name].values()), groups.get(name), view["nodes"])
@@ -263,7 +268,7 @@ def read_reports(handles: Sequence[JobHandle], view: View) -> dict[JobHandle, Jo
 
 
 def read_nodes(view: View) -> list[ClusterNode]:
-    """Return the living, and of the dead those that did not come back under the same name."""
+    """Return the living nodes, and the dead ones that did not come back under the same name."""
     living = {node["name"] for node in view["nodes"] if node["is_alive"]}
     return [
         ClusterNode(

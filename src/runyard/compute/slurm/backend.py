@@ -32,7 +32,7 @@ from runyard.core.specs import JobSpec, NodeSpec
 
 logger = logging.getLogger(__name__)
 
-PLACES_S = 15.0  # between two looks at everybody's queue
+PLACES_S = 15.0  # between two requests for the queues of all users
 LEAVE_S = 5.0  # a job whose run ended leaves by itself, and Slurm's books say that it was completed
 LAG_S = 60.0  # between the end of a job in the queue and in the books
 MPIRUN = "mpirun"
@@ -40,6 +40,11 @@ MOST_ENDS = 1000  # lost nodes of so many jobs are kept
 
 
 class SlurmBackend(ComputeBackend, Attachable):
+    """Starts supervisors as Slurm jobs, which are found by their names. See ComputeBackend for threads and repetition.
+
+    The poller's thread alone uses `_seen`, `_lost` and `_places`.
+    """
+
     def __init__(self, settings: Settings, options: Mapping[str, Any]) -> None:
         self._options = dict(options)
         self._slurm = SlurmCommands(os.environ)
@@ -47,12 +52,13 @@ class SlurmBackend(ComputeBackend, Attachable):
         self._node_count = 0  # of the partition, once it was asked for; 0: not known
         self._longest: dict[str, int] = {}  # minutes that a job may have, by partition
         self._keeps_books = True
-        self._seen: dict[str, float] = {}  # when a job was last in the queue
+        self._seen: dict[str, float] = {}  # when each job was last in the queue
         self._lost: dict[int, list[str]] = {}  # nodes that failed under a job
         self._places: dict[int, tuple[int, int]] = {}
         self._places_at = 0.0
 
     def plan(self, job: JobSpec) -> JobRequest:
+        """Return the sbatch command and script of the job."""
         count = job.spec.distribution.node_count
         if self._node_count:
             self._check_size(job)
@@ -77,6 +83,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         )
 
     def submit(self, request: JobRequest) -> JobHandle:
+        """Submit the job with sbatch, unless an earlier try got through."""
         handle = JobHandle(request.run_id, request.attempt)
         if request.node_count > self._node_count:  # Slurm itself may keep it waiting for ever
             self._look_at_cluster()
@@ -88,24 +95,29 @@ class SlurmBackend(ComputeBackend, Attachable):
         return handle
 
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
+        """Return the last reports of the poller."""
         return self._watch.reports(handles)
 
     def adopt(self, handle: JobHandle) -> None:
-        """Nothing: what a supervisor leaves behind ends with its Slurm job."""
+        """Do nothing: what a supervisor leaves behind ends with its Slurm job."""
 
     def cancel(self, handle: JobHandle) -> None:
+        """Cancel the job if it is still waiting, in a thread of its own."""
         name = job_name(*_key(handle))
         _in_background(f"cancel of {name}", lambda: self._slurm.cancel(name, only_waiting=True), self._watch.hurry)
 
     def end(self, handle: JobHandle) -> None:
+        """Wait up to 5 s for the job to end by itself, then cancel it."""
         if not self._leaves(handle):
             self._slurm.cancel(job_name(*_key(handle)))
         self._watch.forget(handle)
 
     def close(self) -> None:
+        """Stop the poller."""
         self._watch.close()
 
     def check(self) -> str:
+        """Check commands, options and partition now; return version and nodes in one line."""
         self._check_mpi()
         read_extra(self._options.get("extra") or [])
         partition = str(self._options.get("partition") or "")
@@ -125,6 +137,7 @@ class SlurmBackend(ComputeBackend, Attachable):
         return f"{version}, {self._where()}: {len(usable)} of {len(nodes)} nodes can be used"
 
     def list_nodes(self) -> list[ClusterNode]:
+        """Return the nodes of the target's partition, asked for now."""
         try:
             nodes = self._slurm.list_nodes(partition=str(self._options.get("partition") or ""))
         except Refused as refusal:

@@ -68,6 +68,8 @@ _REASONS: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class SlurmJob:
+    """One of our jobs, as squeue or sacct prints it."""
+
     number: int
     name: str
     state: str
@@ -79,10 +81,12 @@ class SlurmJob:
 
     @property
     def is_waiting(self) -> bool:
+        """Whether Slurm has not started the job yet."""
         return self.state in _WAITING
 
     @property
     def has_ended(self) -> bool:
+        """Whether the job has ended, for whatever reason."""
         return self.state.split(" ")[0].rstrip("+") in _ENDS
 
 
@@ -222,11 +226,11 @@ _NOT_NOW = (
 
 
 class Refused(Exception):
-    """Slurm understood and said no: its own sentence."""
+    """Slurm answered and refused; the text is its own sentence."""
 
 
 class SlurmCommands:
-    """Thread-safe: keeps nothing but where the commands are."""
+    """Runs Slurm's commands. Thread-safe: it has no state but the commands' environment."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._path = environ.get("PATH") or _PATH
@@ -245,6 +249,7 @@ class SlurmCommands:
         )
 
     def find_job(self, name: str) -> SlurmJob | None:
+        """Return the job of that name from the queue, None when it is not there."""
         words = ["squeue", "-h", f"--user={self._user}", f"--name={name}", "--states=all", f"--format={QUEUE_FIELDS}"]
         return read_jobs(self._run(words)).get(name)
 
@@ -260,15 +265,17 @@ class SlurmCommands:
             raise SystemFailure("Slurm's accounting did not answer.", why=str(refusal)) from refusal
 
     def list_places(self, partitions: Sequence[str]) -> dict[int, tuple[int, int]]:
-        """Return the places of all waiting jobs, everybody's, in the queues of these partitions."""
+        """Return the places of all waiting jobs, those of other users included, in the queues of these partitions."""
         which = ["--states=PENDING", f"--partition={','.join(partitions)}", "--sort=-p,i"]
         return read_places(self._run(["squeue", "-h", *which, "--format=%i %P"]))
 
     def cancel(self, name: str, *, only_waiting: bool = False) -> None:
+        """Cancel the job of that name, if it exists. May be repeated."""
         which = ["--state=PENDING"] if only_waiting else []
         self._run(["scancel", "--quiet", f"--user={self._user}", f"--name={name}", *which])
 
     def list_partitions(self) -> list[str]:
+        """Return the names of all partitions."""
         return read_partitions(self._run(["sinfo", "-h", "--format=%R"]))
 
     def list_longest(self) -> dict[str, int]:
@@ -276,11 +283,13 @@ class SlurmCommands:
         return read_longest(self._run(["sinfo", "-h", "--format=%P %l"]))
 
     def list_nodes(self, *, partition: str = "", nodes: str = "") -> list[ClusterNode]:
+        """Return the nodes of the cluster, of a partition, or those named."""
         which = [f"--partition={partition}"] if partition else []
         which += [f"--nodes={nodes}"] if nodes else []
         return read_nodes(self._run(["sinfo", "-h", "-N", *which, f"--format={NODE_FIELDS}"]))
 
     def version(self) -> str:
+        """Return Slurm's name and version."""
         return self._run(["sinfo", "--version"]).strip()
 
     def _run(self, words: Sequence[str], *, stdin: str = "", variables: Mapping[str, str] | None = None) -> str:
@@ -319,7 +328,7 @@ def _fault(program: str, code: int, stderr: str) -> Exception:
 
 
 def _variables(environ: Mapping[str, str], path: str) -> dict[str, str]:
-    """Return all that Slurm's commands and, through sbatch, our jobs are told by the environment."""
+    """Return the whole environment of Slurm's commands and, through sbatch, of our jobs."""
     user = pwd.getpwuid(os.geteuid())
     found = {"PATH": _PATH, "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "LANG": "C.UTF-8"}
     sbatch = shutil.which("sbatch", path=path)

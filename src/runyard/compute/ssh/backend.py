@@ -60,6 +60,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         self._away: dict[Host, float] = {}  # until when, on the monotonic clock
 
     def plan(self, job: JobSpec) -> JobRequest:
+        """Return the job with the hosts of its places; see ComputeBackend."""
         count = job.spec.distribution.node_count
         if count > len(self._place_hosts):
             raise SubmitRejected(
@@ -77,6 +78,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         return JobRequest(job.run_id, job.attempt, job.spec.target, count, argv, folder, placed, resources=asked)
 
     def submit(self, request: JobRequest) -> JobHandle:
+        """Start each node on its host, all hosts at once. Nodes with a record on the host are not started again."""
         handle = JobHandle(request.run_id, request.attempt)
         nodes: dict[Host, list[dict[str, Any]]] = defaultdict(list)
         for rank, host in enumerate(self._hosts_for(request.job, request.node_count)):
@@ -88,15 +90,19 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         return handle
 
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
+        """Return the last reports of the poller."""
         return self._watch.reports(handles)
 
     def adopt(self, handle: JobHandle) -> None:
+        """Have adopters started on the job's hosts, by a thread."""
         self._tell("adopt", handle)
 
     def cancel(self, handle: JobHandle) -> None:
+        """Wake the job's supervisors on their hosts, by a thread, so that they ask for the desired state."""
         self._tell("wake", handle)
 
     def end(self, handle: JobHandle) -> None:
+        """End and remove the job's nodes on all its hosts. Raises when a host does not answer: call it again."""
         request = {"do": "end", "jobs": [[handle.run_id, handle.attempt]]}
         answers = self._on_all(self._hosts_of(handle), lambda host: request, timeout_s=END_S)
         self._watch.hurry()
@@ -105,6 +111,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
             self._where.pop(handle, None)
 
     def close(self) -> None:
+        """Stop the poller and the threads, and close the connections. Jobs go on."""
         self._watch.close()
         self._questions.close()
         self._acts.shutdown(wait=False, cancel_futures=True)
@@ -146,6 +153,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         return frozenset(place for place, index in enumerate(self._place_hosts) if self._hosts[index] in away)
 
     def list_nodes(self) -> list[ClusterNode]:
+        """Return all hosts, asked now; a host that does not answer is listed as down."""
         answers = self._on_all(self._hosts, lambda host: {"do": "probe"})
         if answers and all(isinstance(found, RunyardError) for found in answers.values()):
             _raise_first(answers)

@@ -32,20 +32,30 @@ from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument, MissingExtra, NotTrusted, RunyardError, SystemFailure, UserError
 from runyard.core.machine.files import replace_private
 
-_CLIENT_FAILED = 255  # ssh itself, not the program there
+_CLIENT_FAILED = 255  # exit code of ssh itself, not of the program there
 _NOT_FOUND = (126, 127)
 
 
 class Reached(Protocol):
+    """What `explain` needs to know about a client."""
+
     @property
-    def username(self) -> str: ...
+    def username(self) -> str:
+        """The account on the hosts, "" for the default."""
+        ...
+
     @property
-    def python(self) -> str: ...
-    def forget_command(self, host: Any) -> str: ...
+    def python(self) -> str:
+        """The Python that is called on the hosts."""
+        ...
+
+    def forget_command(self, host: Any) -> str:
+        """Return the command that removes a host's recorded key."""
+        ...
 
 
 def explain(host: Any, words: str, *, code: int, client: Reached) -> RunyardError:
-    """Return the error that a call to `host` ended with; `words` is what ssh or the program there said."""
+    """Return the error that a call to `host` ended with; `words` is the output of ssh or of the program there."""
     said = _last_words(words)
     if code == _CLIENT_FAILED:
         return _of_connection(host, words, said, client)
@@ -118,6 +128,8 @@ BOOTSTRAP = (
 
 @dataclass(frozen=True)
 class Host:
+    """One machine of a target."""
+
     address: str
     port: int = SSH_PORT
 
@@ -126,7 +138,7 @@ class Host:
 
     @property
     def key_name(self) -> str:
-        """As known_hosts files call it."""
+        """The host's name in known_hosts files."""
         name = self.address.lower()
         return name if self.port == SSH_PORT else f"[{name}]:{self.port}"
 
@@ -194,17 +206,20 @@ class SshClient:
 
     @property
     def username(self) -> str:
+        """The account on the hosts, "" for ssh's default."""
         return str(self._options.get("username", ""))
 
     @property
     def python(self) -> str:
+        """The Python that is called on the hosts."""
         return str(self._options.get("python", "python3"))
 
     def forget_command(self, host: Host) -> str:
-        """Return what to type to have a host's recorded key forgotten."""
+        """Return the command that removes a host's recorded key."""
         return shlex.join(["ssh-keygen", "-R", host.key_name, "-f", str(self.known_hosts)])
 
     def close(self, hosts: list[Host]) -> None:
+        """Close the shared connections to these hosts."""
         for host in hosts:
             if self._control(host).exists():
                 self._hang_up(host)
@@ -303,7 +318,7 @@ Ask = Callable[[Host, Sequence[JobHandle]], Any]
 
 @dataclass(frozen=True)
 class HostAnswer:
-    """What a host said; `fault` when it said nothing. It knows nothing of jobs that came after `began`."""
+    """What a host answered; `fault` when it did not. It covers no job that was submitted after `began`."""
 
     began: float
     jobs: dict[JobHandle, list[dict[str, Any]]]
@@ -312,12 +327,17 @@ class HostAnswer:
 
 @dataclass(frozen=True)
 class _Asked:
+    """A request to a host that is under way."""
+
     began: float
     future: Future[HostAnswer]
 
 
 class Questions:
-    """Used by one thread. `ask(host, handles)` may take long or raise."""
+    """Asks all hosts, with one request at a time to each. The poller's thread uses it.
+
+    `ask(host, handles)` runs in a pool of threads, may take long and may raise.
+    """
 
     def __init__(self, hosts: Sequence[Host], ask: Ask, *, patience_s: float = 5.0) -> None:
         self._hosts = hosts
@@ -328,7 +348,7 @@ class Questions:
         self._last: dict[Host, str] = {}
 
     def ask(self, handles: Sequence[JobHandle]) -> dict[Host, HostAnswer]:
-        """Ask all hosts, and return what those answered that did within the patience."""
+        """Ask all hosts, and return the answers after `patience_s` at the latest; silent hosts get a fault."""
         for host in self._hosts:
             if host not in self._asked:
                 began = time.monotonic()
@@ -337,6 +357,7 @@ class Questions:
         return {host: self._take(host) for host in self._hosts}
 
     def close(self) -> None:
+        """Start no more requests."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _take(self, host: Host) -> HostAnswer:
@@ -363,7 +384,7 @@ _ORDER = (JobState.ALIVE, JobState.ORPHANED, JobState.WAITING, JobState.GONE)
 
 @dataclass(frozen=True)
 class NodeStand:
-    """One node's part of a job, as the machine says that it was started on."""
+    """The state of one node of a job, as its machine reports it."""
 
     host: str
     rank: int
@@ -374,7 +395,7 @@ class NodeStand:
 
 
 def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobReport:
-    """Return how the job stands. `silent`: hosts that may have a part of it and do not answer, with the reason."""
+    """Return the state of the job. `silent`: hosts that may have a part of it and do not answer, with the reason."""
     found = _by_rank(nodes)
     missing = silent if not nodes or len(found) < max(node.count for node in nodes) else {}
     states = {node.state for node in found}
@@ -394,7 +415,7 @@ def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobRepor
 
 
 def _by_rank(nodes: Sequence[NodeStand]) -> list[NodeStand]:
-    """Return one entry for each rank: a host that was told again after a failure has the older one too."""
+    """Return one entry for each rank: after a repeated start, two hosts may have a record of it."""
     best: dict[int, NodeStand] = {}
     for node in nodes:
         known = best.get(node.rank)

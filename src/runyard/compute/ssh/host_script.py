@@ -20,7 +20,7 @@ import time
 from contextlib import contextmanager
 from typing import Any, Dict, Iterator, List, Optional, Tuple
 
-MARK = "runyard-answer "  # what login scripts print stands before it
+MARK = "runyard-answer "  # separates the answer from what login scripts print
 END_PATIENCE_S = 6.0  # an ended node's supervisor sends its last words and clears up
 KILL_PATIENCE_S = 10.0
 REACH_S = 8.0
@@ -31,7 +31,7 @@ Answer = Dict[str, Any]
 
 
 class Machine:
-    """This machine, as the account we logged in with sees it. `library` is supervisor/node/bootstrap.py."""
+    """This machine, as the account of the connection sees it. `library` is supervisor/node/bootstrap.py."""
 
     def __init__(self, request: Dict[str, Any]) -> None:
         self.request = request
@@ -41,6 +41,7 @@ class Machine:
         self.boot_id = read_text("/proc/sys/kernel/random/boot_id").strip()
 
     def answer(self) -> Answer:
+        """Carry out the request and return the answer."""
         acts = {
             "start": self.start,
             "look": self.look,
@@ -52,13 +53,13 @@ class Machine:
         return acts[self.request["do"]]()
 
     def start(self) -> Answer:
-        """Start the nodes whose records are not there yet; they outlive this connection."""
+        """Start the nodes that have no record yet; they outlive this connection. May be repeated."""
         with self._locked_starts() as folder:
             self._prune(folder)
             return {"started": [self._start(node) for node in self.request["nodes"]]}
 
     def look(self) -> Answer:
-        """Tell how each node of the jobs stands that was started here."""
+        """Return the state of each node that was started here, by job."""
         return {
             "jobs": [
                 [self._stand(record) for record in self._records(run_id, attempt)]
@@ -67,19 +68,20 @@ class Machine:
         }
 
     def wake(self) -> Answer:
+        """Wake the supervisors of the jobs, so that they ask the server for the desired state."""
         for record in self._asked():
             wake(self._folder(record))
         return {}
 
     def adopt(self) -> Answer:
-        """Start a supervisor for each node that has none; of two that are started one leaves at once."""
+        """Start an adopter for each orphaned node; of two adopters one leaves at once."""
         adopted = [record for record in self._asked() if self._stand(record)["state"] == "orphaned"]
         for record in adopted:
             self._adopt(self._folder(record))
         return {"adopted": len(adopted)}
 
     def end(self) -> Answer:
-        """Wait a moment for the nodes to leave, kill what does not, and remove what they left on disk."""
+        """Wait some seconds for the nodes to leave, kill the rest, and remove their files. May be repeated."""
         records = self._asked()
         deadline = time.monotonic() + self.request.get("patience_s", END_PATIENCE_S)
         while any(self._stand(record)["state"] in ("alive", "waiting") for record in records):
@@ -95,6 +97,7 @@ class Machine:
         return {"killed": killed}
 
     def probe(self) -> Answer:
+        """Return Python, resources and free space of this machine, and whether it reaches the server."""
         server = self.request.get("server")
         return {
             "python": sys.version.split()[0],
@@ -255,10 +258,11 @@ class Machine:
 
 
 def wake(folder: str) -> None:
+    """Write `control.json` and ring the FIFO of a run folder."""
     try:
         write_json(os.path.join(folder, "control.json"), {"desired": None, "at_ns": time.time_ns()})
         fd = os.open(os.path.join(folder, "wake"), os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:  # not there yet, or gone: its first or last word to the server tells
+    except OSError:  # not there yet, or gone: the supervisor's next request brings the desired state
         return
     try:
         os.write(fd, b"\n")
@@ -269,6 +273,7 @@ def wake(folder: str) -> None:
 
 
 def is_locked(path: str) -> bool:
+    """Return whether a living process holds the file's lock."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -283,35 +288,40 @@ def is_locked(path: str) -> bool:
 
 
 def lives(record: Dict[str, Any]) -> bool:
-    """Whether the process of a record or claim lives; another may have got its number since."""
+    """Return whether exactly the process of a record or claim lives."""
     pid, ticks = int(record.get("pid", 0)), start_ticks(int(record.get("pid", 0)))
     return ticks is not None and ticks == record.get("start_ticks") and not is_zombie(pid)
 
 
 def start_ticks(pid: int) -> Optional[int]:
+    """Return when the process started, in clock ticks since boot; None when it is gone."""
     fields = stat_of(pid)
     return int(fields[19]) if len(fields) > 19 else None
 
 
 def parent(pid: int) -> int:
+    """Return the parent's pid, 0 when the process is gone."""
     fields = stat_of(pid)
     return int(fields[1]) if len(fields) > 1 else 0
 
 
 def is_zombie(pid: int) -> bool:
+    """Return whether the process is a zombie."""
     return stat_of(pid)[:1] in ([b"Z"], [b"X"])
 
 
 def stat_of(pid: int) -> List[bytes]:
-    """Return the fields from the state on: what stands before may hold anything."""
+    """Return the fields of /proc/<pid>/stat from the state on; the name before them may hold anything."""
     return read_bytes(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
 def pids() -> Iterator[int]:
+    """Yield all pids of the machine."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
 def kill(pid: int) -> int:
+    """Kill a process; return 1, or 0 when it is gone or not ours."""
     try:
         os.kill(pid, signal.SIGKILL)
     except OSError:
@@ -320,7 +330,7 @@ def kill(pid: int) -> int:
 
 
 def remove(folder: str) -> None:
-    """Remove a run folder, also where the program took its own rights away; links are not followed."""
+    """Remove a run folder, whatever its modes; links are not followed."""
     for path, folders, _ in os.walk(folder):
         for one in (os.path.join(path, name) for name in folders):
             try:
@@ -333,6 +343,7 @@ def remove(folder: str) -> None:
 
 
 def forget(path: str) -> None:
+    """Remove a start record and its log."""
     for one in (path, path + ".log"):
         try:
             os.unlink(one)
@@ -342,6 +353,7 @@ def forget(path: str) -> None:
 
 
 def drop(folder: str) -> None:
+    """Remove a folder if it is empty."""
     try:
         os.rmdir(folder)
     except OSError:
@@ -349,6 +361,7 @@ def drop(folder: str) -> None:
 
 
 def list_names(folder: str) -> List[str]:
+    """Return the names in a folder, [] when it cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -356,7 +369,7 @@ def list_names(folder: str) -> List[str]:
 
 
 def last_words(path: str) -> Tuple[str, bool]:
-    """Return what a node's process said before it began to work, and whether it gave up with that."""
+    """Return the last output of a node's process before its run folder existed, and whether it gave up."""
     text = read_bytes(path)[-4000:].decode("utf-8", "replace").strip()
     _, mark, reason = ("\n" + text).rpartition("\n" + GAVE_UP)
     if mark:
@@ -365,10 +378,12 @@ def last_words(path: str) -> Tuple[str, bool]:
 
 
 def read_text(path: str) -> str:
+    """Return a file as text, "" when it cannot be read."""
     return read_bytes(path).decode("utf-8", "replace")
 
 
 def read_bytes(path: str) -> bytes:
+    """Return a file's content, b"" when it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -377,6 +392,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_json(path: str) -> Dict[str, Any]:
+    """Return a file's JSON object, {} when there is none."""
     try:
         found = json.loads(read_bytes(path) or b"{}")
     except ValueError:
@@ -385,6 +401,7 @@ def read_json(path: str) -> Dict[str, Any]:
 
 
 def write_json(path: str, value: Any) -> None:
+    """Write a JSON file by renaming a new file into place."""
     beside = f"{path}.{os.urandom(4).hex()}.new"
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with open(fd, "w") as file:
@@ -393,6 +410,7 @@ def write_json(path: str, value: Any) -> None:
 
 
 def main() -> None:
+    """Read the request, carry it out, and print the answer."""
     os.umask(0o077)
     answer = Machine(json.load(sys.stdin)).answer()
     sys.stdout.write(MARK + json.dumps(answer) + "\n")
