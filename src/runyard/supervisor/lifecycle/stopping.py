@@ -106,7 +106,8 @@ class TimeLimit:
 class Wake:
     """Lets the supervisor's main thread wait for the FIFO `wake`, its own threads, and `control.json`.
 
-    Backends, rank shims and the program's journal writer ring the FIFO. It is opened for reading and writing, so it never reads as closed.
+    Backends, rank shims and the program's journal writer ring the FIFO. It is opened for reading and writing, so it
+    never reads as closed.
     """
 
     def __init__(self, folder: RunFolder) -> None:
