@@ -1,4 +1,4 @@
-"""Journal segments on disk: how far each is stored, where its bytes stand in its file, and what they said.
+"""Journal segments on disk: how far each is stored, where its bytes stand in its file, and which runs it ended.
 
 Shipped offsets are positions in the file, except behind damage: there a `Course` translates. `ChildRunLedger` keeps the
 child runs and ends that passed through the journals, because the end of a run depends on them.
