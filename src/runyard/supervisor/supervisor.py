@@ -162,6 +162,7 @@ class Supervisor:
             self._keeper.leave(remove=False)
 
     def _run(self) -> None:
+        """Bring the run to its end, write `final.json`, and deliver. A successor with `final.json` only delivers."""
         self._courier.start_soon()
         watch_engine(self._reporter.tell_engine_gone)
         self._peers.start()
@@ -176,6 +177,7 @@ class Supervisor:
         self._finish(final)
 
     def _live(self) -> Outcome:
+        """Prepare or take over, watch the ranks to their end, and return this node's outcome."""
         if not self._keeper.launched:
             early = self._prepare()
             if early is not None:
@@ -200,6 +202,7 @@ class Supervisor:
         return self._with_data_delivered(self._with_disk_named(outcome))
 
     def _with_disk_named(self, outcome: Outcome) -> Outcome:
+        """Return the outcome; the error of a failure while the disk was full mentions that."""
         why = self._courier.cargo.disk.explain() if outcome.finding is not None else ""
         if not why or outcome.error is None:
             return outcome
@@ -230,6 +233,7 @@ class Supervisor:
             self._describing.start()
 
     def _with_data_delivered(self, outcome: Outcome) -> Outcome:
+        """Upload the run's data and return the outcome; a completed run fails when the upload does."""
         stop = self._stopping.stop
         if self._reporter.is_superseded or (stop is not None and stop.reason == CUT_OFF):
             return outcome  # another attempt goes on with this run
@@ -280,6 +284,7 @@ class Supervisor:
             raise Unwanted
 
     def _is_unwanted(self) -> bool:
+        """Return whether the run must not go on: it is stopped, or another node has failed. May wait for the server."""
         self._courier.connection.check_home()
         self._renew_lease()
         self._hear_wishes()
@@ -343,6 +348,7 @@ class Supervisor:
             self._peers.tell(failed={"reason": stop.reason})
 
     def _next_s(self) -> float:
+        """Advance a stop, and return how long the main thread may wait for news."""
         grace_s = self._stopping.advance()
         waits = [IDLE_S, max(0.0, self._limit.left_s())]
         if grace_s is not None:
@@ -356,12 +362,14 @@ class Supervisor:
         return min(waits)
 
     def _is_over(self) -> bool:
+        """Return whether the run has ended here and on the other nodes; after a stop, here is enough."""
         if not self._is_done_here():
             return False
         self._peers.tell(workers_done=True)
         return self._stopping.stop is not None or self._peers.are_done()
 
     def _is_done_here(self) -> bool:
+        """Return whether all ranks of this node that count have ended."""
         ended = {record["rank"] for record in self._keeper.exits}
         processes = self._read_plan()["processes"]
         counting = [one["rank"] for one in processes if one.get("counts", True)]
@@ -381,6 +389,7 @@ class Supervisor:
         return {"processes": [{"rank": rank} for rank in sorted(known) if rank >= 0]}
 
     def _hear_wishes(self) -> None:
+        """Take in the desired state of server, `control.json`, node 0 and lease; begin the stop that it asks for."""
         if self._wake.was_rung():
             self._courier.ship_now()
         if self._wake.control_changed():
@@ -410,6 +419,7 @@ class Supervisor:
         return replace(stop, error=self._reporter.desired_error)
 
     def _look_for_failures(self) -> None:
+        """Tell the other nodes about a failed rank, and stop the run when the others had time to fail by themselves."""
         failed = [record["rank"] for record in self._keeper.exits if has_failed(record)]
         if failed or self._has_raised() or (self._mpi is not None and self._mpi.has_left_early()):
             self._peers.tell(failed={"ranks": failed[:1]})
@@ -427,6 +437,7 @@ class Supervisor:
         return is_one_of_several and has_raised(self._folder, ranks, self._keeper.exits)
 
     def _look_for_hang(self) -> None:
+        """Stop the run when it hangs and its settings say that a hang fails it."""
         if self._failed_at is not None or self._stopping.stop is not None:
             return
         error = self._observer.find_hang(self._read_plan(), self._keeper.exits)
@@ -434,9 +445,11 @@ class Supervisor:
             self._stopping.begin(HANG, grace_s=min(self._job.spec.grace_s, PEER_STOP_S), error=error)
 
     def _rank_pids(self) -> List[int]:
+        """Return the pids of the ranks, without mpirun and its daemons."""
         return [int(entry["pid"]) for entry in self._keeper.ranks if entry["rank"] >= 0]
 
     def _look_for_folder(self) -> None:
+        """Stop the run when its folder stays removed for half a second."""
         if not self._folder.is_gone():
             self._gone_at = None
             return
@@ -457,6 +470,7 @@ class Supervisor:
         self._remove_containers()
 
     def _remove_containers(self) -> None:
+        """Remove the run's containers; warn about those that remain."""
         if not self._read_plan().get("remove"):
             return
         from runyard.supervisor.lifecycle.containers import remove_containers  # most runs have none
@@ -465,6 +479,7 @@ class Supervisor:
             self._reporter.warn("containers", f"A container of this run could not be removed: {problem}")
 
     def _write_final(self, final: Dict[str, Any]) -> None:
+        """Write `final.json` durably; wait for space on a full disk. A removed folder gets none."""
         while not self._folder.is_gone():
             try:
                 self._folder.make_subfolders()  # the program may have removed them
@@ -475,6 +490,7 @@ class Supervisor:
                 time.sleep(1.0)
 
     def _finish(self, final: Dict[str, Any]) -> None:
+        """Deliver everything and the end, then leave the process owner. May be repeated by a successor."""
         self._courier.start()
         self._reporter.phase(RunStatus.FINALIZING)
         if self._describing.is_alive():

@@ -294,6 +294,7 @@ class Gang(Peers):
         ]
 
     def _wait_for(self, ranks: Iterable[int]) -> None:
+        """Wait until these nodes are ready. Raises what `check` raises."""
         shown: List[int] = []
         while True:
             missing = [rank for rank in ranks if rank != self._own.rank and self._fact(rank, "ready") is None]
@@ -326,12 +327,14 @@ class Gang(Peers):
         return own.failed_order if own is not None else 0
 
     def _listen(self) -> bool:
+        """Ask once for news of the other nodes; the server may hold the request for 5 s. Runs in thread `listen`."""
         news = self._ask(since=self._since, wait_s=WAIT_S)
         if news is not None:
             self._take(news)
         return news is not None
 
     def _speak(self) -> bool:
+        """Send this node's facts if they changed; True when they changed again meanwhile. Runs in thread `speak`."""
         with self._lock:
             facts = None if self._is_said else dict(self._facts)
         if facts is None:
@@ -370,12 +373,14 @@ class Gang(Peers):
         return news
 
     def _leave(self, why: str) -> None:
+        """Note that the server has no use for this node any more."""
         if not self.is_over:
             logger.warning("the server has no use for this node any more: %s", why)
             self.is_over = True
             self._notify()
 
     def _take(self, news: GangNews) -> None:
+        """Merge the news of the other nodes, and send all facts again to a restarted server."""
         with self._lock:
             self._since = news.version
             if news.epoch != self._epoch:

@@ -72,6 +72,7 @@ class MpiJob:
         return (boot_ns() - int(ended.get("ended_boot_ns") or 0)) / 1e9 > LAST_WORDS_S
 
     def _start(self, rank: int, line: str) -> bool:
+        """Have a daemon started, here or through the supervisor of its node; False when the reaper is gone."""
         if rank not in self._here:
             self._asked = {**self._asked, str(rank): line}
             self._peers.tell(daemons=self._asked)

@@ -83,6 +83,7 @@ class Reaper:
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
 
     def _wait(self) -> None:
+        """Wait for a signal, an order, or the next time something is due."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         if self._channel is not None:
@@ -102,6 +103,7 @@ class Reaper:
         return RETRY_MS if self._ranks.is_unwritten else None
 
     def _start_supervisor(self) -> None:
+        """Take the early supervisor if there is one, else fork one, and send it the state."""
         early, self._early = self._early, None
         pid, ours = (early and early.take(self._folder.path)) or self._fork()
         self._child, self._channel, self._born, self._restart_at = pid, Channel(ours), boot_ns(), None
@@ -117,6 +119,7 @@ class Reaper:
         return pid, ours
 
     def _be_supervisor(self, ours: socket.socket, theirs: socket.socket) -> None:
+        """Be the supervisor, in the forked child. Never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -132,6 +135,7 @@ class Reaper:
             os._exit(code)
 
     def _supervisor_ended(self) -> None:
+        """Carry out the supervisor's last orders, and plan its restart with a growing delay."""
         self._hear()  # its last orders may still be in the socket
         if self._channel is not None:
             self._channel.close()
@@ -149,6 +153,7 @@ class Reaper:
         self._sweep = ProcessSweep(self._find_left, children=self._find_children, group=self._ranks.group, grace_s=0.0)
 
     def _restart_supervisor(self) -> None:
+        """Start the next supervisor when its time has come."""
         if self._restart_at is None or self._leave is not None or boot_ns() < self._restart_at:
             return
         try:
@@ -157,6 +162,7 @@ class Reaper:
             self._restart_at = boot_ns() + int(LONGEST_RESTART_S * 1e9)
 
     def _hear(self) -> None:
+        """Read and carry out the supervisor's orders. Never waits."""
         if self._channel is None:
             return
         try:
@@ -170,6 +176,7 @@ class Reaper:
             self._obey(order)
 
     def _obey(self, order: Dict[str, Any]) -> None:
+        """Carry out one order: launch, start, look, signal, kill, aside or leave."""
         what = order.get("do")
         if what == "launch":
             self._ranks.launch()
@@ -208,6 +215,7 @@ class Reaper:
             pass  # the supervisor has died: `_collect` notices
 
     def _collect(self) -> None:
+        """Collect all ended children; ranks are recorded first."""
         while True:
             try:
                 found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -229,11 +237,13 @@ class Reaper:
         return direct_children(without=self._child)
 
     def _gather(self) -> None:
+        """Move the run into its cgroup when the time after the launch has come."""
         if self._gather_at is not None and boot_ns() >= self._gather_at:
             self._gather_at = None
             self._ranks.gather(self._find_left)
 
     def _go_on_sweeping(self) -> None:
+        """Advance a kill, and tell the supervisor when no process is left."""
         if self._sweep is not None and self._sweep.step():
             self._sweep = None
             self._collect()

@@ -141,13 +141,16 @@ class Courier:
         return not self.cargo.refusals.is_empty() and not self.reporter.is_superseded
 
     def _needs_server(self) -> bool:
+        """Return whether there is something to send: always, except for a guest without records and warnings."""
         return not self.is_guest or bool(self.cargo.journals.behind() or self.reporter.take_unreported())
 
     def _drain(self) -> None:
+        """Upload the files that are left, then ship all journals and logs."""
         self.connection.insist(self.cargo.files.finish)
         self.ship_all()
 
     def _post(self, final: Dict[str, Any]) -> None:
+        """Post the final state; ship again what the server lacks, and shorten an end that it refuses."""
         is_short = False
         while True:
             try:
@@ -167,6 +170,7 @@ class Courier:
                 is_short = True
 
     def _post_warnings(self) -> None:
+        """Post the warnings of a node that does not lead."""
         warnings = self.reporter.take_unreported()
         if warnings:
             body = {"status": RunStatus.PREPARING, "warnings": warnings}
