@@ -8,7 +8,8 @@ import subprocess
 
 from tests import debian
 
-HERE, THERE = "10.78.0.1", "10.78.0.2"
+_NETWORK = f"10.78.{os.getpid() % 250 + 1}"  # its own for each process, so that two of them can run at once
+HERE, THERE = f"{_NETWORK}.1", f"{_NETWORK}.2"
 NOBODYS_MAC = "02:00:00:00:00:01"
 
 
