@@ -130,8 +130,9 @@ def points_of(client: Client, run_id: str, name: str) -> list[int]:
 def lines_of(client: Client, run_id: str) -> list[int]:
     names = [file.name for file in client.runs.files(run_id) if file.name.startswith(LOG_FOLDER)]
     data = b"".join(client.runs.read_file(run_id, name).data for name in names)
-    # A disk that was full in the middle of a line lets our own word on stderr come between its halves.
-    return [int(found) for found in re.findall(rb"<(\d+)>", re.sub(rb"runyard: warning: [^\n]*\n", b"", data))]
+    # On a full disk our own warning may stand between the halves of a line, and may itself be cut before its end.
+    joined = re.sub(rb"(<\d*)runyard: warning: [^\n<]*\n?(\d*>)", rb"\1\2", data)
+    return [int(number) for number in re.findall(rb"<(\d+)>", joined)]
 
 
 def names_count(words: Iterable[str], count: int, what: str) -> bool:
