@@ -203,7 +203,9 @@ def can_be_used(backend: RayBackend) -> bool:
 
 
 def bridges() -> list[int]:
-    return [pid for pid in live_pids() if parent_of(pid) == os.getpid() and b"ray_bridge" in read_proc(pid, "cmdline")]
+    return [
+        pid for pid in live_pids() if parent_of(pid) == os.getpid() and b"/ray/bridge.py" in read_proc(pid, "cmdline")
+    ]
 
 
 def parent_of(pid: int) -> int:

@@ -24,7 +24,7 @@ MARK = "runyard-answer "  # separates the answer from what login scripts print
 END_PATIENCE_S = 6.0  # an ended node's supervisor sends its last words and clears up
 KILL_PATIENCE_S = 10.0
 REACH_S = 8.0
-GAVE_UP = "runyard: "  # how node_start.py begins its last words
+GAVE_UP = "runyard: "  # how `supervisor/node/bootstrap.py` begins its last words
 OLD_RECORD_S = 14 * 86400.0
 
 Answer = Dict[str, Any]
