@@ -116,3 +116,24 @@ def test_the_command_line_loads_no_web_framework_for_its_help() -> None:
     )
 
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
+
+
+def test_a_spare_has_loaded_what_a_run_needs(tmp_path: Path) -> None:
+    rooms = "supervisor.supervisor supervisor.shipping.shipper supervisor.lifecycle.observer supervisor.lifecycle.data"
+    needed = (
+        f"{rooms} supervisor.diagnosis.diagnosis client.calls.content client.calls.runs environments.system".split()
+    )
+    code = (
+        "import sys\nfrom runyard.core.config.settings import read_settings\nfrom runyard.supervisor import main\n"
+        "main._warm_up(read_settings())\nprint([name for name in sys.argv[1:] if 'runyard.' + name not in sys.modules])"
+    )
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", code, *needed],
+        env={"PYTHONPATH": SOURCE, "RUNYARD_HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert result.stdout == "[]\n", result.stderr

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import threading
+from importlib import import_module
 from typing import List, Optional
 
 from runyard.core.config.settings import Settings, read_settings
@@ -154,6 +155,19 @@ def warm_up(settings: Settings) -> None:
     thread.join()
 
 
+# What a run loads on its way to its first line and at its end; these pull in all the rest.
+_WARM = (
+    "runyard.client.calls.content",
+    "runyard.client.calls.runs",
+    "runyard.environments.system",
+    "runyard.supervisor.supervisor",
+    "runyard.supervisor.shipping.shipper",
+    "runyard.supervisor.lifecycle.observer",
+    "runyard.supervisor.lifecycle.data",
+    "runyard.supervisor.diagnosis.diagnosis",
+)
+
+
 def _warm_up(settings: Settings) -> None:
     try:
         os.setpriority(
@@ -164,22 +178,15 @@ def _warm_up(settings: Settings) -> None:
     import ctypes  # noqa: F401  # these and those below are loaded when first used
     import shutil  # noqa: F401
 
-    from runyard.client.calls import (
-        runs,  # noqa: F401
-    )
     from runyard.core.formats.plain import from_plain, to_plain
     from runyard.core.lazy_dataclass import make_all
     from runyard.core.specs import JobSpec, RunSpec
-    from runyard.environments import (
-        get_builder,
-        system,  # noqa: F401
-    )
+    from runyard.environments import get_builder
     from runyard.launchers import get_launcher
     from runyard.runtime.injection import injection_folder
-    from runyard.supervisor.lifecycle import (
-        data,  # noqa: F401  # pull in all the rest
-    )
 
+    for name in _WARM:
+        import_module(name)
     make_all()
     job = JobSpec("r", 1, "e", "w", RunSpec(), None, {}, "", "", "")
     from_plain(JobSpec, to_plain(job))
