@@ -58,7 +58,7 @@ def decide(
         return Outcome(RunStatus.FAILED, _node_lost(job))
     # Imported here: only ends need them, and starts must not wait for them.
     from runyard.supervisor.diagnosis.diagnosis import error_of, find_failure, finding_of
-    from runyard.supervisor.mpi.find import find_mpirun_fault
+    from runyard.supervisor.mpi.fault import find_mpirun_fault
 
     counting = {process["rank"] for process in launch.get("processes", ()) if process.get("counts", True)}
     ends = [record for record in exits if record["rank"] in counting]
