@@ -99,6 +99,12 @@ def test_every_rank_starts_without_the_slow_part_of_the_standard_library() -> No
     assert result.stdout == "set()\n"
 
 
+def test_a_script_that_logs_loads_no_slow_part_of_the_standard_library() -> None:
+    _, loaded = import_alone("runyard.runtime.writer")
+
+    assert not {"pathlib", "urllib", "ipaddress", "socket", "logging"} & set(loaded)
+
+
 def test_a_run_that_finds_no_spare_starts_without_the_slow_part_of_the_standard_library() -> None:
     _, loaded = import_alone("runyard.supervisor.main")
 

@@ -9,7 +9,6 @@ goal, with NaN as the worst.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable, Sequence
 
 from runyard.core.specs import MAXIMIZE, Decision, SweepSpec, Trial
@@ -84,7 +83,9 @@ class MedianStopping(StoppingPolicy):
         averages = [average for average in (_average(one, interval) for one in trials) if average is not None]
         if found is None or not averages:
             return Decision(stop=False, reason="Nothing to compare yet.")
-        bound = statistics.median(averages)
+        from statistics import median  # the engine loads this module with the server, long before a sweep
+
+        bound = median(averages)
         stop = is_better(bound, found, self.spec.goal)
         side = "worse than" if stop else "no worse than"
         reason = (
@@ -100,7 +101,9 @@ def _average(trial: Trial, interval: int) -> float | None:
     if not values:
         return None
     # A mean of equal numbers may be rounded to their neighbour, which would stop the best trial.
-    return min(max(statistics.fmean(values), min(values)), max(values))
+    from statistics import fmean
+
+    return min(max(fmean(values), min(values)), max(values))
 
 
 class Truncation(StoppingPolicy):

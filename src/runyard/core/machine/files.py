@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator
 
 from runyard.core.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path  # ranks load this module, and `pathlib` brings in `urllib` and `ipaddress`
 
 
 def read_private(path: Path) -> Dict[str, Any]:
