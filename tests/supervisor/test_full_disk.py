@@ -107,6 +107,18 @@ def test_a_script_that_is_killed_on_a_full_disk_keeps_what_it_logged(full_site: 
     assert "The disk that holds" in run.error["message"]
 
 
+@pytest.mark.parametrize("kilobytes", [200, 3000], ids=["the reserve holds it", "more than the reserve holds"])
+def test_all_that_a_script_printed_is_stored_though_the_disk_stays_full(full_site: Site, kilobytes: int) -> None:
+    job = full_site.start(SCRIPT + f"for n in range({kilobytes}): print('%04d' % n, 'x' * 1000)\nsys.stdout.flush()\n")
+    run = job.wait()
+
+    assert (job.folder / "work/filler").exists(), "it was full to the end"
+    assert run.status == "Completed"
+    assert printed(job) == LINES + b"".join(b"%04d %s\n" % (n, b"x" * 1000) for n in range(kilobytes))
+    assert "could not be kept" not in said(job)
+    assert overflow_of(job) == []
+
+
 @pytest.mark.external
 def test_lines_wait_for_space_and_come_in_order(full_site: Site) -> None:
     job = full_site.start(SCRIPT + "while os.path.exists('filler'): time.sleep(0.01)\nprint('after')\n")

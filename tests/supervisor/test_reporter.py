@@ -9,6 +9,7 @@ from runyard.client.decoding import DesiredState
 from runyard.core.specs import JobSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.shipping.reporter import Reporter
+from tests.waiting import wait_for
 
 
 class Heard:
@@ -60,6 +61,19 @@ def test_what_takes_time_is_told_once_and_not_before_the_phase() -> None:
         ("Preparing", {"doing": "making the environment `torch`"}),
         ("Starting", {}),
     ]
+
+
+def test_what_is_noted_again_and_again_is_told() -> None:
+    server = Heard()
+    reporter = reporter_of(server, tell_after_s=0.2)
+
+    def has_told() -> bool:
+        reporter.note("waiting for space")
+        reporter._step()
+        return bool(server.states)
+
+    wait_for(has_told)
+    assert [facts for _, facts in server.states] == [{"doing": "waiting for space"}]
 
 
 def test_what_is_quick_is_not_told() -> None:

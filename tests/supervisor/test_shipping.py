@@ -16,6 +16,7 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotAuthenticated, StoreUnavailable, SystemFailure
 from runyard.core.formats import journal
+from runyard.supervisor.disk import Disk
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.logs import Log, Logs
 from runyard.supervisor.shipping.segments import silence
@@ -417,6 +418,44 @@ def test_a_removed_log_that_was_not_open_holds_nothing_up(tmp_path: Path, monkey
     assert said == [
         "The program removed user_logs/std_log.txt: 6 bytes of it are lost, what was shipped before is kept."
     ]
+
+
+def test_output_that_stays_in_memory_follows_its_log_once(tmp_path: Path) -> None:
+    logs, said = make_logs(tmp_path)
+    log = tmp_path / "user_logs" / "std_log.txt"
+    log.write_bytes(b"0123")
+    stored = bytearray()
+    ship_logs(logs, stored)
+    memory = tmp_path / "overflow" / "user_logs"
+    memory.mkdir(parents=True)
+    (memory / "std_log.txt.77").write_bytes(b"live")
+    ship_logs(logs, stored)
+    assert stored == b"0123", "its process may still print"
+    (memory / "std_log.txt.77").unlink()
+    (memory / "std_log.txt@00000000000000000004").write_bytes(b"4567")
+    (memory / "std_log.txt@00000000000000000008").write_bytes(b"89")
+    log.write_bytes(b"012345")  # a supervisor was killed while it wrote the first of them
+    ship_logs(logs, stored)
+
+    assert stored == b"0123456789"
+    assert said == []
+
+
+def test_output_is_brought_home_in_order_and_once(tmp_path: Path) -> None:
+    folder = RunFolder(str(tmp_path))
+    folder.make_subfolders()
+    log, memory = tmp_path / "user_logs" / "std_log.txt", tmp_path / "overflow" / "user_logs"
+    memory.mkdir(parents=True)
+    log.write_bytes(b"0123zz")  # "zz": what a killed supervisor wrote of the first part
+    (memory / "std_log.txt@00000000000000000004").write_bytes(b"4567")
+    (memory / "std_log.txt.77").write_bytes(b"89")
+    said: list[str] = []
+    disk = Disk(folder, warn=lambda source, message: said.append(message), note=said.append)
+    disk.bring_home()
+    disk.bring_home()
+
+    assert log.read_bytes() == b"0123456789"
+    assert os.listdir(memory) == [] and said == []
 
 
 def make_logs(root: Path) -> tuple[Logs, list[str]]:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import Callable, List
+from typing import Callable, Dict, List
 
 from runyard.core.machine import disk
 from runyard.supervisor.run_folder import RunFolder, remove_tree
 
 logger = logging.getLogger(__name__)
 
-RESERVE_BYTES = 1 << 20  # enough for exit records, the end and its diagnosis
+RESERVE_BYTES = 1 << 20  # for exit records and diagnosis, while processes of the run may still write
+END_BYTES = 256 << 10  # for the end, when none of them is left
 FULL_BYTES = 64 << 10  # with less than this the disk counts as full
 RECENT_S = 30.0  # a failure this long after the disk was full may come from it
 _BROUGHT_HOME = ("exceptions", "ends")
+_OUTPUT = f"{disk.OVERFLOW}/user_logs"
 
 
 class Disk:
@@ -46,7 +48,7 @@ class Disk:
 
     def look(self) -> None:
         """Check whether there is space; while there is none, provide the folder in memory. Repeated every second."""
-        if not self._folder.has(disk.RESERVE):
+        if not (self._folder.has(disk.RESERVE) and self._folder.has(disk.END_RESERVE)):
             self._prepare()
         is_full = self._has_no_room() or any(count.waiting for count in self._counts())
         if is_full:
@@ -58,15 +60,22 @@ class Disk:
             self._say()
 
     def bring_home(self) -> None:
-        """Append what processes left in memory to the files of the run folder. Called after the program's end."""
+        """Write what processes left in memory into the run folder. Called after the program's end; may be repeated.
+
+        Output that the disk has no room for stays in memory: `find_output` lists it, and it is shipped from there.
+        """
         if not os.path.isdir(self._folder.at(disk.OVERFLOW)):
             return
         self._folder.free_reserve()
+        self._folder.free_reserve(disk.END_RESERVE)
         for name in _BROUGHT_HOME:
-            for entry in self._list(f"{disk.OVERFLOW}/{name}"):
+            for entry in _list(self._folder, f"{disk.OVERFLOW}/{name}"):
                 self._append(f"{name}/{entry}", f"{disk.OVERFLOW}/{name}/{entry}")
-        for entry in sorted(self._list(f"{disk.OVERFLOW}/user_logs")):  # <log>.<pid>
-            self._append(f"user_logs/{entry.rpartition('.')[0]}", f"{disk.OVERFLOW}/user_logs/{entry}")
+        self._place_output()
+        for log, sources in find_output(self._folder).items():
+            for source in sources:
+                if not self._bring_output(log, source):
+                    break  # what follows must not come before it
 
     def warn_of_losses(self) -> None:
         """Warn about records and output that processes could not write. Called after the program's end."""
@@ -98,7 +107,9 @@ class Disk:
     def _prepare(self) -> None:
         try:
             self._make_counts()
-            self._make_reserve()
+            for name, size in ((disk.END_RESERVE, END_BYTES), (disk.RESERVE, RESERVE_BYTES)):
+                if not self._folder.has(name):
+                    self._make_reserve(name, size)
         except OSError as error:
             logger.debug("no reserve: %s", error)
 
@@ -114,15 +125,15 @@ class Disk:
         finally:
             os.close(fd)
 
-    def _make_reserve(self) -> None:
+    def _make_reserve(self, name: str, size: int) -> None:
         status = os.statvfs(self._folder.path)
         if status.f_bavail * status.f_frsize < 8 * RESERVE_BYTES:
             return
-        fd = os.open(self._folder.at(disk.RESERVE), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(self._folder.at(name), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            os.posix_fallocate(fd, 0, RESERVE_BYTES)
+            os.posix_fallocate(fd, 0, size)
         except OSError:
-            self._remove(disk.RESERVE)
+            self._remove(name)
             raise
         finally:
             os.close(fd)
@@ -190,14 +201,82 @@ class Disk:
             logger.warning("%s could not be taken over: %s", source, error)
             self._warn("disk", f"What a process left for {target} could not be kept: {error.strerror}.")
 
-    def _list(self, name: str) -> List[str]:
+    def _place_output(self) -> None:
+        """Give each process's output its offset in the log, by its name: <log>.<pid> becomes <log>@<offset>."""
+        for entry in sorted(_list(self._folder, _OUTPUT)):
+            if "@" in entry:
+                continue
+            log = entry.rpartition(".")[0]
+            try:
+                placed = f"{_OUTPUT}/{log}@{self._end_of(f'user_logs/{log}'):020d}"
+                os.rename(self._folder.at(_OUTPUT, entry), self._folder.at(placed))
+            except OSError as error:
+                logger.warning("%s could not be taken over: %s", entry, error)
+                self._warn("disk", f"What a process left for user_logs/{log} could not be kept: {error.strerror}.")
+
+    def _end_of(self, log: str) -> int:
+        """Return where the log ends, with its output in memory."""
+        fd = os.open(self._folder.at(log), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            return os.listdir(self._folder.at(name))
-        except OSError:
-            return []
+            ends = [os.fstat(fd).st_size]
+        finally:
+            os.close(fd)
+        for source in find_output(self._folder).get(log, ()):
+            ends.append(offset_of(source) + os.stat(self._folder.at(source)).st_size)
+        return max(ends)
+
+    def _bring_output(self, log: str, source: str) -> bool:
+        """Write output into its log, at its offset; False when it stays in memory. A repetition doubles nothing."""
+        try:
+            data = self._folder.read_bytes(source)
+            status = os.statvfs(self._folder.path)
+            if status.f_bavail * status.f_frsize < len(data) + END_BYTES:
+                return False
+            fd = os.open(self._folder.at(log), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                _write_at(fd, data, offset_of(source))
+            finally:
+                os.close(fd)
+        except OSError as error:
+            logger.warning("%s stays in memory: %s", source, error)
+            return False
+        self._remove(source)
+        return True
 
     def _remove(self, name: str) -> None:
         try:
             os.unlink(self._folder.at(name))
         except OSError:
             pass
+
+
+def find_output(folder: RunFolder) -> Dict[str, List[str]]:
+    """Return the output that lies in memory, for each log in its order. Empty before the program's end."""
+    found: Dict[str, List[str]] = {}
+    for entry in sorted(_list(folder, _OUTPUT)):
+        log, is_placed, _ = entry.rpartition("@")
+        if is_placed:
+            found.setdefault(f"user_logs/{log}", []).append(f"{_OUTPUT}/{entry}")
+    return found
+
+
+def offset_of(source: str) -> int:
+    """Return where output in memory belongs in its log."""
+    return int(source.rpartition("@")[2])
+
+
+def _write_at(fd: int, data: bytes, offset: int) -> None:
+    written = 0
+    try:
+        while written < len(data):
+            written += os.pwrite(fd, data[written:], offset + written)
+    except OSError:
+        os.ftruncate(fd, offset)
+        raise
+
+
+def _list(folder: RunFolder, name: str) -> List[str]:
+    try:
+        return os.listdir(folder.at(name))
+    except OSError:
+        return []

@@ -52,14 +52,16 @@ class ExternalRun:
             final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
             self._folder.mark("done")
+            if self._courier.keeps_folder:
+                return
             self._courier.cargo.disk.remove_overflow()
-            if not self._settings.keep_run_folders and not self._courier.keeps_folder:
+            if not self._settings.keep_run_folders:
                 remove_run_folder(self._folder)
 
     def _keep(self, final: Dict[str, Any]) -> None:
         while not self._folder.is_gone():
             try:
-                return self._folder.write("final.json", final, durable=True)
+                return self._folder.write_end(final)
             except OSError as error:  # a full disk: an end that was reported must not change
                 logger.warning("final.json could not be written: %s", error)
                 time.sleep(1.0)

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.formats.plain import from_plain
-from runyard.core.machine.disk import IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
+from runyard.core.machine.disk import END_RESERVE, IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
 from runyard.core.machine.facts import boot_id
 from runyard.core.machine.files import sync_folder, write_whole
 from runyard.core.specs import JobSpec
@@ -122,13 +122,22 @@ class RunFolder:
                 raise
             self._write_beside(name, data, durable=durable)
 
-    def free_reserve(self) -> bool:
-        """Free the space that is reserved for the run's end; False when there is none."""
+    def free_reserve(self, name: str = RESERVE) -> bool:
+        """Free reserved space; False when there is none."""
         try:
-            os.unlink(self.at(RESERVE))
+            os.unlink(self.at(name))
         except OSError:
             return False
         return True
+
+    def write_end(self, end: Dict[str, Any]) -> None:
+        """Write `final.json` durably; on a full disk this uses up all reserves. Called after the program's end."""
+        try:
+            self.write("final.json", end, durable=True)
+        except OSError as error:
+            if error.errno not in NO_SPACE or not self.free_reserve(END_RESERVE):
+                raise
+            self.write("final.json", end, durable=True)
 
     def remove_overflow(self) -> None:
         """Remove the run's folder in memory, if there is one. May be repeated."""

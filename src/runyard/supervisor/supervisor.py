@@ -483,7 +483,7 @@ class Supervisor:
         while not self._folder.is_gone():
             try:
                 self._folder.make_subfolders()  # the program may have removed them
-                return self._folder.write("final.json", final, durable=True)
+                return self._folder.write_end(final)
             except OSError as error:  # a full disk: an end that was reported must not change
                 logger.warning("final.json could not be written: %s", error)
                 self._reporter.note(f"the end of the run cannot be written below {self._folder.path}: {error.strerror}")
@@ -501,7 +501,7 @@ class Supervisor:
             self._folder.mark("done")
         logger.info("run %s: %s", self._job.run_id, final["status"] if delivered else "not delivered")
         removes = delivered and not self._settings.keep_run_folders and not self._courier.keeps_folder
-        if delivered:
+        if delivered and not self._courier.keeps_folder:
             self._courier.cargo.disk.remove_overflow()
         if removes:
             remove_shared(self._job)

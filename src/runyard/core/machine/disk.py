@@ -7,7 +7,8 @@ import struct
 from typing import Iterator, NamedTuple
 
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-RESERVE = "reserve"  # a file that is removed to make room for the run's end
+RESERVE = "reserve"  # a file that is removed to make room for what must be written on a full disk
+END_RESERVE = "reserve.end"  # the same for the run's end: no process of the run can use up its space
 OVERFLOW = "overflow"  # a link to a folder in memory, made when the disk is full
 MEMORY = "/dev/shm"  # where that folder is made
 IN_MEMORY = "runyard-"  # begins its name

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import RunyardError
 from runyard.core.names import stored_file_name, true_file_name
+from runyard.supervisor.disk import find_output, offset_of
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.segments import is_unreadable, read_part
 
@@ -24,7 +25,8 @@ class Log:
     """One log file and how much of it is shipped. `offset` None: the server must first say how much it has.
 
     The file is kept open, so that a removed file can be read to its end. `start` is the log's offset at which the file
-    begins: 0 unless the program replaced or shortened the file.
+    begins: 0 unless the program replaced or shortened the file. `rest`: paths and sizes of the files in memory that
+    continue it, after the end of a program on a full disk.
     """
 
     def __init__(self, name: str, path: str) -> None:
@@ -35,6 +37,7 @@ class Log:
         self.refusal = ""  # why the server refuses it
         self.is_unreadable = False
         self.start = 0
+        self.rest: Sequence[Tuple[str, int]] = ()
         self._fd = -1
 
     @property
@@ -58,7 +61,7 @@ class Log:
             return self._note_cut(listed)
         if not self.is_held:
             return self._note_lost()
-        self.size = self.start + os.fstat(self._fd).st_size
+        self.size = self.start + os.fstat(self._fd).st_size + sum(size for _, size in self.rest)
         if listed is not None and self.offset is not None and self.offset >= self.size:
             os.close(self._fd)  # all of it is shipped: go on with the new file
             self._fd, self.start, self.size = -1, self.offset, self.offset + listed
@@ -104,9 +107,15 @@ class Log:
         return f"The program removed or shortened {self.name}; what was shipped before is kept."
 
     def _read(self, position: int) -> bytes:
-        if self._fd >= 0:
-            return os.pread(self._fd, PART_BYTES, position)
-        return read_part(self.path, position, PART_BYTES)
+        end = self.size - self.start - sum(size for _, size in self.rest)  # of the log's own file
+        if position < end or not self.rest:
+            most = min(PART_BYTES, end - position) if self.rest else PART_BYTES
+            return os.pread(self._fd, most, position) if self._fd >= 0 else read_part(self.path, position, most)
+        for path, size in self.rest:
+            if position < end + size:
+                return read_part(path, position - end, PART_BYTES)
+            end += size
+        return b""
 
 
 class Logs:
@@ -122,9 +131,12 @@ class Logs:
 
     def look(self) -> None:
         """Scan the log folders for new, grown, cut and removed logs. Repeated before every request."""
+        rests = self._rests()  # before the sizes: it may be written into the log's own file now
         sizes = {name: size for folder in self._folders for name, size in self._sizes(folder)}
         for name in sizes:
-            self._logs.setdefault(name, Log(name, self._folder.at(true_file_name(name))))
+            log = self._logs.setdefault(name, Log(name, self._folder.at(true_file_name(name))))
+            begins, log.rest = rests.get(name, (sizes[name], ()))
+            sizes[name] = min(sizes[name], begins) + sum(size for _, size in log.rest)
         held = 0
         for log in self._logs.values():
             said = log.look(sizes.get(log.name), hold=held < MOST_HELD)
@@ -158,6 +170,19 @@ class Logs:
     def refused(self) -> List[Log]:
         """Return the logs that the server refuses."""
         return [log for log in self._logs.values() if log.refusal]
+
+    def _rests(self) -> Dict[str, Tuple[int, List[Tuple[str, int]]]]:
+        """Return the output in memory: for each log where it begins, and its files."""
+        found: Dict[str, Tuple[int, List[Tuple[str, int]]]] = {}
+        for name, sources in find_output(self._folder).items():
+            for source in sources:
+                try:
+                    size = os.stat(self._folder.at(source)).st_size
+                except OSError:  # it is in the log's own file now
+                    continue
+                _, files = found.setdefault(stored_file_name(name), (offset_of(source), []))
+                files.append((self._folder.at(source), size))
+        return found
 
     def _sizes(self, folder: str) -> List[Tuple[str, int]]:
         try:

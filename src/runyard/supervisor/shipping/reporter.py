@@ -96,7 +96,8 @@ class Reporter:
 
     def note(self, doing: str) -> None:
         """Show on the run what it is doing, if that takes more than 2 s; an empty text removes it."""
-        self._doing, self._doing_since = doing, time.monotonic()
+        if doing != self._doing:
+            self._doing, self._doing_since = doing, time.monotonic()
         if not doing and self._told_doing:
             self._told_doing = ""
             self._enqueue({"status": self._status})
