@@ -209,7 +209,7 @@ class RunSpec:
     distribution: DistributionSpec = field(default_factory=DistributionSpec)
     variables: Dict[str, str] = field(default_factory=dict)  # run_config.environment_variables
     time_limit_s: float = DEFAULT_TIME_LIMIT_S
-    grace_s: float = 30.0
+    grace_s: float = 30.0  # between TERM and KILL; a submission sets it from RUNYARD_GRACE
     output_folders: List[str] = field(default_factory=lambda: ["outputs", "logs"])  # both ship while the run goes on
     definition: Dict[str, Any] = field(default_factory=dict)  # Azure's `runDefinition`, for get_details
     framework: str = "Python"
