@@ -64,7 +64,13 @@ def test_four_pytorch_ranks_on_two_nodes_log_to_one_run(submit: Submit, capsys: 
     assert details["status"] == "Completed"
     logs = {name: text for name, text in details["logFiles"].items() if name.startswith("user_logs/")}
     assert logs == {f"user_logs/std_log_process_0{rank}.txt": f"rank {rank} of 4 in True\n" for rank in range(4)}
-    assert run.get_metrics() == {"loss": [0, 1, 2], "late": 2}
+    metrics = run.get_metrics()
+    assert sorted(metrics["loss"]) == [10 * rank + step for rank in range(4) for step in range(3)]
+    assert sorted(metrics["late"]) == [2, 3]
+    assert [value for value in metrics["loss"] if value >= 30] == [30, 31, 32]
+    assert run.get_metrics(rank="lowest") == {"loss": [0, 1, 2], "late": 2}
+    assert run.get_metrics(rank=3) == {"loss": [30, 31, 32], "late": 3}
+    assert run.get_metrics("late", rank=0) == {}
     assert [series(run, "loss", rank) for rank in range(4)] == [
         [10 * rank + step for step in range(3)] for rank in range(4)
     ]
@@ -83,7 +89,8 @@ def test_a_tensorflow_job_completes_while_its_server_still_waits(submit: Submit)
     config = json.loads(logs["user_logs/std_log_node_01_worker.txt"])
     assert config["task"] == {"type": "worker", "index": 1} and config["environment"] == "cloud"
     assert {role: len(tasks) for role, tasks in config["cluster"].items()} == {"worker": 2, "ps": 1}
-    assert run.get_metrics() == {"loss": 11, "served": 7}
+    assert run.get_metrics() == {"loss": [-1, 11], "served": 7}
+    assert run.get_metrics(rank="lowest") == {"loss": 11, "served": 7}
     assert series(run, "loss", 2) == [-1]
 
 

@@ -66,7 +66,10 @@ def test_one_metric_or_one_rank_alone(logged: Served) -> None:
     found = logged.client.runs
 
     assert [one.metric for one in found.metric_values("exp_1", "acc")] == ["acc"]
-    assert [one.to_list() for one in found.metric_values("exp_1", "loss")] == [[1.0]]
+    assert [one.to_list() for one in found.metric_values("exp_1", "loss")] == [[1.0, 9.0]]
+    assert [one.to_list() for one in found.metric_values("exp_1", "loss", rank="lowest")] == [[1.0]]
+    assert list(found.metric_series("exp_1", "loss").values) == [1.0, 9.0]
+    assert list(found.metric_series("exp_1", "loss", rank="lowest").values) == [1.0]
     assert [one.to_list() for one in found.metric_values("exp_1", "loss", rank=1)] == [[9.0]]
     assert found.metric_values("exp_1", "nothing") == []
 

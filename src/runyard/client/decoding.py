@@ -94,7 +94,7 @@ class SeriesValues(NamedTuple):
     metric: str
     kind: str  # scalar, table or artifact
     column: str
-    rank: int
+    rank: int  # -1: several ranks
     type: str  # f8, i8, b1 or json
     count: int  # type: ignore[assignment]  # a column's length, not the tuple's method
     values: Union[memoryview[int], memoryview[float], List[Any]]

@@ -86,7 +86,7 @@ def _scalars(run: Run) -> Iterator[Scalar]:
             if metric.kind == "table" and not column:
                 continue  # it counts the rows
             tag = f"{metric.name}/{column}" if column else metric.name
-            points = run._client.runs.metric_series(run.id, metric.name, column=column)
+            points = run._client.runs.metric_series(run.id, metric.name, column=column, rank="lowest")
             for count, (moment, value) in enumerate(zip(points.times, points.values)):
                 number = _number(value)
                 if number is not None:

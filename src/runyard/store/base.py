@@ -18,6 +18,7 @@ from runyard.core.records import Asset, Experiment, Mark, MetricInfo, NewRun, Ru
 from runyard.core.statuses import RunStatus
 from runyard.core.users import Access, RunAccess, User
 from runyard.store.types import (
+    ALL_RANKS,
     STEP,
     TIME,
     ArtifactMetric,
@@ -41,6 +42,7 @@ from runyard.store.types import (
 )
 
 __all__ = [
+    "ALL_RANKS",
     "STEP",
     "TIME",
     "ArtifactMetric",
@@ -364,7 +366,11 @@ class MetricSeries(ABC):
 
     @abstractmethod
     def read_series(self, run_id: str, metric: str, *, column: str = "", rank: int | None = None) -> Series:
-        """Return all points; `rank` None is the lowest rank (workers before servers) that logged the metric."""
+        """Return all points of a rank, or of all ranks in order of time.
+
+        Args:
+            rank: a number, ALL_RANKS, or None for the lowest that logged the metric, workers before servers.
+        """
 
     @contextmanager
     def read_values(

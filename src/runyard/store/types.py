@@ -203,6 +203,7 @@ class Series:
     times_ns: NDArray[np.int64]  # wall clock
 
 
+ALL_RANKS = -1  # instead of the number of a rank
 STEP, TIME = "step", "time"  # what a chart may be drawn over
 
 

@@ -78,8 +78,9 @@ def _refuse_to_overwrite(there: list[Path]) -> None:
 @RUN
 @click.argument("name", required=False)
 @click.option("--system", is_flag=True, help="CPU, memory, disk, network and GPUs of the run's machine instead.")
+@click.option("--rank", metavar="NUMBER", help="Only what this process of the run logged; `lowest`: the lowest.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def metrics(run_id: str, name: str | None, system: bool, as_json: bool) -> None:
+def metrics(run_id: str, name: str | None, system: bool, rank: str | None, as_json: bool) -> None:
     """List a run's metrics, or every point of the metric NAME."""
     workspace = Workspace.from_config()
     client = workspace._client
@@ -88,7 +89,8 @@ def metrics(run_id: str, name: str | None, system: bool, as_json: bool) -> None:
         name = SYSTEM_METRICS + name
     known = client.runs.metrics(run.id, system=system or is_system_metric(name or ""))
     if name is not None:
-        _print_points(_find(known, run.id, name), _columns(client, run.id, _find(known, run.id, name)), as_json)
+        found = _find(known, run.id, name)
+        _print_points(found, _columns(client, run.id, found, rank), as_json)
     elif as_json:
         print_json(known)
     elif known:
@@ -108,17 +110,16 @@ def _find(known: Sequence[MetricInfo], run_id: str, name: str) -> MetricInfo:
     )
 
 
-def _columns(client: Client, run_id: str, metric: MetricInfo) -> dict[str, list[Any]]:
+def _columns(client: Client, run_id: str, metric: MetricInfo, rank: str | None) -> dict[str, list[Any]]:
     """Return the columns of a metric, each with a value per point."""
     if metric.kind == "scalar":
-        series = client.runs.metric_series(run_id, metric.name)
+        series = client.runs.metric_series(run_id, metric.name, rank=rank)
         times = [datetime.fromtimestamp(at / 1e9, tz=timezone.utc) for at in series.times]
         return {"step": list(series.steps), "time": times, "value": list(series.values)}
-    found = client.runs.metric_values(run_id, metric.name)
+    found = client.runs.metric_values(run_id, metric.name, rank)
     if metric.kind == "artifact":
         return {"file": [series.file for series in found]}
-    rank = min((series.rank for series in found), default=0)
-    return {series.column: list(series.values) for series in found if series.rank == rank}
+    return {series.column: list(series.values) for series in found}
 
 
 def _print_points(metric: MetricInfo, columns: dict[str, list[Any]], as_json: bool) -> None:

@@ -265,13 +265,21 @@ class RunCalls(FileCalls):
         query = {"name": name, "system": "true" if system else None}
         return read_answer(self._transport.request("GET", f"{_path(run_id)}/metrics", query=query), metric_infos)
 
-    def metric_values(self, run_id: str, name: Optional[str] = None, rank: Optional[int] = None) -> List[SeriesValues]:
-        """Return all values of all series, or of one metric, in the order the metrics were first logged."""
+    def metric_values(
+        self, run_id: str, name: Optional[str] = None, rank: Union[int, str, None] = None
+    ) -> List[SeriesValues]:
+        """Return all values of all series, or of one metric, in the order the metrics were first logged.
+
+        Args:
+            rank: a number, or `lowest`; None: the values of all ranks, in order of time.
+        """
         path = f"{_path(run_id)}/metrics/values"
         return read_values(self._transport.request("GET", path, query={"name": name, "rank": rank}, timeout_s=120.0))
 
-    def metric_series(self, run_id: str, name: str, *, column: str = "", rank: Optional[int] = None) -> SeriesPoints:
-        """Return steps, wall-clock times (ns) and values of one series."""
+    def metric_series(
+        self, run_id: str, name: str, *, column: str = "", rank: Union[int, str, None] = None
+    ) -> SeriesPoints:
+        """Return steps, wall-clock times (ns) and values of one series; `rank` as for all values."""
         query = {"name": name, "column": column, "rank": rank}
         path = f"{_path(run_id)}/metrics/series"
         return read_points(self._transport.request("GET", path, query=query, timeout_s=120.0))

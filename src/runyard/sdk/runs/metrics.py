@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Union
 
-from runyard.sdk.exceptions import AzureMLException
+from runyard.sdk.exceptions import AzureMLException, UserErrorException
 from runyard.sdk.runs.files import store_bytes
 
 if TYPE_CHECKING:
@@ -44,23 +44,38 @@ def _log_artifact(run: Run, name: str, kind: str, file: str, content: bytes) -> 
 
 
 def get_metrics(
-    run: Run, name: Optional[str], *, recursive: bool, run_type: Optional[str], populate: bool
+    run: Run,
+    name: Optional[str],
+    *,
+    recursive: bool,
+    run_type: Optional[str],
+    populate: bool,
+    rank: Union[int, str, None],
 ) -> Dict[str, Any]:
     """Return {metric: value} of the run; with `recursive`, that of each run from it downwards by run id."""
+    _check_rank(rank)
     run._flush_family()
     if not recursive:
-        return _metrics_of(run._client, run.id, name, populate)
+        return _metrics_of(run._client, run.id, name, populate, rank)
     runs = [run._refresh(), *_descendants(run)]
     chosen = [record.id for record in runs if run_type is None or record.type == run_type]
-    by_run = {run_id: _metrics_of(run._client, run_id, name, populate) for run_id in chosen}
+    by_run = {run_id: _metrics_of(run._client, run_id, name, populate, rank) for run_id in chosen}
     return {run_id: metrics for run_id, metrics in by_run.items() if metrics}
 
 
-def _metrics_of(client: Client, run_id: str, name: Optional[str], populate: bool) -> Dict[str, Any]:
+def _check_rank(rank: object) -> None:
+    is_number = isinstance(rank, int) and not isinstance(rank, bool) and rank >= 0
+    if rank is not None and rank != "lowest" and not is_number:
+        raise UserErrorException(f'rank is a number of a process or "lowest", not {rank!r}.')
+
+
+def _metrics_of(
+    client: Client, run_id: str, name: Optional[str], populate: bool, rank: Union[int, str, None]
+) -> Dict[str, Any]:
     def address(file: str) -> Any:
         return _file_content(client, run_id, file) if populate else artifact_address(run_id, file)
 
-    return format_metrics(client.runs.metric_values(run_id, name), address=address)
+    return format_metrics(client.runs.metric_values(run_id, name, rank), address=address)
 
 
 def _descendants(run: Run) -> Iterable[records.Run]:

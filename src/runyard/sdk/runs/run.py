@@ -280,6 +280,7 @@ class Run:
         recursive: bool = False,
         run_type: Optional[str] = None,
         populate: bool = False,
+        rank: Union[int, str, None] = None,
     ) -> Dict[str, Any]:
         """Return {metric: value}: one value as it is, several as a list, a table as a dict of columns.
 
@@ -288,8 +289,10 @@ class Run:
             recursive: {run id: {metric: value}} of this run and all below it that have metrics.
             run_type: with `recursive`, only runs of this type.
             populate: what a metric holds as a file comes as its content (JSON decoded, else bytes).
+            rank: of a job of several processes only what this one logged: its number, or `"lowest"` for the lowest
+                that logged the metric. Without it the values of all, in order of time.
         """
-        return metrics.get_metrics(self, name, recursive=recursive, run_type=run_type, populate=populate)
+        return metrics.get_metrics(self, name, recursive=recursive, run_type=run_type, populate=populate, rank=rank)
 
     @property
     def tags(self) -> Dict[str, Optional[str]]:

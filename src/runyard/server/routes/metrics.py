@@ -19,7 +19,7 @@ from runyard.core.records import MetricInfo
 from runyard.server.http.answers import Piece, frames_answer, json_answer
 from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
-from runyard.store.base import STEP, TIME, Chart, MetricSeries, Series
+from runyard.store.base import ALL_RANKS, STEP, TIME, Chart, MetricSeries, Series
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/runs/{run_id}/metrics", tags=["metrics"])
 MAX_WIDTH = 10_000
 HEAVY_POINTS = 1_000_000
-Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]
+Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]  # None: the lowest
+RankOrWord = Annotated[Optional[str], Query(pattern=r"^(lowest|\d{1,9})$")]  # None: all, in order of time
 Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
 
@@ -44,23 +45,28 @@ def list_metrics(run_id: str, request: Request, name: Optional[str] = None, syst
 
 @router.get("/values")
 def metric_values(
-    run_id: str, request: Request, name: Optional[str] = None, rank: Rank = None, system: bool = False
+    run_id: str, request: Request, name: Optional[str] = None, rank: RankOrWord = None, system: bool = False
 ) -> Response:
-    """Return all values of all series, one frame each, in the order the metrics were first logged."""
+    """Return all values of all series, one frame each, in the order the metrics were first logged.
+
+    `rank`: a number, or `lowest` for the lowest rank that logged the metric; without it those of all ranks.
+    """
     call = call_of(request)
     call.readable_run(run_id)
     store = call.services.store
-    infos = [info for info in _asked_for(store, run_id, name, system=system) if rank is None or rank in info.ranks]
-    pieces = (piece for info in infos for piece in _iter_frames(store, run_id, info, rank))
+    number = _number_of(rank)
+    infos = _asked_for(store, run_id, name, system=system)
+    infos = [info for info in infos if number in (None, ALL_RANKS) or number in info.ranks]
+    pieces = (piece for info in infos for piece in _iter_frames(store, run_id, info, number))
     return frames_answer(pieces, is_heavy=sum(info.count * len(info.columns) for info in infos) > HEAVY_POINTS)
 
 
 @router.get("/series")
-def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: Rank = None) -> Response:
-    """Return steps, times and values of one series."""
+def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: RankOrWord = None) -> Response:
+    """Return steps, times and values of one series; `rank` as for all values."""
     call = call_of(request)
     call.readable_run(run_id)
-    series = call.services.store.read_series(run_id, check_metric_name(name), column=column, rank=rank)
+    series = call.services.store.read_series(run_id, check_metric_name(name), column=column, rank=_number_of(rank))
     kind, values = _packed(series)
     pieces = _column("steps", "i8", series.steps) + _column("times", "i8", series.times_ns)
     return frames_answer(pieces + pack_frame({"column": "values", "type": kind, "count": len(series.values)}, values))
@@ -101,6 +107,12 @@ def _asked_for(store: MetricSeries, run_id: str, name: Optional[str], *, system:
     return [info for info in found if name is not None or is_system_metric(info.name) == system]
 
 
+def _number_of(rank: Optional[str]) -> Optional[int]:
+    if rank is None:
+        return ALL_RANKS
+    return None if rank == "lowest" else int(rank)
+
+
 def _metric(name: Optional[str]) -> Optional[str]:
     return None if name is None else check_metric_name(name)
 
@@ -108,7 +120,14 @@ def _metric(name: Optional[str]) -> Optional[str]:
 def _iter_frames(store: MetricSeries, run_id: str, info: MetricInfo, rank: Optional[int]) -> Iterator[Piece]:
     """Yield a metric's frames, piece by piece where the store can read it so."""
     if info.kind == "artifact":
-        head = {"metric": info.name, "kind": "artifact", "column": "", "rank": rank or 0, "type": "json", "count": 0}
+        head = {
+            "metric": info.name,
+            "kind": "artifact",
+            "column": "",
+            "rank": max(rank or 0, 0),
+            "type": "json",
+            "count": 0,
+        }
         yield from pack_frame({**head, "file": info.artifact}, b"[]")
         return
     for column in info.columns:

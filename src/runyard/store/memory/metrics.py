@@ -9,7 +9,7 @@ from typing import Any
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import MetricSummary, SegmentPart, Series
+from runyard.store.base import ALL_RANKS, MetricSummary, SegmentPart, Series
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.metrics.chunks import concatenate
 from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
@@ -78,7 +78,8 @@ class StoredMetrics:
             pieces = [
                 fill(self.pieces.get((at, replace(key, column=clean(column)))), piece) for (at, key), piece in keyed
             ]
-        return merge(pieces, metric=metric, column=column, rank=keyed[0][0][1].rank)
+        ranks = {(key.server, key.rank): key.rank for (_, key), _ in keyed}
+        return merge(pieces, metric=metric, column=column, rank=ALL_RANKS if len(ranks) > 1 else keyed[0][0][1].rank)
 
     def _store(self, attempt: int, arrivals: Arrivals) -> None:
         for name, column in arrivals.columns:
@@ -107,10 +108,12 @@ class StoredMetrics:
         pieces = [
             (place, piece)
             for place, piece in self.pieces.items()
-            if (place[1].metric, place[1].column) == (metric, column) and rank in (None, place[1].rank)
+            if (place[1].metric, place[1].column) == (metric, column) and rank in (None, ALL_RANKS, place[1].rank)
         ]
         if not pieces:
             raise NotFound(f"Rank {rank} logged nothing under `{metric}`.")
+        if rank == ALL_RANKS:
+            return pieces
         lowest = min((place[1].server, place[1].rank) for place, _ in pieces)
         return [(place, piece) for place, piece in pieces if (place[1].server, place[1].rank) == lowest]
 

@@ -1,4 +1,4 @@
-"""Series of one metric and rank become one: writers by monotonic time, attempts one after another. Pure.
+"""Series of one metric become one: writers of a rank by monotonic time, attempts one after another. Pure.
 
 The summary of a metric's column: last, smallest and largest value of the lowest rank. Pure; every store uses it.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from runyard.store.base import Series
+from runyard.store.base import ALL_RANKS, Series
 from runyard.store.metrics.chunks import JSON, Columns, as_number, concatenate, numbers_among, settle, to_python
 
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ class Piece:
 
 
 def merge(pieces: Sequence[Piece], *, metric: str, column: str, rank: int) -> Series:
-    """Return all points in reading order."""
+    """Return all points in reading order; those of several ranks, perhaps of several machines, by the wall clock."""
     ordered = sorted(pieces, key=lambda piece: piece.place)
-    groups = [_merge_attempt(list(group)) for _, group in groupby(ordered, key=lambda piece: piece.attempt)]
+    by_attempt = groupby(ordered, key=lambda piece: piece.attempt)
+    groups = [_merge_attempt(list(group), by_wall_clock=rank == ALL_RANKS) for _, group in by_attempt]
     columns = concatenate([group[0] for group in groups])
     offsets = np.concatenate([group[1] for group in groups]) if len(groups) > 1 else groups[0][1]
     kind, values = columns.kind, columns.values
@@ -63,7 +64,7 @@ def fill(column: Piece | None, rows: Piece) -> Piece:
     return Piece(*rows.place, rows.wall_offset_ns, True, filled)
 
 
-def _merge_attempt(pieces: list[Piece]) -> tuple[Columns, NDArray[np.int64]]:
+def _merge_attempt(pieces: list[Piece], *, by_wall_clock: bool) -> tuple[Columns, NDArray[np.int64]]:
     offsets = np.repeat(
         np.array([piece.wall_offset_ns for piece in pieces], dtype=np.int64),
         [len(piece.columns) for piece in pieces],
@@ -73,6 +74,8 @@ def _merge_attempt(pieces: list[Piece]) -> tuple[Columns, NDArray[np.int64]]:
         return columns, offsets
     # Threads of one writer may take the time in one order and write in another: its own order stays.
     keys = np.concatenate([np.maximum.accumulate(piece.columns.times) for piece in pieces])
+    if by_wall_clock:
+        keys = keys + offsets
     order = np.argsort(keys, kind="stable")
     values: Any = columns.values
     values = [values[index] for index in order] if isinstance(values, list) else values[order]

@@ -12,7 +12,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, bindparam, select
 
 from runyard.core.errors import InvalidArgument, NotFound
-from runyard.store.base import STEP, TIME, Chart, Series, ValueParts
+from runyard.store.base import ALL_RANKS, STEP, TIME, Chart, Series, ValueParts
 from runyard.store.metrics import arrivals, charts
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, TABLE
 from runyard.store.metrics.charts import BLOCK_POINTS, MAX_WIDTH, Blocks, Window, chart_of_series, not_numeric, to_chart
@@ -100,7 +100,7 @@ def read_series(session: Session, run_id: str, metric: str, *, column: str, rank
         return _read_column(session, metric, columns, column, rank)
     rows = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
     pieces = [_read_piece(session, row) for row in rows]
-    return merge(pieces, metric=metric, column=column, rank=rows[0].rank)
+    return merge(pieces, metric=metric, column=column, rank=_rank_of(rows))
 
 
 def open_values(session: Session, run_id: str, metric: str, *, column: str, rank: int | None) -> Series | ValueParts:
@@ -110,7 +110,7 @@ def open_values(session: Session, run_id: str, metric: str, *, column: str, rank
         rows = _of_rank(_all_series(session, columns[clean(column)]), metric, rank)
         ordered = _in_order(rows)
         joined = reduce(or_, (row.kinds for row in rows))
-        if join_codes(joined) != JSON and not _overlap(ordered):
+        if join_codes(joined) != JSON and _rank_of(rows) != ALL_RANKS and not _overlap(ordered):
             parts = (part for row in ordered for part in _iter_values(session, row, join_codes(joined)))
             return ValueParts(ordered[0].rank, join_codes(joined), sum(row.count for row in ordered), parts)
     return read_series(session, run_id, metric, column=column, rank=rank)
@@ -181,24 +181,31 @@ def _all_series(session: Session, metric_id: int) -> list[_Series]:
 
 
 def _of_rank(rows: Sequence[_Series], metric: str, rank: int | None) -> list[_Series]:
-    """Return the series of one rank, the lowest where none is named; workers come before servers."""
-    of_rank = [row for row in rows if rank in (None, row.rank)]
+    """Return the series of one rank, the lowest where none is named, or of all; workers come before servers."""
+    of_rank = [row for row in rows if rank in (None, ALL_RANKS, row.rank)]
     if not of_rank:
         ranks = ", ".join(str(number) for number in sorted({row.rank for row in rows}))
         raise NotFound(f"Rank {rank} logged nothing under `{metric}`.", hint=f"Ranks that did: {ranks or 'none'}.")
+    if rank == ALL_RANKS:
+        return of_rank
     lowest = of_rank[0]
     return [row for row in of_rank if (row.server, row.rank) == (lowest.server, lowest.rank)]
 
 
 def _read_column(session: Session, metric: str, columns: dict[str, int], column: str, rank: int | None) -> Series:
     rows = _of_rank(_all_series(session, columns[ROWS]), metric, rank)
-    lowest = (rows[0].server, rows[0].rank)
-    cells = {row.place: row for row in _all_series(session, columns[clean(column)]) if (row.server, row.rank) == lowest}
+    cells = {(row.rank, row.place): row for row in _all_series(session, columns[clean(column)])}
     pieces = []
     for row in rows:
-        own = cells.get(row.place)
+        own = cells.get((row.rank, row.place))
         pieces.append(fill(None if own is None else _read_piece(session, own), _read_piece(session, row)))
-    return merge(pieces, metric=metric, column=column, rank=rows[0].rank)
+    return merge(pieces, metric=metric, column=column, rank=_rank_of(rows))
+
+
+def _rank_of(rows: Sequence[_Series]) -> int:
+    """Return the rank of the series, ALL_RANKS where there are several."""
+    first = rows[0]
+    return first.rank if all((row.server, row.rank) == (first.server, first.rank) for row in rows) else ALL_RANKS
 
 
 def _read_piece(session: Session, row: _Series) -> Piece:

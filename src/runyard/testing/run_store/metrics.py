@@ -10,7 +10,7 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.records import Mark
-from runyard.store.base import TIME, ArtifactMetric, Chart, MetricSummary, Rows, RunStore
+from runyard.store.base import ALL_RANKS, TIME, ArtifactMetric, Chart, MetricSummary, Rows, RunStore, Series
 from runyard.testing.runs import Journal, a_run, points
 
 
@@ -261,6 +261,21 @@ class MetricSeriesSuite:
         assert values_of(store, "m", rank=0) == [99.0]
         with pytest.raises(NotFound, match="Rank 7"):
             store.read_series("r1", "m", rank=7)
+
+    def test_all_ranks_are_read_in_order_of_the_wall_clock(self, store: RunStore) -> None:
+        a_run(store, "r1")
+        Journal(store, "r1", writer="a", rank=1, wall_offset_ns=1000).ship(points("m", [2, 4], times=[20, 40]))
+        Journal(store, "r1", writer="b", rank=0, wall_offset_ns=0).ship(points("m", [1.5, 3.5], times=[1010, 1030]))
+        Journal(store, "r1", writer="c", rank=1).ship(Rows("t", {"x": [20], "y": ["u"]}, [20]))
+        Journal(store, "r1", writer="d", rank=0).ship(Rows("t", {"x": [10]}, [10]))
+
+        assert values_of(store, "m", rank=ALL_RANKS) == [1.5, 2.0, 3.5, 4.0]
+        assert store.read_series("r1", "m", rank=ALL_RANKS).times_ns.tolist() == [1010, 1020, 1030, 1040]
+        assert values_of(store, "m") == [1.5, 3.5]
+        assert values_of(store, "t", column="x", rank=ALL_RANKS) == [10, 20]
+        assert values_of(store, "t", column="y", rank=ALL_RANKS) == [None, "u"]
+        with store.read_values("r1", "m", rank=ALL_RANKS) as found:
+            assert isinstance(found, Series) and list(found.values) == [1.5, 2.0, 3.5, 4.0]
 
     def test_a_table_is_its_columns_with_none_where_a_row_has_none(self, store: RunStore) -> None:
         a_run(store, "r1")
