@@ -193,9 +193,9 @@ def test_a_canceled_run_does_not_raise(submit: Callable[..., Run]) -> None:
 def test_fail_from_outside_stops_the_run(submit: Callable[..., Run]) -> None:
     run = submit("import time; time.sleep(600)")
     run.fail(error_details="not wanted any more", error_code="MyCode")
-    details = run.wait_for_completion(raise_on_error=False)
 
-    assert details["status"] == "Failed"
+    assert run.get_status() == "Failed"
+    details = run.get_details()
     assert details["error"]["error"]["code"] == "MyCode"
     assert "not wanted any more" in details["error"]["error"]["message"]
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
 
 MOST_CHILDREN = 100
+STOPPED_S = 15.0  # after the grace: to kill what is left, and to store the rest of the run
 BATCH_TAG = "azureml.batch_child_number"
 
 
@@ -41,7 +42,7 @@ def complete(run: Run) -> None:
 
 
 def fail(run: Run, error_details: Any, error_code: Optional[str]) -> None:
-    """End the run as Failed; the submitted run that this process is only records the error."""
+    """End the run as Failed, and wait until it is; the submitted run that this process is only records the error."""
     message = "" if error_details is None else str(error_details)
     error = {"code": error_code or "UserError", "message": message, "details": {}}
     if run._interactive:
@@ -53,6 +54,7 @@ def fail(run: Run, error_details: Any, error_code: Optional[str]) -> None:
         _end_by_journal(run, "Failed", error)
     else:
         run._record = run._client.runs.fail(run.id, code=error_code or "UserError", message=message)
+        _wait_for_end(run)
 
 
 def flush(run: Run, timeout_seconds: Any) -> None:
@@ -70,6 +72,17 @@ def leave_block(run: Run, error: Optional[BaseException]) -> bool:
     else:
         run.fail(error_details=f"{type(error).__name__}: {error}")
     return is_clean_exit
+
+
+def _wait_for_end(run: Run) -> None:
+    """Wait while the run's processes are stopped, a little longer than the grace that they have."""
+    from runyard.sdk.runs.details import PollInterval  # only to wait
+
+    interval, give_up_at = PollInterval(), time.monotonic() + run._facts.spec.grace_s + STOPPED_S
+    while not run._refresh().status.is_terminal:
+        if time.monotonic() > give_up_at:
+            return warn(f"Run {run.id} is told to fail, but its processes have not ended yet.")
+        time.sleep(interval.next())
 
 
 def _is_unsupervised(run: Run) -> bool:
