@@ -245,7 +245,7 @@ def test_packages_beside_a_python_of_ones_own_are_a_users_error() -> None:
         (SKLearn, {"use_gpu": True}, "unexpected keyword argument 'use_gpu'"),
         (SKLearn, {"source_directory_data_store": "x"}, "source_directory_data_store"),
         (Estimator, {"nodes": 2}, "'nodes'"),
-        (Estimator, {"pip_package": []}, "Did you mean 'pip_packages'"),
+        (Estimator, {"pip_package": []}, "Did you mean `pip_packages`"),
         (Estimator, {"conda_dependencies_file": "a", "conda_dependencies_file_path": "b"}, "both"),
     ],
 )

@@ -50,7 +50,7 @@ def azure_error(error: errors.RunyardError, cls: Type[azure.AzureMLException] | 
 
 
 def translates(function: F) -> F:
-    """Let `function` raise Azure's exceptions for ours."""
+    """Let `function` raise Azure's exceptions for ours, and name the keyword that was meant by a misspelt one."""
     if function.__code__.co_flags & _GENERATOR:
 
         @wraps(function)
@@ -68,6 +68,13 @@ def translates(function: F) -> F:
             return function(*args, **kwargs)
         except errors.RunyardError as error:
             _raise(error)
+        except TypeError as error:
+            trace = error.__traceback__
+            if not kwargs or (trace is not None and trace.tb_next is not None):
+                raise  # not about the call itself
+            from runyard.sdk.config.keywords import known_keywords  # loads inspect
+
+            return call(*args, **known_keywords(function, kwargs, error))
 
     return cast(F, call)
 

@@ -23,7 +23,7 @@ from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
 from runyard.core.names import true_file_name
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.sdk.errors import translates
+from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 90.0
 _URL = re.compile(r"https?://\S+")
 
 
+@raises_azure_errors
 class Tensorboard:
     """Shows `logs/` of each run, and event files below `outputs/`, copied to `<local_root>/<run id>/` while they grow.
 

@@ -57,21 +57,38 @@ class ComputeInstance(ComputeTarget):
         vm_size: str = "",
         ssh_public_access: bool = False,
         admin_user_ssh_public_key: Optional[str] = None,
+        vnet_resourcegroup_name: Optional[str] = None,
+        vnet_name: Optional[str] = None,
+        subnet_name: Optional[str] = None,
         tags: Optional[Mapping[str, Any]] = None,
         description: Optional[str] = None,
+        assigned_user_object_id: Optional[str] = None,
+        assigned_user_tenant_id: Optional[str] = None,
         location: Optional[str] = None,
-        **azure_only: Any,
     ) -> ComputeInstanceProvisioningConfiguration:
         """Return what `ComputeTarget.create` takes."""
         return ComputeInstanceProvisioningConfiguration(
             vm_size=vm_size,
             ssh_public_access=ssh_public_access,
             admin_user_ssh_public_key=admin_user_ssh_public_key,
+            vnet_resourcegroup_name=vnet_resourcegroup_name,
+            vnet_name=vnet_name,
+            subnet_name=subnet_name,
             tags=tags,
             description=description,
+            assigned_user_object_id=assigned_user_object_id,
+            assigned_user_tenant_id=assigned_user_tenant_id,
             location=location,
-            **azure_only,
         )
+
+    @staticmethod
+    def supported_vmsizes(workspace: Workspace, location: Optional[str] = None) -> List[Dict[str, Any]]:
+        """Return common sizes of Azure; any name is accepted, and none has an effect here."""
+        return [dict(size) for size in VM_SIZES]
+
+    def delete(self, wait_for_completion: bool = False, show_output: bool = False) -> None:
+        """Delete it; it is gone on return."""
+        super().delete()
 
     def get_status(self) -> ComputeInstanceStatus:
         self.refresh_state()

@@ -115,6 +115,7 @@ def checked_mode(mode: Any) -> str:
 DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
 
 
+@raises_azure_errors
 class DatasetConsumptionConfig:
     """In a run's arguments it stands for the path of the files (mount, download) or the dataset's id (direct)."""
 
@@ -159,6 +160,7 @@ _TABLE = "Dataset.Tabular.from_delimited_files((datastore, 'path')), where the r
 PLACE = "dataset/{run-id}/{output-name}"
 
 
+@raises_azure_errors
 class OutputFileDatasetConfig:
     """In a run's arguments it stands for an existing, writable folder.
 
@@ -243,6 +245,7 @@ def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
     return destination[0], clean_data_path(destination[1])
 
 
+@raises_azure_errors
 class DataPathComputeBinding:
     def __init__(self, mode: str = "mount", path_on_compute: Optional[str] = None, overwrite: bool = False) -> None:
         self.mode = checked_mode(mode)

@@ -202,6 +202,7 @@ def _names(columns: Columns) -> List[str]:
     return found
 
 
+@raises_azure_errors
 class DataType:
     """The type of a column, for `set_column_types`."""
 

@@ -23,6 +23,7 @@ MPI_CPU_IMAGE = DEFAULT_CPU_IMAGE
 MPI_GPU_IMAGE = DEFAULT_GPU_IMAGE
 
 
+@raises_azure_errors
 class PythonSection(SealedConfig):
     """`user_managed_dependencies` True: run in the submitting interpreter, or in `interpreter_path`."""
 
@@ -43,6 +44,7 @@ class PythonSection(SealedConfig):
         return found
 
 
+@raises_azure_errors
 class ContainerRegistry(SealedConfig):
     def __init__(self) -> None:
         self.address: Optional[str] = None
@@ -55,6 +57,7 @@ class ContainerRegistry(SealedConfig):
         return {**super().to_plain(), "password": None if self.password is None else "***"}
 
 
+@raises_azure_errors
 class DockerSection(SealedConfig):
     """The image of a run in a container, which `enabled` (or DockerConfiguration(use_docker=True)) asks for."""
 

@@ -6,7 +6,6 @@ turn `script_params` into the arguments of the script.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import InvalidArgument
@@ -69,7 +68,9 @@ def read_parameters(owner: str, known: Mapping[str, Any], given: Mapping[str, An
     for name, value in given.items():
         new = OLD_NAMES.get(name, name)
         if new not in known:
-            raise TypeError(_unknown(owner, name, known))
+            from runyard.sdk.config.keywords import unknown_keyword  # only to say which one was meant
+
+            raise unknown_keyword(owner, name, ["source_directory", *known])
         if new != name and new in given:
             raise TypeError(f"{owner}() got both {new!r} and its old spelling {name!r}. Give {new!r} alone.")
         found[new] = value
@@ -88,12 +89,6 @@ def signature_of(known: Mapping[str, Any]) -> Any:
 def given_names(values: Mapping[str, Any], names: Sequence[str]) -> Tuple[str, ...]:
     """Return those of `names` that a user set."""
     return tuple(name for name in names if values.get(name))
-
-
-def _unknown(owner: str, name: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(name, [*known, "source_directory"], n=1, cutoff=0.7)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(known))}."
-    return f"{owner}() got an unexpected keyword argument {name!r}. {hint}"
 
 
 _PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")

@@ -49,7 +49,6 @@ class Model:
         run_id: Optional[str] = None,
         model_framework: Optional[str] = None,
         expand: bool = True,
-        **_kwargs: Any,
     ) -> None:
         if id is not None:
             name, _, number = id.rpartition(":")
@@ -130,7 +129,6 @@ class Model:
         sample_input_dataset: Any = None,
         sample_output_dataset: Any = None,
         resource_configuration: Any = None,
-        **_kwargs: Any,
     ) -> Model:
         """Keep a file or folder of this machine as the next version of `model_name`.
 

@@ -11,6 +11,7 @@ from typing import Any, Union
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import DistributionSpec
 from runyard.sdk.config.objects import SealedConfig
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.run_config.run_configuration import MpiConfiguration, RunConfiguration, TensorflowConfiguration
 
 _ONE_MACHINE = "Leave out distributed_job_config and node_count: one process runs on this machine."
@@ -82,6 +83,7 @@ def _count(name: str, value: Any, *, least: int = 1) -> int:
     raise SubmitRejected(f"{name} is {value!r}.", why=f"It must be a whole number, {least} or more.", hint=_ONE_MACHINE)
 
 
+@raises_azure_errors
 class Mpi(SealedConfig):
     """`process_count_per_node` processes on each node, started by Open MPI; TensorFlow and PyTorch get Horovod."""
 
@@ -90,6 +92,7 @@ class Mpi(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class ParameterServer(SealedConfig):
     """TensorFlow workers and parameter servers, which `TF_CONFIG` tells about each other."""
 
@@ -99,6 +102,7 @@ class ParameterServer(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class Gloo(SealedConfig):
     """PyTorch's processes, with its back end gloo."""
 
@@ -106,6 +110,7 @@ class Gloo(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class Nccl(SealedConfig):
     """PyTorch's processes, with its back end nccl."""
 

@@ -13,6 +13,7 @@ from runyard.core.compute_options import RUN_OPTIONS, check_known, check_resourc
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import ResourceSpec
 from runyard.sdk.config.objects import SealedConfig
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
 _AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
@@ -140,6 +141,7 @@ def _memory(value: Union[int, str, None]) -> Optional[int]:
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
+@raises_azure_errors
 class ResourceConfiguration:
     def __init__(
         self, cpu: Optional[float] = None, memory_in_gb: Optional[float] = None, gpu: Optional[int] = None

@@ -18,6 +18,7 @@ from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.resources import Resources, as_resources
 
 
+@raises_azure_errors
 class MpiConfiguration(SealedConfig):
     """`node_count` nodes with `process_count_per_node` processes each, started by MPI."""
 
@@ -27,6 +28,7 @@ class MpiConfiguration(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class TensorflowConfiguration(SealedConfig):
     """Workers and parameter servers that find each other through `TF_CONFIG`."""
 
@@ -36,6 +38,7 @@ class TensorflowConfiguration(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class PyTorchConfiguration(SealedConfig):
     """`process_count` processes over `node_count` nodes; None: one per node."""
 
@@ -48,6 +51,7 @@ class PyTorchConfiguration(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class DockerConfiguration(SealedConfig):
     def __init__(
         self,
@@ -63,6 +67,7 @@ class DockerConfiguration(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class DataReferenceConfiguration(SealedConfig):
     def __init__(
         self,
@@ -80,6 +85,7 @@ class DataReferenceConfiguration(SealedConfig):
         self._seal()
 
 
+@raises_azure_errors
 class HistoryConfiguration(SealedConfig):
     """`directories_to_watch` ship while the run goes on, beside `outputs`."""
 

@@ -6,6 +6,7 @@ from typing import Any, List, Optional, Union
 
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.environment import Environment
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import RunConfigurationException, UserErrorException
 from runyard.sdk.run_config.run_configuration import (
     DockerConfiguration,
@@ -21,6 +22,7 @@ _RENAMED = {"compute_target": "target", "docker_runtime_config": "docker"}  # pa
 Distribution = Union[MpiConfiguration, TensorflowConfiguration, PyTorchConfiguration]
 
 
+@raises_azure_errors
 class ScriptRunConfig:
     """What `experiment.submit` takes. Without a target it runs on this machine, without an environment in this Python.
 

@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.statuses import RunStatus
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 5.0
 MOST_CARDS = 20  # of one run that follow it; those shown before stay as they are
 
 
+@raises_azure_errors
 class RunDetails:
     def __init__(self, run_instance: Run) -> None:
         """Raises UserErrorException: that is no run."""

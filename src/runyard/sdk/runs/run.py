@@ -70,12 +70,12 @@ class Run:
     _own: bool  # this process is a rank of the submitted run
     _interactive: bool  # made by start_logging in this process
 
-    def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None, **_kwargs: Any) -> None:
+    def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None) -> None:
         self._set_up(experiment, check_run_id(run_id))
         self._refresh()
 
     @classmethod
-    def get_context(cls, allow_offline: bool = True, **_kwargs: Any) -> Any:
+    def get_context(cls, allow_offline: bool = True) -> Any:
         """Return the run that this process is part of; outside a run, one that prints instead of tracking.
 
         Raises:
@@ -86,7 +86,7 @@ class Run:
         return get_context(allow_offline=allow_offline)
 
     @classmethod
-    def get_submitted_run(cls, **_kwargs: Any) -> Any:
+    def get_submitted_run(cls) -> Any:
         """Deprecated: use `get_context(allow_offline=False)`."""
         warn("Run.get_submitted_run() is an old name: write Run.get_context().")
         return cls.get_context(allow_offline=False)
@@ -413,7 +413,7 @@ class Run:
         """
         return files.get_snapshot_id(self)
 
-    def take_snapshot(self, file_or_folder_path: str, **_kwargs: Any) -> str:
+    def take_snapshot(self, file_or_folder_path: str) -> str:
         """Store a folder, or one file, as the run's snapshot and return its id.
 
         Raises:
@@ -460,7 +460,6 @@ class Run:
         sample_input_dataset: Any = None,
         sample_output_dataset: Any = None,
         resource_configuration: Any = None,
-        **_kwargs: Any,
     ) -> Model:
         """Keep a file or folder of this run as the next version of a model; nothing is copied.
 

@@ -14,7 +14,8 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_run_id, make_sweep_id
 from runyard.core.specs import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, SWEEP_TYPE, DataReferenceSpec, RunSpec, SweepSpec
 from runyard.core.statuses import RunStatus
-from runyard.sdk.config.texts import warn
+from runyard.sdk.config.texts import note_without_effect, warn
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveConfigException, HyperDriveScenarioNotSupportedException
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
 from runyard.sdk.sweeps.policies import EarlyTerminationPolicy, NoTerminationPolicy
@@ -42,13 +43,14 @@ class PrimaryMetricGoal(Enum):
             ) from None
 
 
+@raises_azure_errors
 class HyperDriveConfig:
     """What `experiment.submit` takes to start a sweep.
 
     Args:
         hyperparameter_sampling: RandomParameterSampling, GridParameterSampling or BayesianParameterSampling.
         primary_metric_name: the metric that the script logs with `run.log`.
-        max_total_runs: 1 to 1,000.
+        max_total_runs: 1 to 1,000; None: all of a grid, 1,000 of another space.
         max_concurrent_runs: 1 to 100; all at once by default.
         max_duration_minutes: the sweep ends then; children that still run are cancelled.
         policy: stops children early; none by default.
@@ -65,7 +67,7 @@ class HyperDriveConfig:
         hyperparameter_sampling: HyperParameterSampling,
         primary_metric_name: str,
         primary_metric_goal: Union[PrimaryMetricGoal, str],
-        max_total_runs: int,
+        max_total_runs: Optional[int] = None,
         max_concurrent_runs: Optional[int] = None,
         max_duration_minutes: float = MAX_DURATION_MINUTES,
         policy: Optional[EarlyTerminationPolicy] = None,
@@ -83,8 +85,10 @@ class HyperDriveConfig:
         )
         self.primary_metric_name = _metric(primary_metric_name)
         self.primary_metric_goal = _goal(primary_metric_goal)
-        self.max_total_runs = _count("max_total_runs", max_total_runs, MAX_TOTAL_RUNS)
-        at_once = min(max_total_runs, MAX_CONCURRENT_RUNS) if max_concurrent_runs is None else max_concurrent_runs
+        note_without_effect({"debug_flag": debug_flag})
+        total = MAX_TOTAL_RUNS if max_total_runs is None else max_total_runs
+        self.max_total_runs = _count("max_total_runs", total, MAX_TOTAL_RUNS)
+        at_once = min(total, MAX_CONCURRENT_RUNS) if max_concurrent_runs is None else max_concurrent_runs
         self.max_concurrent_runs = _count("max_concurrent_runs", at_once, MAX_CONCURRENT_RUNS)
         self.max_duration_minutes = _minutes(max_duration_minutes)
         self.policy = NoTerminationPolicy() if policy is None else _instance("policy", policy, EarlyTerminationPolicy)
@@ -101,6 +105,7 @@ class HyperDriveConfig:
         return self.run_config if self.estimator is None else self.estimator
 
 
+@raises_azure_errors
 class HyperDriveRunConfig(HyperDriveConfig):
     """The name of 2018, with the estimator first."""
 

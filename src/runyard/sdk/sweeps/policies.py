@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveConfigException
 
 
+@raises_azure_errors
 class EarlyTerminationPolicy:
     """Base of the policies.
 
@@ -28,6 +30,7 @@ class EarlyTerminationPolicy:
         return {"name": self.NAME, "properties": self.properties()}
 
 
+@raises_azure_errors
 class BanditPolicy(EarlyTerminationPolicy):
     """Stops a trial whose best lies further behind the best of all trials than the slack allows.
 
@@ -60,12 +63,14 @@ class BanditPolicy(EarlyTerminationPolicy):
         return {**super().properties(), **slack}
 
 
+@raises_azure_errors
 class MedianStoppingPolicy(EarlyTerminationPolicy):
     """Stops a trial whose best is worse than the median of all trials' running averages."""
 
     NAME = "MedianStopping"
 
 
+@raises_azure_errors
 class TruncationSelectionPolicy(EarlyTerminationPolicy):
     """Stops the worst `truncation_percentage` per cent of all trials at each interval it looks at."""
 
@@ -93,6 +98,7 @@ class TruncationSelectionPolicy(EarlyTerminationPolicy):
         return {**super().properties(), **own}
 
 
+@raises_azure_errors
 class NoTerminationPolicy(EarlyTerminationPolicy):
     """Lets every trial go on to its own end; what a sweep without a policy does."""
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional, Union
 
 from runyard.core.specs import MAXIMIZE, SWEEP_TYPE
 from runyard.core.statuses import RunStatus
@@ -135,9 +135,19 @@ class HyperDriveRun(Run):
         """Return {child's run id: its values as JSON}."""
         return {child["run_id"]: json.dumps(child["parameters"]) for child in self._sweep()["children"]}
 
-    def get_metrics(self, *_args: Any, **_kwargs: Any) -> Dict[str, Any]:
-        """Return {child's run id: {metric: value}} of all children."""
-        return {child.id: child.get_metrics() for child in self.get_children()}
+    def get_metrics(
+        self,
+        name: Optional[str] = None,
+        recursive: bool = False,
+        run_type: Optional[str] = None,
+        populate: bool = False,
+        rank: Union[int, str, None] = None,
+    ) -> Dict[str, Any]:
+        """Return {child's run id: {metric: value}} of all children; the arguments are those of `Run.get_metrics`."""
+        return {
+            child.id: child.get_metrics(name, recursive=recursive, run_type=run_type, populate=populate, rank=rank)
+            for child in self.get_children()
+        }
 
     def fail(self, *_args: Any, **_kwargs: Any) -> NoReturn:
         raise HyperDriveNotImplementedException("A sweep cannot be marked as failed. Use cancel() to stop it.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Optional
 
 from runyard.sdk.config.texts import warn
+from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import HyperDriveConfigException
 
 Space = Dict[str, List[Any]]
@@ -29,6 +30,7 @@ EXPRESSIONS = frozenset(
 )
 
 
+@raises_azure_errors
 class HyperParameterSampling:
     """Base of the samplings. `parameter_space` maps a parameter's name to `choice(...)`, `uniform(...)` and so on.
 
@@ -81,12 +83,14 @@ class HyperParameterSampling:
         return [expression[0], list(expression[1])]
 
 
+@raises_azure_errors
 class RandomParameterSampling(HyperParameterSampling):
     """Values at random. A space of choices alone gives no combination twice and ends when it is used up."""
 
     NAME = "RANDOM"
 
 
+@raises_azure_errors
 class GridParameterSampling(HyperParameterSampling):
     """Every combination of choices once."""
 
@@ -94,6 +98,7 @@ class GridParameterSampling(HyperParameterSampling):
     ALLOWED = frozenset({"choice"})
 
 
+@raises_azure_errors
 class BayesianParameterSampling(HyperParameterSampling):
     """Values that earlier trials make promising. Needs the extra `bayes` where the server runs."""
 
@@ -137,6 +142,7 @@ def _name(name: Any) -> str:
 Expression = List[Any]
 
 
+@translates
 def choice(*options: Any) -> Expression:
     """One of the options; a single list or range is its content."""
     if len(options) == 1 and isinstance(options[0], (list, range)):
@@ -152,6 +158,7 @@ def choice(*options: Any) -> Expression:
     return ["choice", [found]]
 
 
+@translates
 def randint(upper: int) -> Expression:
     """A whole number in [0, upper)."""
     if not _is_int(upper) or upper <= 0:
@@ -159,41 +166,49 @@ def randint(upper: int) -> Expression:
     return ["randint", [upper]]
 
 
+@translates
 def uniform(min_value: float, max_value: float) -> Expression:
     """A number between the two."""
     return ["uniform", _range("uniform", min_value, max_value)]
 
 
+@translates
 def quniform(min_value: float, max_value: float, q: int) -> Expression:
     """round(uniform(min_value, max_value) / q) * q."""
     return ["quniform", [*_range("quniform", min_value, max_value), _step("quniform", q)]]
 
 
+@translates
 def loguniform(min_value: float, max_value: float) -> Expression:
     """exp(uniform(min_value, max_value)): the arguments are exponents."""
     return ["loguniform", _range("loguniform", min_value, max_value, equal=True)]
 
 
+@translates
 def qloguniform(min_value: float, max_value: float, q: int) -> Expression:
     """round(exp(uniform(min_value, max_value)) / q) * q."""
     return ["qloguniform", [*_range("qloguniform", min_value, max_value, equal=True), _step("qloguniform", q)]]
 
 
+@translates
 def normal(mu: float, sigma: float) -> Expression:
     """A number normally distributed around `mu`."""
     return ["normal", _spread("normal", mu, sigma)]
 
 
+@translates
 def qnormal(mu: float, sigma: float, q: int) -> Expression:
     """round(normal(mu, sigma) / q) * q."""
     return ["qnormal", [*_spread("qnormal", mu, sigma), _step("qnormal", q)]]
 
 
+@translates
 def lognormal(mu: float, sigma: float) -> Expression:
     """exp(normal(mu, sigma))."""
     return ["lognormal", _spread("lognormal", mu, sigma)]
 
 
+@translates
 def qlognormal(mu: float, sigma: float, q: int) -> Expression:
     """round(exp(normal(mu, sigma)) / q) * q."""
     return ["qlognormal", [*_spread("qlognormal", mu, sigma), _step("qlognormal", q)]]

@@ -27,7 +27,7 @@ class Experiment:
         UserErrorException: the name is not letters, digits, `_` and `-` (a letter or digit first, at most 255).
     """
 
-    def __init__(self, workspace: Workspace, name: str, **_kwargs: Any) -> None:
+    def __init__(self, workspace: Workspace, name: str) -> None:
         self._workspace = workspace
         self._name = check_experiment_name(name)
         self._client = workspace._client
@@ -75,14 +75,12 @@ class Experiment:
 
     def start_logging(
         self,
-        *_args: Any,
         name: Optional[str] = None,
         run_id: Optional[str] = None,
         outputs: Any = None,
         snapshot_directory: Optional[str] = ".",
         display_name: Optional[str] = None,
         description: Optional[str] = None,
-        **_kwargs: Any,
     ) -> Run:
         """Return a run that this process itself is: status Running at once; complete(), fail() or its exit end it."""
         from runyard.sdk.runs.interactive import start_logging  # as above

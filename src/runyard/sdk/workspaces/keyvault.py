@@ -6,18 +6,22 @@ they open no browser, read no file and keep no secret. Only Runyard's own token 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from runyard.client.calls.workspace import SecretCalls
 from runyard.core.errors import NotFound
-from runyard.sdk.errors import translates
+from runyard.sdk.config.texts import warn_once
+from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
     from runyard.client.client import Client
     from runyard.sdk.workspaces.workspace import Workspace
 
+_SIGN_IN = "Here the server's address and token decide who you are."
 
+
+@raises_azure_errors
 class Keyvault:
     """The secrets of a workspace: `ws.get_default_keyvault()`."""
 
@@ -93,35 +97,61 @@ def read_secrets(client: Client, workspace: str, names: Sequence[str]) -> Dict[s
     return found
 
 
+class AccessToken(NamedTuple):
+    """A token and when it ends, in seconds of the wall clock."""
+
+    token: str
+    expires_on: int
+
+
+@raises_azure_errors
 class AbstractAuthentication:
     """Accepted, without effect."""
 
-    def __init__(self, cloud: Any = None, tenant_id: Optional[str] = None, **_kwargs: Any) -> None:
+    def __init__(self, cloud: Any = None, tenant_id: Optional[str] = None) -> None:
         self._cloud = cloud
         self._tenant_id = tenant_id
 
     def get_authentication_header(self) -> Dict[str, str]:
-        """Return no header: nothing here is sent to Azure."""
+        """Return no header, and say so: nothing here is sent to Azure."""
+        warn_once(f"{type(self).__name__} signs in nowhere: its header and token are empty. {_SIGN_IN}")
         return {}
+
+    def get_token(self, *_scopes: Any, **_kwargs: Any) -> Any:
+        """Return an empty token, as above. Scopes and options are Azure's."""
+        self.get_authentication_header()
+        return AccessToken("", 0)
+
+    def signed_session(self, session: Any = None) -> Any:
+        """Return the session as it is, or a new one of `requests`."""
+        if session is None:
+            import requests  # type: ignore[import-untyped,unused-ignore]  # only where the script has it
+
+            session = requests.Session()
+        self.get_authentication_header()
+        return session
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(without effect in Runyard)"
 
 
+@raises_azure_errors
 class InteractiveLoginAuthentication(AbstractAuthentication):
     """Accepted, without effect. Opens no browser."""
 
-    def __init__(self, force: bool = False, tenant_id: Optional[str] = None, cloud: Any = None, **_kwargs: Any) -> None:
+    def __init__(self, force: bool = False, tenant_id: Optional[str] = None, cloud: Any = None) -> None:
         super().__init__(cloud, tenant_id)
 
 
+@raises_azure_errors
 class AzureCliAuthentication(AbstractAuthentication):
     """Accepted, without effect. Calls no `az`."""
 
-    def __init__(self, cloud: Any = None, **_kwargs: Any) -> None:
+    def __init__(self, cloud: Any = None) -> None:
         super().__init__(cloud)
 
 
+@raises_azure_errors
 class ServicePrincipalAuthentication(AbstractAuthentication):
     """Accepted, without effect. The password is not kept."""
 
@@ -132,24 +162,30 @@ class ServicePrincipalAuthentication(AbstractAuthentication):
         service_principal_password: str,
         cloud: Any = None,
         _enable_caching: bool = True,
-        **_kwargs: Any,
     ) -> None:
         super().__init__(cloud, tenant_id)
         self._service_principal_id = service_principal_id
 
 
+@raises_azure_errors
 class MsiAuthentication(AbstractAuthentication):
     """Accepted, without effect."""
 
-    def __init__(self, identity_config: Any = None, cloud: Any = None, **_kwargs: Any) -> None:
+    def __init__(self, identity_config: Any = None, cloud: Any = None) -> None:
         super().__init__(cloud)
 
 
+@raises_azure_errors
 class TokenAuthentication(AbstractAuthentication):
-    """Accepted, without effect. The token function is not called."""
+    """Accepted, without effect. Only `get_token` calls the token function."""
 
-    def __init__(self, get_token_for_audience: Callable[[str], str], cloud: Any = None, **_kwargs: Any) -> None:
+    def __init__(self, get_token_for_audience: Callable[[str], str], cloud: Any = None) -> None:
         super().__init__(cloud)
+        self._get_token_for_audience = get_token_for_audience
+
+    def get_token(self, audience: Any = "ARM") -> Any:
+        """Return what the given function returns for the audience."""
+        return self._get_token_for_audience(audience)
 
 
 class Audience:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, NoReturn, Optional
 
+from runyard.core.errors import NotFound
 from runyard.core.names import check_workspace_name
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.config.texts import note_without_effect
-from runyard.sdk.errors import raises_azure_errors, unsupported
-from runyard.sdk.exceptions import UserErrorException, WorkspaceException
+from runyard.sdk.errors import azure_error, raises_azure_errors, unsupported
+from runyard.sdk.exceptions import ProjectSystemException, UserErrorException, WorkspaceException
 from runyard.sdk.workspaces.connection import WorkspaceConfig, find_config, get_client, read_config, write_config
 
 if TYPE_CHECKING:
@@ -31,6 +32,24 @@ NO_GROUP = "runyard"
 NO_LOCATION = "local"
 
 
+class WorkspaceNotFound(ProjectSystemException, WorkspaceException, UserErrorException):
+    """What real code catches, under three names, before it makes the workspace."""
+
+
+class ServiceContext(NamedTuple):
+    """The names of a workspace, as private clients of Azure's read them."""
+
+    subscription_id: str
+    resource_group_name: str
+    workspace_name: str
+    workspace_id: str
+    auth: Any
+
+    def get_auth(self) -> Any:
+        """Return what the workspace was opened with."""
+        return self.auth
+
+
 @raises_azure_errors
 class Workspace:
     """A workspace on this user's Runyard server; one that a config.json of Azure names is made on first use.
@@ -47,7 +66,6 @@ class Workspace:
         sku: str = "basic",
         tags: Optional[Dict[str, str]] = None,
         _client: Optional[Client] = None,
-        **_kwargs: Any,
     ) -> None:
         name = check_workspace_name(workspace_name or DEFAULT_NAME)
         self._client: Client = _client or get_client()
@@ -56,7 +74,7 @@ class Workspace:
         )
         self._name = name
         self._sku = sku
-        self._auth = auth
+        self._auth = check_auth(auth)
 
     @classmethod
     def _inside_run(cls, client: Client, name: str) -> Workspace:
@@ -102,16 +120,51 @@ class Workspace:
         sku: str = "basic",
         tags: Optional[Dict[str, str]] = None,
         friendly_name: Optional[str] = None,
+        storage_account: Optional[str] = None,
+        key_vault: Optional[str] = None,
+        app_insights: Optional[str] = None,
+        container_registry: Optional[str] = None,
+        adb_workspace: Any = None,
+        primary_user_assigned_identity: Optional[str] = None,
+        cmk_keyvault: Optional[str] = None,
+        resource_cmk_uri: Optional[str] = None,
+        hbi_workspace: bool = False,
+        default_cpu_compute_target: Any = None,
+        default_gpu_compute_target: Any = None,
+        private_endpoint_config: Any = None,
+        private_endpoint_auto_approval: bool = True,
         exist_ok: bool = False,
         show_output: bool = True,
-        **azure_only: Any,
+        user_assigned_identity_for_cmk_encryption: Optional[str] = None,
+        system_datastores_auth_mode: str = "accessKey",
+        v1_legacy_mode: Optional[bool] = None,
     ) -> Workspace:
         """Make a workspace; with `exist_ok` an existing one is returned.
 
         Raises:
             WorkspaceException: it exists and `exist_ok` is false.
         """
-        note_without_effect(azure_only)
+        note_without_effect(
+            {
+                "friendly_name": friendly_name,
+                "storage_account": storage_account,
+                "key_vault": key_vault,
+                "app_insights": app_insights,
+                "container_registry": container_registry,
+                "adb_workspace": adb_workspace,
+                "primary_user_assigned_identity": primary_user_assigned_identity,
+                "cmk_keyvault": cmk_keyvault,
+                "resource_cmk_uri": resource_cmk_uri,
+                "hbi_workspace": hbi_workspace or None,
+                "default_cpu_compute_target": default_cpu_compute_target,
+                "default_gpu_compute_target": default_gpu_compute_target,
+                "private_endpoint_config": private_endpoint_config,
+                "private_endpoint_auto_approval": None if private_endpoint_auto_approval else False,
+                "user_assigned_identity_for_cmk_encryption": user_assigned_identity_for_cmk_encryption,
+                "system_datastores_auth_mode": None if system_datastores_auth_mode == "accessKey" else True,
+                "v1_legacy_mode": v1_legacy_mode,
+            }
+        )
         client = get_client()
         if not exist_ok and any(known.name == name for known in client.workspaces.list()):
             raise WorkspaceException(
@@ -137,13 +190,21 @@ class Workspace:
         cloud: Any = None,
         id: Optional[str] = None,
     ) -> Workspace:
-        """Return an existing workspace.
+        """Return an existing workspace; workspaces are found by their name alone.
 
         Raises:
-            UserErrorException: there is none of that name.
+            ProjectSystemException: there is none of that name. It is a WorkspaceException as well.
         """
-        get_client().workspaces.get(name)
+        try:
+            get_client().workspaces.get(name)
+        except NotFound as error:
+            raise azure_error(error, WorkspaceNotFound) from error
         return Workspace(workspace_name=name, auth=auth)
+
+    @staticmethod
+    def setup() -> Workspace:
+        """Return the workspace that `from_config()` finds, else the default one."""
+        return Workspace.from_config()
 
     @staticmethod
     def list(
@@ -299,6 +360,49 @@ class Workspace:
 
         return Run.get(self, run_id)
 
+    def update(
+        self,
+        friendly_name: Optional[str] = None,
+        description: Optional[str] = None,
+        tags: Optional[Dict[str, str]] = None,
+        image_build_compute: Optional[str] = None,
+        service_managed_resources_settings: Any = None,
+        primary_user_assigned_identity: Optional[str] = None,
+        allow_public_access_when_behind_vnet: Optional[bool] = None,
+        v1_legacy_mode: Optional[bool] = None,
+    ) -> Dict[str, Any]:
+        """Return `get_details()`; all arguments have no effect."""
+        note_without_effect(
+            {
+                "tags": tags,
+                "friendly_name": friendly_name,
+                "description": description,
+                "image_build_compute": image_build_compute,
+                "service_managed_resources_settings": service_managed_resources_settings,
+                "primary_user_assigned_identity": primary_user_assigned_identity,
+                "allow_public_access_when_behind_vnet": allow_public_access_when_behind_vnet,
+                "v1_legacy_mode": v1_legacy_mode,
+            }
+        )
+        return self.get_details()
+
+    @property
+    def service_context(self) -> ServiceContext:
+        """What private clients of Azure's read of a workspace: its names."""
+        return ServiceContext(self.subscription_id, self.resource_group, self.name, self._workspace_id, self._auth)
+
+    @property
+    def _workspace_id(self) -> str:
+        return self._facts.id
+
+    @property
+    def _workspace_name(self) -> str:
+        return self._name
+
+    @property
+    def _auth_object(self) -> Any:
+        return self._auth
+
     def get_details(self) -> Dict[str, Any]:
         """Return what is known about the workspace, with Azure's camelCase keys."""
         facts = self._facts
@@ -334,6 +438,16 @@ class Workspace:
         if self._record is None:
             self._record = self._client.workspaces.get(self._name)
         return self._record
+
+
+def check_auth(auth: Any) -> Any:
+    """Return `auth`, which has no effect here. Raises UserErrorException when no sign-in could ever be of its kind."""
+    if auth is not None and not hasattr(auth, "get_authentication_header") and not hasattr(auth, "get_token"):
+        raise UserErrorException(
+            f"auth is {auth!r}; Azure takes an object such as InteractiveLoginAuthentication().\n"
+            "Here the server's address and token decide who you are: leave auth out."
+        )
+    return auth
 
 
 def _from_file(path: str, auth: Any) -> Workspace:
