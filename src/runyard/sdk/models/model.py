@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
 from runyard.core.records import ModelSpec, ModelVersion
-from runyard.sdk.config.texts import user_name
+from runyard.sdk.config.texts import note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.models.files import download, matches, model_folder, upload
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
     from runyard.sdk.workspaces.workspace import Workspace
 
+SAMPLE_INPUT, SAMPLE_OUTPUT = "sample input", "sample output"  # what a dataset of a model is for
 Datasets = Sequence[Tuple[str, Any]]
 Search = Optional[Sequence[Union[str, Sequence[str]]]]
 
@@ -111,8 +112,23 @@ class Model:
         """
         found: Dict[str, List[Any]] = {}
         for purpose, dataset in self._model.spec.datasets:
-            found.setdefault(purpose, []).append(_dataset(self.workspace, dataset))
+            if purpose not in (SAMPLE_INPUT, SAMPLE_OUTPUT):
+                found.setdefault(purpose, []).append(_dataset(self.workspace, dataset))
         return found
+
+    @property
+    def sample_input_dataset(self) -> Any:
+        """The dataset that was named at its registration as one that it takes; None when none was."""
+        return self._sample(SAMPLE_INPUT)
+
+    @property
+    def sample_output_dataset(self) -> Any:
+        """The dataset that was named at its registration as one that it gives; None when none was."""
+        return self._sample(SAMPLE_OUTPUT)
+
+    def _sample(self, purpose: str) -> Any:
+        found = [dataset for known, dataset in self._model.spec.datasets if known == purpose]
+        return _dataset(self.workspace, found[0]) if found else None
 
     @staticmethod
     def register(
@@ -143,6 +159,8 @@ class Model:
             framework=model_framework,
             framework_version=model_framework_version,
             resource_configuration=resource_configuration,
+            sample_input_dataset=sample_input_dataset,
+            sample_output_dataset=sample_output_dataset,
         )
         print(f"Registering model {model_name}")
         whole = upload(workspace._client, model_path, spec, child_paths=child_paths)
@@ -212,6 +230,13 @@ class Model:
         resource_configuration: Any = None,
     ) -> None:
         """Replace the tags, or the description, of this version."""
+        note_without_effect(
+            {
+                "sample_input_dataset": sample_input_dataset,
+                "sample_output_dataset": sample_output_dataset,
+                "resource_configuration": resource_configuration,
+            }
+        )
         gone = [key for key in self.tags if tags is not None and key not in tags]
         self._change(description=description, tags_set=_texts("tags", tags), tags_remove=gone)
 
@@ -279,6 +304,8 @@ def describe_model(
     framework: Optional[str],
     framework_version: Optional[str],
     resource_configuration: Any = None,
+    sample_input_dataset: Any = None,
+    sample_output_dataset: Any = None,
     run_id: Optional[str] = None,
 ) -> ModelSpec:
     """Return what is said about a new version.
@@ -288,13 +315,15 @@ def describe_model(
     """
     if framework_version and not framework:
         raise WebserviceException("model_framework_version is given without model_framework.")
+    samples = [(SAMPLE_INPUT, sample_input_dataset), (SAMPLE_OUTPUT, sample_output_dataset)]
+    named = [*(datasets or ()), *((purpose, dataset) for purpose, dataset in samples if dataset is not None)]
     return ModelSpec(
         description=description or "",
         tags=_texts("tags", tags),
         properties=_texts("properties", properties),
         framework=framework or Model.Framework.CUSTOM,
         framework_version=str(framework_version or ""),
-        datasets=[[str(purpose), str(getattr(dataset, "id", dataset))] for purpose, dataset in datasets or ()],
+        datasets=[[str(purpose), str(getattr(dataset, "id", dataset))] for purpose, dataset in named],
         resources={key: value for key, value in vars(resource_configuration).items() if not key.startswith("_")}
         if resource_configuration is not None
         else {},

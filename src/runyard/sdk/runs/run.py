@@ -27,7 +27,7 @@ from runyard.core.errors import NotFound
 from runyard.core.formats.filters import quoted
 from runyard.core.names import check_run_id, clean_file_name, make_uuid, true_file_name
 from runyard.core.specs import SWEEP_TYPE
-from runyard.sdk.config.texts import narrowed, property_texts, tag_texts, warn
+from runyard.sdk.config.texts import narrowed, note_without_effect, property_texts, tag_texts, warn
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.runs import details, files, lifecycle, metrics
 from runyard.sdk.runs.files import Source
@@ -256,22 +256,27 @@ class Run:
         Raises:
             AzureMLException: both or neither are given, or the file is no image.
         """
+        note_without_effect({"description": description or None})
         metrics.log_image(self, name, path, plot)
 
     def log_confusion_matrix(self, name: str, value: Union[str, Mapping[str, Any]], description: str = "") -> None:
         """Store a confusion matrix: a dict or its JSON text."""
+        note_without_effect({"description": description or None})
         metrics.log_json(self, name, "confusion_matrix", value)
 
     def log_accuracy_table(self, name: str, value: Union[str, Mapping[str, Any]], description: str = "") -> None:
         """Store an accuracy table: a dict or its JSON text."""
+        note_without_effect({"description": description or None})
         metrics.log_json(self, name, "accuracy_table", value)
 
     def log_residuals(self, name: str, value: Union[str, Mapping[str, Any]], description: str = "") -> None:
         """Store residuals: a dict or its JSON text."""
+        note_without_effect({"description": description or None})
         metrics.log_json(self, name, "residuals", value)
 
     def log_predictions(self, name: str, value: Union[str, Mapping[str, Any]], description: str = "") -> None:
         """Store predictions: a dict or its JSON text."""
+        note_without_effect({"description": description or None})
         metrics.log_json(self, name, "predictions", value)
 
     def get_metrics(
@@ -363,6 +368,7 @@ class Run:
         """
         if len(names) != len(paths):
             raise TypeError(f"names and paths must have the same length, found {len(names)} and {len(paths)}.")
+        note_without_effect({"timeout_seconds": timeout_seconds})
         files.upload_many(self, [(clean_file_name(name), path) for name, path in zip(names, paths)])
         return {name: details.file_url(self, clean_file_name(name)) for name in names} if return_artifacts else None
 
@@ -399,6 +405,7 @@ class Run:
             output_paths: instead, one path for each file, in the order of `get_file_names()`.
             append_prefix: false leaves the prefix out of the paths.
         """
+        note_without_effect({"timeout_seconds": timeout_seconds})
         files.download_files(self, prefix or "", output_directory or ".", output_paths, append_prefix=append_prefix)
 
     def get_all_logs(self, destination: Optional[str] = None) -> List[str]:
@@ -482,6 +489,8 @@ class Run:
             framework=model_framework,
             framework_version=model_framework_version,
             resource_configuration=resource_configuration,
+            sample_input_dataset=sample_input_dataset,
+            sample_output_dataset=sample_output_dataset,
         )
 
     def get_secret(self, name: str) -> str:

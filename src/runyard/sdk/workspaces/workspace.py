@@ -199,6 +199,9 @@ class Workspace:
             get_client().workspaces.get(name)
         except NotFound as error:
             raise azure_error(error, WorkspaceNotFound) from error
+        note_without_effect(
+            {"subscription_id": subscription_id, "resource_group": resource_group, "location": location, "id": id}
+        )
         return Workspace(workspace_name=name, auth=auth)
 
     @staticmethod
