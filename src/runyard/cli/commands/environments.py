@@ -20,6 +20,7 @@ from runyard.cli.output import Bytes, Seconds, moment, print_fields, print_json,
 from runyard.cli.text import plain
 from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats.documents import CachedEnvironment
 from runyard.core.statuses import RunStatus
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
@@ -107,7 +108,7 @@ def show(name: str, version: str | None, label: str | None, as_json: bool) -> No
     return None
 
 
-def built_row(one: dict[str, Any]) -> tuple[str, ...]:
+def built_row(one: CachedEnvironment) -> tuple[str, ...]:
     return (
         one["key"][:KEY_LENGTH],
         one["name"] if one["is_finished"] else "(not finished)",

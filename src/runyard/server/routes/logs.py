@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats.documents import ErrorDetails
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
@@ -200,8 +201,8 @@ def _first_log(services: Services, run: Run) -> str:
     raise NotFound(f"Run `{run.id}` has no log yet.", hint="It has one as soon as its program started.")
 
 
-def _details(run: Run) -> dict[str, Any]:
-    details = (run.error or {}).get("details")
+def _details(run: Run) -> ErrorDetails:
+    details = run.error.get("details") if run.error else None
     return details if isinstance(details, dict) else {}
 
 

@@ -24,7 +24,7 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.formats.tree import CHUNK, TREE
 from runyard.core.names import check_run_id
 from runyard.core.records import Run
-from runyard.engine.runs.join import Join, NodeWord
+from runyard.engine.runs.join import GangAnswer, Join, NodeWord
 from runyard.engine.runs.reports import StateReport
 from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
@@ -187,7 +187,7 @@ async def speak(run_id: str, rank: int, request: Request) -> Response:
     return json_answer(answer)
 
 
-def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, dict[str, Any]]:
+def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, GangAnswer]:
     call.require("node", run_id)
     said = parse(NodeWord, body, lenient=True)
     principal = call.principal

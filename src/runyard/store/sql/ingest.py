@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import bindparam, select, update
 
+from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Mark
 from runyard.store.base import ArtifactMetric, SegmentPart
 from runyard.store.metrics import arrivals, charts
@@ -337,7 +338,7 @@ class _Ingest:
         metric = self._columns_of(clean(item.metric))[""]
         self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
 
-    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[dict[str, Any]]) -> None:
+    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[RunWarning]) -> None:
         changing = [part for part in parts if part.tags_set or part.tags_remove or part.properties_add]
         if not changing and not warnings:
             return
