@@ -235,7 +235,7 @@ def _clear_files(folder: str) -> List[str]:
     return found
 
 
-def _identity() -> Dict[str, Any]:
+def _identity() -> Dict[str, object]:
     entry = read_process(os.getpid())
     return {"pid": os.getpid(), "start_ticks": entry.start_ticks if entry else 0, "boot_id": boot_id()}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -145,7 +145,13 @@ def _plain(environment: Environment) -> dict[str, Any]:
     return found
 
 
-def _versions(workspace: Workspace, name: str) -> list[dict[str, Any]]:
+class _Version(TypedDict):
+    version: str
+    created_at: datetime
+    labels: list[str]
+
+
+def _versions(workspace: Workspace, name: str) -> list[_Version]:
     try:
         found = list_versions(workspace, name)
     except NotFound:
@@ -153,7 +159,7 @@ def _versions(workspace: Workspace, name: str) -> list[dict[str, Any]]:
     return [{"version": str(one.version), "created_at": one.created_at, "labels": labels_of(one)} for one in found]
 
 
-def _version_text(one: dict[str, Any]) -> str:
+def _version_text(one: _Version) -> str:
     labels = f" ({', '.join(map(plain, one['labels']))})" if one["labels"] else ""
     return f"{one['version']}{labels}"
 

@@ -54,7 +54,7 @@ from runyard.core.records import Mark, MetricInfo, NewRun, Run
 from runyard.core.statuses import RunStatus
 
 if TYPE_CHECKING:
-    from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning, SweepReport
+    from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning, SubmitPlan, SweepReport
 
 Values = Union["memoryview[int]", "memoryview[float]", List[Any]]
 _FORMATS = {"f8": "d", "i8": "q"}
@@ -168,14 +168,14 @@ class RunCalls(FileCalls):
             body["interactive"] = dict(interactive)
         return read_answer(self._transport.request("POST", "/runs", json=body), created_run)
 
-    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> Dict[str, Any]:
+    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> SubmitPlan:
         """Return what `create` would start: target, argv, run_folder, spec, processes. Nothing is stored."""
         body = {"run": _request(new), "submitter": dict(submitter or {})}
-        return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
+        return read_answer(self._transport.request("POST", "/runs/plan", json=body), _submit_plan)
 
-    def plan_of(self, run_id: str) -> Dict[str, Any]:
+    def plan_of(self, run_id: str) -> SubmitPlan:
         """Return what the run's target was given: argv, script, resources, processes."""
-        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), dict)
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), _submit_plan)
 
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
@@ -361,6 +361,10 @@ class RunCalls(FileCalls):
             "doing": doing,
         }
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
+
+
+def _submit_plan(plain: Any) -> SubmitPlan:
+    return cast("SubmitPlan", dict(plain))
 
 
 def _request(new: NewRun) -> Dict[str, object]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any, Dict, List, Mapping, Optional, TypedDict, Union
 
+    from runyard.core.formats.run_files import PlannedProcess
+
     class EvidenceLine(TypedDict):
         """A line of one of the run's files that shows why it failed."""
 
@@ -174,6 +176,33 @@ if TYPE_CHECKING:
         runs: List[str]  # that use it now
         is_finished: bool
 
+    class ErrorAnswer(TypedDict, total=False):
+        """A RunyardError on the wire: `core.errors.error_from_plain` raises it again on the other side."""
+
+        code: str
+        what: str
+        why: str
+        hint: str
+        details: Dict[str, Any]  # of the class
+
+    class SubmitPlan(TypedDict, total=False):
+        """What a submit would start: an `engine.runs.plan.RunPlan` as plain data, with the sdk's keys of a dry run."""
+
+        run_id: str
+        target: str
+        node_count: int
+        nodes: List[Dict[str, Any]]  # NodeSpec of each
+        argv: List[str]
+        run_folder: str
+        spec: Dict[str, Any]  # RunSpec
+        processes: List[PlannedProcess]
+        script: str
+        resources: Dict[str, Any]  # what the cluster is asked for, in its own words
+        experiment: str  # this and the rest: by the sdk
+        source_directory: str
+        snapshot: Dict[str, Any]  # snapshots.take.Survey
+        tags: Dict[str, Optional[str]]
+
     class RunHost(TypedDict):
         """A machine of a run's attempt."""
 
@@ -185,4 +214,4 @@ if TYPE_CHECKING:
 else:
     EvidenceLine = UncaughtException = RankFacts = ErrorDetails = RunError = RunWarning = dict
     EnvironmentFacts = ReadyNode = FailedNode = NodeEnd = NodeFacts = NodeNews = RunHost = dict
-    SweepTrial = SweepStop = SweepChild = SweepReport = CachedEnvironment = dict
+    SweepTrial = SweepStop = SweepChild = SweepReport = CachedEnvironment = ErrorAnswer = SubmitPlan = dict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Optional, TypeVar
+from typing import Optional, TypeVar
 
 import anyio
 from fastapi import APIRouter, Request, Response
@@ -153,16 +153,16 @@ def _first_error(call: RequestContext, run_id: str, file: str, *, after: int, of
     return json_answer({**_about(found, source), **_came(progress), **told, "done": progress.done or error.is_sure})
 
 
-def _about(found: Found, source: LogSource) -> dict[str, Any]:
+def _about(found: Found, source: LogSource) -> dict[str, object]:
     key = hashlib.sha256(source.key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {"file": found.file.name, "id": key, "size": source.size, "complete": found.complete}
 
 
-def _came(progress: SearchProgress) -> dict[str, Any]:
+def _came(progress: SearchProgress) -> dict[str, object]:
     return {"searched_to": progress.line, "offset": progress.offset, "done": progress.done}
 
 
-def _counting(after: int) -> dict[str, Any]:
+def _counting(after: int) -> dict[str, object]:
     """The place to begin at is not found yet: ask again."""
     return {"searched_to": after, "offset": None, "done": False}
 
@@ -206,7 +206,7 @@ def _details(run: Run) -> ErrorDetails:
     return details if isinstance(details, dict) else {}
 
 
-def _diagnosed(run: Run, name: str) -> dict[str, Any] | None:
+def _diagnosed(run: Run, name: str) -> dict[str, object] | None:
     """Return the line of this log that the run's diagnosis shows first."""
     evidence = _details(run).get("evidence")
     for line in evidence if isinstance(evidence, list) else ():

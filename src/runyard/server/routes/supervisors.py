@@ -12,7 +12,6 @@ import base64
 import os
 import platform
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -84,7 +83,7 @@ def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
 
 
 def _wish(run: Run) -> Response:
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "desired": run.desired,
         "desired_error": run.desired_error,
         "attempt": run.due_attempt,

@@ -126,8 +126,8 @@ def _empty() -> dict[str, Any]:
     return {**dict.fromkeys(_STATE, 0), "numbered": 1, "tail": None}
 
 
-def _chunk_row(id: int, points: Columns) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": id, "kind": points.kind, "count": len(points), "data": encode(points)}
+def _chunk_row(id: int, points: Columns) -> dict[str, object]:
+    row: dict[str, object] = {"id": id, "kind": points.kind, "count": len(points), "data": encode(points)}
     if points.kind == JSON:
         numbers = dict.fromkeys(("minimum", "maximum", "last", "sum", "summary"))
         edges = (points.steps.min(), points.steps.max(), points.times.min(), points.times.max())
@@ -398,6 +398,6 @@ def _summary(row: Sequence[Any]) -> Summary:
     return Summary(**{**found, "last_value": None if last is None else load(last)})
 
 
-def _summary_values(summary: Summary) -> dict[str, Any]:
+def _summary_values(summary: Summary) -> dict[str, object]:
     values = {name: getattr(summary, name) for name in _SUMMARY_COLUMNS}
     return {**values, "last_value": dump(summary.last_value)}
