@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, cast
 
 from runyard.client.decoding import DesiredState, read_answer, run_wish
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
-from runyard.core.formats.documents import NodeFacts
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import NodeFacts
@@ -67,7 +66,7 @@ def _gang_news(plain: Any) -> GangNews:
 def _peer(plain: Any) -> Peer:
     return Peer(
         rank=int(plain["rank"]),
-        facts=plain.get("facts") or NodeFacts(),
+        facts=cast("NodeFacts", dict(plain.get("facts") or {})),
         lost=str(plain.get("lost") or ""),
         host=str(plain.get("host") or ""),
         failed_order=int(plain.get("failed_order") or 0),

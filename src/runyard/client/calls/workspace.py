@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from runyard.client.client import Client
 from runyard.client.decoding import (
@@ -274,7 +274,7 @@ class EnvironmentCalls:
 
 
 def _folders(found: Any) -> List[CachedEnvironment]:
-    return [*found]
+    return cast("List[CachedEnvironment]", [dict(one) for one in found])
 
 
 class ModelCalls:

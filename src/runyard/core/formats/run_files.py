@@ -58,7 +58,7 @@ class RankStart(TypedDict, total=False):
     shim_start_ticks: int
 
 
-class ResourceUsage(TypedDict):
+class ResourceUsage(TypedDict, total=False):
     """What a process used until its end."""
 
     user_s: float

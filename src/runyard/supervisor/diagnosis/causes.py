@@ -324,7 +324,7 @@ def _is_import_error(exception: UncaughtException) -> bool:
 
 def _peak(record: RankExit) -> str:
     limit = record.get("memory_limit_bytes")
-    peak_kb = record["rusage"]["max_rss_kb"] if record.get("rusage") else None
+    peak_kb = record["rusage"].get("max_rss_kb") if record.get("rusage") else None
     words = [f"limit {_size(limit)}"] if limit else []
     words += [f"peak {_size(peak_kb * 1024)}"] if peak_kb else []
     return f" ({', '.join(words)})" if words else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, cast
 
-from runyard.core.formats.documents import ErrorDetails, RankFacts, RunError
+from runyard.core.formats.documents import ErrorDetails
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, FailureCause, find_cause, signal_name
@@ -18,7 +18,7 @@ from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from runyard.core.formats.documents import RankFacts, UncaughtException
+    from runyard.core.formats.documents import RankFacts, RunError, UncaughtException
     from runyard.core.formats.run_files import LaunchPlan, PlannedProcess, RankExit
 
 DEFAULT_LOG = "user_logs/std_log.txt"

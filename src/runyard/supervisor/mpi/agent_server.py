@@ -124,7 +124,8 @@ def _quoted(text: str) -> str:
 
 def exit_code(record: RankExit) -> int:
     """Return an exit record as a shell's exit code: a signal N becomes 128 + N."""
-    return record.get("code") or (128 + (record.get("signal") or -128))
+    number = record.get("signal")
+    return 128 + number if number else record.get("code") or 0
 
 
 def _answer(link: socket.socket, code: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import TYPE_CHECKING, Dict, List, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 from runyard.core.machine.facts import boot_id
 from runyard.launchers.base import BY_MPIRUN, BY_REAPER
@@ -25,8 +25,6 @@ from runyard.supervisor.processes.reaper import remove_run_folder
 from runyard.supervisor.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from typing import Sequence
-
     from runyard.core.formats.run_files import PlannedProcess, RankExit, RankStart
 
 

@@ -9,13 +9,11 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
 
 if TYPE_CHECKING:
-    from typing import Sequence
-
     from runyard.core.formats.run_files import RankStart
 
 NO_LIMIT = 1 << 60  # cgroup v1 writes a huge number where there is no limit

@@ -324,7 +324,7 @@ class Journals:
             length = payload.get("length")
             most = length + 1 if isinstance(length, int) and length > 0 else 1
             data = read_part(os.path.join(os.path.dirname(segment.path), name), 0, most)
-        except (OSError, OverflowError):
+        except (OSError, OverflowError, MemoryError):
             self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record is lost.")
             return []
         return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]
