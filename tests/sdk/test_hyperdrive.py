@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from azureml.train.hyperdrive.exceptions import (
     HyperDriveRehydrateException,
     HyperDriveScenarioNotSupportedException,
 )
-from runyard.core.formats.plain import to_plain
 from runyard.core.specs import RunSpec
 from runyard.sdk.submit.submission import plan_submission
 from runyard.sdk.sweeps.config import plan_sweep, sweep_run_id, sweep_tags
@@ -188,13 +188,13 @@ def test_a_configuration_is_planned_and_made_again_from_its_plan() -> None:
         ["--lr", "batch"],
         5400.0,
     )
-    again = rebuild_config(to_plain(spec))
+    again = rebuild_config(spec)
     assert again.hyperparameter_sampling.to_json() == sampling.to_json()
     assert again.policy.to_json() == policy.to_json()
     assert (again.primary_metric_name, again.primary_metric_goal) == ("accuracy", PrimaryMetricGoal.MAXIMIZE)
     assert (again.max_total_runs, again.max_concurrent_runs, again.max_duration_minutes) == (4, 2, 90)
     with pytest.raises(HyperDriveRehydrateException, match="MAGIC"):
-        rebuild_config({**to_plain(spec), "sampling": "MAGIC"})
+        rebuild_config(replace(spec, sampling="MAGIC"))
 
 
 def test_a_seed_is_made_when_none_is_given_and_an_id_can_be_asked_for() -> None:

@@ -222,6 +222,21 @@ def test_a_record_whose_side_file_is_gone_holds_nothing_up(desk: Desk, script: S
     assert desk.said == ["The side file 'r0-1-aaaaaaaa.0.0.side' of a record is missing; the record is lost."]
 
 
+@pytest.mark.parametrize("length", [[1], {}, 1 << 62, 10**30], ids=["list", "dict", "no memory", "no offset"])
+def test_a_side_file_of_an_odd_length_holds_nothing_up(desk: Desk, script: Script, length: object) -> None:
+    (Path(desk.folder.path) / "journal" / "r0-1-aaaaaaaa.0.0.side").write_bytes(b"{}")
+    script.log(10)
+    named = {"kind": journal.TABLE, "file": "r0-1-aaaaaaaa.0.0.side", "length": length, "crc": 1}
+    script.add(journal.pack_long(journal.SIDE, named))
+    script.log(10)
+    desk.ship()
+
+    (held,) = desk.held.values()
+    assert len(held) == script.path.stat().st_size
+    lost = "The side file 'r0-1-aaaaaaaa.0.0.side' of a record is missing; the record is lost."
+    assert desk.said == ([lost] if isinstance(length, int) else [])  # the server names what it cannot read
+
+
 def test_damage_beyond_a_window_is_crossed(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("runyard.supervisor.shipping.salvage._WINDOW", 3 << 20)
     script.log(10)

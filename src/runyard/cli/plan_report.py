@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from runyard.cli.output import print_fields, seconds, size
 from runyard.cli.text import plain
+from runyard.core.formats.documents import SubmitPlan
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import PlannedProcess
 
 
-def print_plan(plan: Mapping[str, Any]) -> None:
+def print_plan(plan: SubmitPlan) -> None:
     spec = plan["spec"]
     print_fields(
         [
@@ -35,7 +39,7 @@ def print_plan(plan: Mapping[str, Any]) -> None:
         click.echo("No server is running; `runyard server start` and this again show the processes too.", err=True)
 
 
-def print_handed(plan: Mapping[str, Any]) -> None:
+def print_handed(plan: SubmitPlan) -> None:
     """Print what a run's target was given."""
     print_fields(
         [
@@ -49,7 +53,7 @@ def print_handed(plan: Mapping[str, Any]) -> None:
     _print_work(plan)
 
 
-def _print_work(plan: Mapping[str, Any]) -> None:
+def _print_work(plan: SubmitPlan) -> None:
     resources = plan.get("resources") or {}
     if resources:
         click.echo("\nasked for")
@@ -73,7 +77,7 @@ def _print_snapshot(found: Mapping[str, Any]) -> None:
         click.echo(f"  {plain(note)}")
 
 
-def _nodes(plan: Mapping[str, Any]) -> str:
+def _nodes(plan: SubmitPlan) -> str:
     """Return how many; of several, each with its address and GPUs."""
     nodes = plan.get("nodes") or []
     shown = [f"{node['name']} ({node['address']}{_gpus(node)})" for node in nodes]
@@ -86,7 +90,7 @@ def _gpus(node: Mapping[str, Any]) -> str:
     return f", GPU {','.join(node['gpus'])}" if node.get("gpus") else ""
 
 
-def _print_process(process: Mapping[str, Any]) -> None:
+def _print_process(process: PlannedProcess) -> None:
     click.echo(f"\nprocess {process['rank']} ({plain(process['role'])})")
     click.echo(f"  command  {plain(shlex.join(process['argv']))}")
     click.echo(f"  folder   {plain(process['cwd'])}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import field
 from datetime import datetime
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union
 
 from runyard.client.transport import Response
 from runyard.core.errors import NotFound, ProtocolError, RunyardError, error_from_plain
@@ -15,6 +15,9 @@ from runyard.core.formats.plain import from_plain
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.records import Mark, MetricInfo, Run
 from runyard.core.statuses import RunStatus
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
 
 T = TypeVar("T")
 
@@ -121,7 +124,7 @@ class DesiredState(NamedTuple):
     """What the server wants of a run: the answer to heartbeats and state reports."""
 
     desired: Optional[str] = None
-    desired_error: Optional[Dict[str, Any]] = None
+    desired_error: Optional[RunError] = None
     attempt: int = 0
     status: Optional[RunStatus] = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Sequence, TypedDict
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import ResourceSpec
@@ -61,13 +61,21 @@ def check_known(name: str, known: Sequence[str], of_what: str) -> None:
     )
 
 
+class SshHost(TypedDict):
+    """A machine of an ssh target."""
+
+    address: str
+    port: int
+    slots: int  # runs at once
+
+
 def host_of_place(hosts: Sequence[Mapping[str, Any]]) -> List[int]:
     """Return which host each place of an ssh target is on: every host's first slot, then every second one …"""
     rounds = max((int(host.get("slots", 1)) for host in hosts), default=0)
     return [index for turn in range(rounds) for index, host in enumerate(hosts) if int(host.get("slots", 1)) > turn]
 
 
-def read_hosts(address: Any, *, port: int = SSH_PORT, slots: int = 1) -> List[Dict[str, Any]]:
+def read_hosts(address: Any, *, port: int = SSH_PORT, slots: int = 1) -> List[SshHost]:
     """Return the hosts that `address` names: one, several with commas between or in a list, each perhaps with a port.
 
     Raises:
@@ -77,7 +85,7 @@ def read_hosts(address: Any, *, port: int = SSH_PORT, slots: int = 1) -> List[Di
     return _hosts("hosts", [_read_host(part, port, slots) for part in parts])
 
 
-def _read_host(part: Any, port: int, slots: int) -> Dict[str, Any]:
+def _read_host(part: Any, port: int, slots: int) -> Mapping[str, object]:
     if isinstance(part, Mapping):
         return {"port": port, "slots": slots, **part}
     text = str(part).strip()
@@ -163,7 +171,7 @@ def _variables(name: str, value: Any) -> Dict[str, str]:
     raise InvalidArgument(f"The option {name} must be a dict of variables: name → text.")
 
 
-def _hosts(name: str, value: Any) -> List[Dict[str, Any]]:
+def _hosts(name: str, value: Any) -> List[SshHost]:
     if not isinstance(value, (list, tuple)) or not 1 <= len(value) <= MOST_HOSTS:
         raise InvalidArgument(f"The option {name} must list 1 to {MOST_HOSTS} hosts.", hint="address='hostA,hostB'")
     found = [_host(one) for one in value]
@@ -173,7 +181,7 @@ def _hosts(name: str, value: Any) -> List[Dict[str, Any]]:
     return found
 
 
-def _host(value: Any) -> Dict[str, Any]:
+def _host(value: Any) -> SshHost:
     if not isinstance(value, Mapping):
         raise InvalidArgument(f"A host must be a dict with address, port and slots, found {str(value)[:100]!r}.")
     for name in value:

@@ -31,7 +31,10 @@ which stays the same however often it is repeated; or an outage, which passes.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Type
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Type
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import ErrorAnswer
 
 
 class RunyardError(Exception):
@@ -55,8 +58,8 @@ class RunyardError(Exception):
             lines += ["", f"hint: {self.hint}"]
         return "\n".join(lines)
 
-    def to_plain(self) -> Dict[str, Any]:
-        plain: Dict[str, Any] = {"code": self.code, "what": self.what, "why": self.why, "hint": self.hint}
+    def to_plain(self) -> ErrorAnswer:
+        plain: ErrorAnswer = {"code": self.code, "what": self.what, "why": self.why, "hint": self.hint}
         if self.details:
             plain["details"] = self.details
         return plain

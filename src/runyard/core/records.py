@@ -9,6 +9,7 @@ from dataclasses import field
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import make_run_id, make_sweep_id
 from runyard.core.specs import RunSpec
@@ -95,14 +96,14 @@ class Run:
     parameters: Dict[str, str] = field(default_factory=dict)  # `--name value` pairs of the arguments
     started_at: Optional[datetime] = None
     ended_at: Optional[datetime] = None
-    error: Optional[Dict[str, Any]] = None  # {"code", "message", "details": {...}}; sdk shapes it as Azure does
-    warnings: List[Dict[str, Any]] = field(default_factory=list)  # {"source", "message"}
+    error: Optional[RunError] = None
+    warnings: List[RunWarning] = field(default_factory=list)
     waits_for: str = ""  # why it is queued, or what takes time in its phase, in words
     desired: Optional[str] = None  # "cancel" or "fail", stored apart from the observed status
-    desired_error: Optional[Dict[str, Any]] = None
+    desired_error: Optional[RunError] = None
     submitted_by: str = ""  # for people to read: of the server's own runs, the name of an account of its machine
     owner: Optional[str] = None  # the user whose run it is; "": the server's; None: made before owners were recorded
-    environment: Dict[str, Any] = field(default_factory=dict)  # what was really used: interpreter, python, packages
+    environment: EnvironmentFacts = field(default_factory=EnvironmentFacts)  # what was really used
     timeline: List[Phase] = field(default_factory=list)
     attempts: List[Attempt] = field(default_factory=list)  # those that were given up, oldest first
     archived_at: Optional[datetime] = None
@@ -168,8 +169,8 @@ class RunChange:
     properties_add: Optional[Mapping[str, str]] = None  # an existing property never changes its value
     display_name: Optional[str] = None
     description: Optional[str] = None
-    warnings_add: Sequence[Mapping[str, Any]] = ()
-    environment: Optional[Mapping[str, Any]] = None
+    warnings_add: Sequence[RunWarning] = ()
+    environment: Optional[EnvironmentFacts] = None
     snapshot: Optional[Tuple[str, str]] = None  # its id and root tree
     archived: Optional[bool] = None
 

@@ -14,6 +14,7 @@ from runyard.core.attempts import is_external_writer
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, StoreUnavailable
+from runyard.core.formats.documents import RunHost, SweepReport
 from runyard.core.formats.frames import Frame
 from runyard.core.machine.gpus import Gpu, list_gpus
 from runyard.core.records import NewRun, Run
@@ -26,7 +27,7 @@ from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver
 from runyard.engine.loop import Loop
 from runyard.engine.runs import control, liveness, reports, schedule
 from runyard.engine.runs.events import list_hosts
-from runyard.engine.runs.join import Join, NodeWord, hear_node, join, look
+from runyard.engine.runs.join import GangAnswer, Join, NodeWord, hear_node, join, look
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
 from runyard.engine.runs.reports import StateReport
 from runyard.engine.runs.resubmit import ResubmitRequest, own_variables, resubmit_request
@@ -221,7 +222,7 @@ class Engine:
         """Delete a workspace and all in it for good. Return the runs' ids."""
         return self.reserve.spend(lambda: deletes.delete_workspace(self.context, self._shipping, name))
 
-    def show_sweep(self, run_id: str) -> dict[str, Any]:
+    def show_sweep(self, run_id: str) -> SweepReport:
         """Return a sweep with its children, as `GET /runs/{id}/sweep` answers."""
         return show_sweep(self.context.store, run_id)
 
@@ -251,15 +252,15 @@ class Engine:
         """Give a node of a cluster its part of an attempt; see `runs.join.join`."""
         return join(self.context, run_id, rank, said)
 
-    def hear_node(self, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
+    def hear_node(self, run_id: str, rank: int, said: NodeWord) -> GangAnswer:
         """Take a message of a node of a multi-node run and return the answer; see `runs.join.hear_node`."""
         return hear_node(self.context, run_id, rank, said)
 
-    def look_at_nodes(self, run_id: str, attempt: int) -> dict[str, Any]:
+    def look_at_nodes(self, run_id: str, attempt: int) -> GangAnswer:
         """Return what a waiting node of the attempt is answered now."""
         return look(self.context, run_id, attempt)
 
-    def list_hosts(self, run: Run) -> list[dict[str, Any]]:
+    def list_hosts(self, run: Run) -> list[RunHost]:
         """Return the machines of all attempts of a run."""
         return list_hosts(self.context.store, self.context.compute, run)
 

@@ -13,7 +13,7 @@ import shutil
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple, TypedDict, cast
 
 from runyard.core.config.logins import hide_passwords
 from runyard.environments.pip import NEXT_INDEX, PipInstall
@@ -24,6 +24,18 @@ from runyard.environments.uv_program import explanation, find_uv
 MARKER = "ready.json"
 FAILED = "failed.json"
 GONE = ".gone-"
+
+
+class Marker(TypedDict, total=False):
+    """`ready.json`: what the builder noted about a finished environment."""
+
+    kind: str
+    name: str  # of the environment that was built first; another with the same content shares it
+    python: str  # its version
+    requirements: List[str]
+    conda: List[Dict[str, str]]  # name, version, build and sha256 of each package
+    built_at: float
+    build_s: float
 
 
 class CacheEntry:
@@ -44,7 +56,7 @@ class CacheEntry:
     def interpreter(self) -> Path:
         return self.prefix / "bin" / "python"
 
-    def take(self, user: Optional[str]) -> Optional[Dict[str, Any]]:
+    def take(self, user: Optional[str]) -> Optional[Marker]:
         """Take the finished environment into use and return its marker; None when it is not there, or locked."""
         fd = self._open_lock(create=False)
         if fd is None:
@@ -57,7 +69,7 @@ class CacheEntry:
         finally:
             os.close(fd)
 
-    def note_use(self, user: Optional[str]) -> Optional[Dict[str, Any]]:
+    def note_use(self, user: Optional[str]) -> Optional[Marker]:
         """As `take`; the caller holds the lock."""
         marker = self.read_marker()
         if marker is not None:
@@ -66,16 +78,17 @@ class CacheEntry:
                 self._add_user(user)
         return marker
 
-    def read_marker(self) -> Optional[Dict[str, Any]]:
+    def read_marker(self) -> Optional[Marker]:
         """Return what the builder noted; None when the environment is not finished, or its Python has gone."""
-        marker = self.read(MARKER)
-        if marker is None:
+        found = self.read(MARKER)
+        if found is None:
             return None
+        marker = cast("Marker", found)
         if marker.get("kind") == "container":  # its Python is in the image
             return marker if os.path.islink(self.interpreter) else None
         return marker if os.access(self.interpreter, os.X_OK) else None
 
-    def publish(self, marker: Dict[str, Any]) -> None:
+    def publish(self, marker: Marker) -> None:
         """Mark the environment as finished; the caller holds the lock."""
         self.write(MARKER, marker)
 
@@ -87,7 +100,7 @@ class CacheEntry:
             return None
         return value if isinstance(value, dict) else None
 
-    def write(self, name: str, value: Dict[str, Any]) -> None:
+    def write(self, name: str, value: Mapping[str, object]) -> None:
         self.write_text(name, json.dumps(value))
 
     def write_text(self, name: str, text: str) -> None:

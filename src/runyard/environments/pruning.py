@@ -9,7 +9,7 @@ from typing import List, Optional
 
 from runyard.core.errors import Conflict, NotFound
 from runyard.core.lazy_dataclass import dataclass
-from runyard.environments.cache import MARKER, CacheEntry, clear_leftovers, list_places
+from runyard.environments.cache import MARKER, CacheEntry, Marker, clear_leftovers, list_places
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def prune(
 
 def _look_at(place: CacheEntry) -> BuiltFolder:
     marker = place.read_marker()
-    known = marker or {}
+    known = marker or Marker()
     return BuiltFolder(
         key=place.key,
         path=str(place.folder),

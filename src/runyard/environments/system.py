@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, TypedDict, cast
 
 from runyard.core.config.settings import Settings
 from runyard.core.errors import SubmitRejected
@@ -60,7 +60,7 @@ class SystemBuilder(EnvironmentBuilder):
                 "error": str(error),
             }
 
-    def _facts(self, interpreter: str, variables: Optional[Mapping[str, str]]) -> Dict[str, Any]:
+    def _facts(self, interpreter: str, variables: Optional[Mapping[str, str]]) -> InterpreterFacts:
         # Here and above: a node's start does not wait for what it does not need.
 
         try:
@@ -159,13 +159,24 @@ print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.vers
 """
 
 
+class InterpreterFacts(TypedDict, total=False):
+    """What an interpreter says of itself."""
+
+    interpreter: str
+    python: str  # its version
+    implementation: str
+    platform: str
+    packages: Dict[str, str]  # name → version
+    folders: Dict[str, int]  # that packages are in → when each changed, in ns
+
+
 class NotPython(Exception):
     """The program did not answer as a Python does; the text says what it did."""
 
 
 def find_facts(
     interpreter: str, *, variables: Optional[Mapping[str, str]] = None, cache: Optional[Path] = None
-) -> Dict[str, Any]:
+) -> InterpreterFacts:
     """Return {"interpreter", "python", "implementation", "platform"}.
 
     Raises:
@@ -191,7 +202,9 @@ def find_packages(
     return {**{key: value for key, value in answer.items() if key != "folders"}, "interpreter": interpreter}
 
 
-def _ask(interpreter: str, script: str, variables: Optional[Mapping[str, str]], *, timeout_s: float) -> Dict[str, Any]:
+def _ask(
+    interpreter: str, script: str, variables: Optional[Mapping[str, str]], *, timeout_s: float
+) -> InterpreterFacts:
     argv = [interpreter, "-c", script]
     environ = {**(os.environ if variables is None else variables), "PYTHONWARNINGS": "ignore"}
     environ.pop("RUNYARD_RUN_FOLDER", None)  # this process is no part of a run
@@ -216,10 +229,10 @@ def _ask(interpreter: str, script: str, variables: Optional[Mapping[str, str]], 
     if done.returncode != 0 or not isinstance(answer, dict):
         said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2] or "nothing"
         raise NotPython(f"Asked for its version, it exited with {done.returncode} and said {said[:300]!r}.")
-    return answer
+    return cast("InterpreterFacts", answer)
 
 
-def _is_unchanged(answer: Mapping[str, Any]) -> bool:
+def _is_unchanged(answer: InterpreterFacts) -> bool:
     folders = answer.get("folders")
     return isinstance(folders, dict) and all(_mtime(folder) == mtime for folder, mtime in folders.items())
 
@@ -243,13 +256,14 @@ def _kept_file(cache: Optional[Path], what: str, interpreter: str, path: str) ->
 
 
 def _cached(
-    kept: Optional[Path], is_good: Callable[[Dict[str, Any]], bool], ask: Callable[[], Dict[str, Any]]
-) -> Dict[str, Any]:
+    kept: Optional[Path], is_good: Callable[[InterpreterFacts], bool], ask: Callable[[], InterpreterFacts]
+) -> InterpreterFacts:
     if kept is not None:
         try:
             answer = json.loads(kept.read_text(encoding="utf-8"))
-            if isinstance(answer, dict) and is_good(answer):
-                return answer
+            known = cast("InterpreterFacts", answer)
+            if isinstance(answer, dict) and is_good(known):
+                return known
         except (OSError, ValueError):
             pass
     answer = ask()
@@ -258,7 +272,7 @@ def _cached(
     return answer
 
 
-def _keep(kept: Path, answer: Dict[str, Any]) -> None:
+def _keep(kept: Path, answer: InterpreterFacts) -> None:
     beside = kept.with_name(f".{kept.name}.{os.urandom(4).hex()}")
     try:
         for folder in (kept.parent.parent, kept.parent):  # not the home above: one that was removed stays so
@@ -275,7 +289,7 @@ _FIELD = re.compile(r"^(Name|Version): *(.+?) *$", re.M)
 class Installed(NamedTuple):
     name: str
     version: str
-    source: Optional[Dict[str, Any]]  # the content of its direct_url.json
+    source: Optional[Mapping[str, Any]]  # the content of its direct_url.json
 
 
 def list_installed(prefix: Path) -> List[Installed]:
@@ -293,7 +307,7 @@ def _read(folder: Path) -> Optional[Installed]:
         return None
 
 
-def _source(folder: Path) -> Optional[Dict[str, Any]]:
+def _source(folder: Path) -> Optional[Mapping[str, Any]]:
     try:
         value = json.loads((folder / "direct_url.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):

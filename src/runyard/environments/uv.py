@@ -20,7 +20,7 @@ from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected, UserError, error_from_plain
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
-from runyard.environments.cache import FAILED, CacheEntry, get_place, lock_text
+from runyard.environments.cache import FAILED, CacheEntry, Marker, get_place, lock_text
 from runyard.environments.pip import PipInstall, guard_pip, install, plan_pip
 from runyard.environments.pythons import Python, find_python
 from runyard.environments.system import list_installed
@@ -30,7 +30,7 @@ POLL_S = 0.05
 REMIND_EVERY_S = 15.0
 
 # Gets the lock's descriptor. The programs that it starts inherit it, so that no second build begins while they live.
-Make = Callable[[int], Dict[str, Any]]
+Make = Callable[[int], Marker]
 
 
 def build_once(
@@ -42,7 +42,7 @@ def build_once(
     user: Optional[str],
     who: str,
     remind_every_s: float = REMIND_EVERY_S,
-) -> Dict[str, Any]:
+) -> Marker:
     """Return the marker of the finished environment; `make` fills an empty `place.prefix` when that was not done yet.
 
     A build that fails with a UserError fails for all callers that waited; a later call tries again. One that was
@@ -65,7 +65,7 @@ def build_once(
     return marker
 
 
-def _make(place: CacheEntry, make: Callable[[], Dict[str, Any]]) -> None:
+def _make(place: CacheEntry, make: Callable[[], Marker]) -> None:
     began = time.monotonic()
     try:
         facts = make()
@@ -151,7 +151,7 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
 
     def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
         place = self._place(built.key)
-        marker = place.read_marker() or {}
+        marker = place.read_marker() or Marker()
         return {
             "interpreter": built.interpreter,
             "python": marker.get("python", ""),
@@ -169,7 +169,7 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         except OSError:
             pass
         pip = self._plan(spec, os.environ if variables is None else variables)
-        version = (place.read_marker() or {}).get("python", "")
+        version = (place.read_marker() or Marker()).get("python", "")
         title = f"Exact packages, Python {version} on {platform.machine()}."
         text, is_whole = lock_text(pip, built.interpreter, list_installed(place.prefix), title=title)
         if is_whole:
@@ -205,7 +205,7 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         say: Say,
         check: Check,
         keep: Sequence[int],
-    ) -> Dict[str, Any]:
+    ) -> Marker:
         say(f"Building environment `{spec.name}` on Python {python.version} ({python.path}).")
         for line in pip.requirements:
             say(f"  {line}")

@@ -119,7 +119,7 @@ class OpenSegment:
         self._sides = itertools.count()
         self._write = write
 
-    def begin(self, header: Dict[str, Any]) -> None:
+    def begin(self, header: journal.SegmentHeader) -> None:
         """Write the first record. When the disk is full the empty file stays, and this is called again; so it is when a
         signal's handler raised just after the write.
         """
@@ -262,7 +262,7 @@ class Appender:
     (`overflow.py`), else it waits in this process's own. After a fork the child calls `forget` and is a new writer.
     """
 
-    def __init__(self, run_folder: str, header: Dict[str, Any], *, use_names: UseNames, write: Write) -> None:
+    def __init__(self, run_folder: str, header: journal.SegmentHeader, *, use_names: UseNames, write: Write) -> None:
         self.run_folder = run_folder
         self.folder = f"{run_folder}/journal"
         self.segments: List[OpenSegment] = []
@@ -478,8 +478,14 @@ class Appender:
 
     def _open(self) -> OpenSegment:
         segment = self._next_segment()
-        now = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
-        header = {**self._header, **now, "writer": segment.writer, "segment": segment.number, "pid": os.getpid()}
+        header: journal.SegmentHeader = {
+            **self._header,
+            "wall_ns": time.time_ns(),
+            "t": time.monotonic_ns(),
+            "writer": segment.writer,
+            "segment": segment.number,
+            "pid": os.getpid(),
+        }
         try:
             segment.begin(header)
         except OSError:
@@ -570,7 +576,7 @@ def _ignore(_names: NameTable) -> None:
     """A lane has no fast path."""
 
 
-def _new_writer(header: Dict[str, Any]) -> str:
+def _new_writer(header: journal.SegmentHeader) -> str:
     return f"r{header['rank']}-{os.getpid()}-{os.urandom(4).hex()}"
 
 

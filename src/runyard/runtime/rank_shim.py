@@ -15,7 +15,10 @@ import resource
 import signal
 import sys
 import time
-from typing import Any, Dict, List, Mapping, Set, Tuple
+from typing import TYPE_CHECKING, List, Mapping, Set, Tuple
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import LaunchPlan, PlannedProcess, RankExit, RankStart
 
 LINGER_S = 30.0  # the supervisor ends the run long before
 _RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
@@ -28,12 +31,12 @@ def main(arguments: List[str]) -> int:
         sys.exit("usage: rank_shim.py --folder RUN_FOLDER")
     folder = os.path.abspath(arguments[1])
     rank = find_rank(os.environ)
-    process = find_process(folder, rank)
+    process, umask = find_process(folder, rank)
     # Blocked for good and asked for with sigwait: a handler in Python would miss a signal that arrives just before the
     # interpreter enters a waiting system call.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would never come
     signal.pthread_sigmask(signal.SIG_BLOCK, [*_PASSED_ON, signal.SIGCHLD])
-    pid = _start(process, folder, rank)
+    pid = _start(process, folder, rank, umask)
     _write(folder, f"starts/{rank}.json", _start_facts(rank, pid))
     _wake(folder)
     end, passed = _pass_signals_on(pid)
@@ -57,22 +60,23 @@ def find_rank(variables: Mapping[str, str]) -> int:
     sys.exit(f"rank_shim.py: none of {', '.join(_RANK_VARIABLES)} is set: this is to be started by mpirun")
 
 
-def find_process(folder: str, rank: int) -> Dict[str, Any]:
+def find_process(folder: str, rank: int) -> Tuple[PlannedProcess, int]:
+    """Return the rank's process of `launch.json`, and the umask of all."""
     with open(f"{folder}/launch.json", encoding="utf-8") as file:
-        plan = json.load(file)
-    found: List[Dict[str, Any]] = [process for process in plan["processes"] if process["rank"] == rank]
+        plan: LaunchPlan = json.load(file)
+    found = [process for process in plan["processes"] if process["rank"] == rank]
     if not found:
         sys.exit(f"rank_shim.py: {folder}/launch.json knows no rank {rank}")
-    return {**found[0], "umask": plan.get("umask", 0o022)}
+    return found[0], plan.get("umask", 0o022)
 
 
-def _start(process: Dict[str, Any], folder: str, rank: int) -> int:
+def _start(process: PlannedProcess, folder: str, rank: int, umask: int) -> int:
     pid = os.fork()
     if pid != 0:
         return pid
     code = _NOT_FOUND
     try:
-        _become(process, folder)
+        _become(process, folder, umask)
     except OSError as error:
         code = _CANNOT_EXECUTE if isinstance(error, PermissionError) else _NOT_FOUND
         _leave_word(process, folder, rank, error)
@@ -80,7 +84,7 @@ def _start(process: Dict[str, Any], folder: str, rank: int) -> int:
         os._exit(code)
 
 
-def _become(process: Dict[str, Any], folder: str) -> None:
+def _become(process: PlannedProcess, folder: str, umask: int) -> None:
     os.setsid()
     log = os.path.join(folder, process["log"])
     os.makedirs(os.path.dirname(log), mode=0o700, exist_ok=True)
@@ -91,14 +95,14 @@ def _become(process: Dict[str, Any], folder: str) -> None:
     os.closerange(3, max(output, nothing) + 1)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    os.umask(process["umask"])
+    os.umask(umask)
     os.chdir(process["cwd"])
     # What mpirun and its daemon said about themselves stays; all else is as it was planned.
     variables = {**os.environ, **process["variables"], "RUNYARD_RANK_PID": str(os.getpid())}
     os.execvpe(process["argv"][0], process["argv"], variables)
 
 
-def _leave_word(process: Dict[str, Any], folder: str, rank: int, error: OSError) -> None:
+def _leave_word(process: PlannedProcess, folder: str, rank: int, error: OSError) -> None:
     text = f"runyard: cannot start {process['argv'][0]!r} in {process['cwd']!r}: {error}\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))
@@ -141,16 +145,22 @@ def _linger() -> None:
     signal.sigtimedwait([signal.SIGTERM], LINGER_S)
 
 
-def _start_facts(rank: int, pid: int) -> Dict[str, Any]:
+def _start_facts(rank: int, pid: int) -> RankStart:
     mine = os.getpid()
-    facts = {"rank": rank, "pid": pid, "start_ticks": _start_ticks(pid)}
-    facts.update(shim_pid=mine, shim_start_ticks=_start_ticks(mine))
-    return {**facts, "started_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME), "boot_id": _boot_id()}
+    return {
+        "rank": rank,
+        "pid": pid,
+        "start_ticks": _start_ticks(pid),
+        "shim_pid": mine,
+        "shim_start_ticks": _start_ticks(mine),
+        "started_boot_ns": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+        "boot_id": _boot_id(),
+    }
 
 
-def _exit_facts(folder: str, rank: int, end: os.waitid_result) -> Dict[str, Any]:
+def _exit_facts(folder: str, rank: int, end: os.waitid_result) -> RankExit:
     is_exit = end.si_code == os.CLD_EXITED
-    facts: Dict[str, Any] = {
+    facts: RankExit = {
         "rank": rank,
         "code": end.si_status if is_exit else None,
         "signal": None if is_exit else end.si_status,
@@ -160,11 +170,12 @@ def _exit_facts(folder: str, rank: int, end: os.waitid_result) -> Dict[str, Any]
     }
     if facts["code"] in (_CANNOT_EXECUTE, _NOT_FOUND):
         error = _read(f"{folder}/exits/{rank}.error")
-        facts.update({"error": error} if error else {})
+        if error:
+            facts["error"] = error
     return facts
 
 
-def _write(folder: str, name: str, facts: Dict[str, Any], *, durable: bool = False) -> None:
+def _write(folder: str, name: str, facts: Mapping[str, object], *, durable: bool = False) -> None:
     """Write beside and rename into place. A run folder that was removed is not made again: no process reads it."""
     path = f"{folder}/{name}"
     try:

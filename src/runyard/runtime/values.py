@@ -83,7 +83,7 @@ def to_scalars(name: str, values: object) -> List[Any]:
     return [to_scalar(name, item) for item in items]
 
 
-def to_row(name: str, columns: Mapping[str, object]) -> Dict[str, Any]:
+def to_row(name: str, columns: Mapping[str, object]) -> Dict[str, object]:
     if not columns:
         raise InvalidArgument(
             f"The row of `{name}` has no columns.", hint=f"Give them as arguments: `run.log_row({name!r}, x=1, y=2)`."
@@ -227,7 +227,7 @@ class Side(NamedTuple):
 Record = Union[Cell, Side, bytes]
 
 
-def long_record(kind: int, payload: Dict[str, Any]) -> Record:
+def long_record(kind: int, payload: journal.Payload) -> Record:
     body = journal.dump(payload)
     return Side(kind, body) if len(body) > journal.MAX_PAYLOAD else journal.pack_payload(kind, body)
 

@@ -9,7 +9,7 @@ import functools
 import os
 import struct
 import time
-from typing import IO, Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+from typing import IO, TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.formats import journal
@@ -19,6 +19,9 @@ from runyard.runtime import appender, values
 from runyard.runtime.appender import Appender, NameTable, Write, raise_foreign
 from runyard.runtime.uploads import copy_upload
 from runyard.runtime.values import PACKERS, Packers, list_records, long_record, value_record
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
 
 Translate = Callable[[InvalidArgument], Exception]
 _CELL = journal.CELL
@@ -74,7 +77,13 @@ class JournalWriter:
         self.run_id = run_id
         self.run_folder = os.fspath(run_folder)
         self._reopen = functools.partial(get_writer, attempt=attempt, rank=rank, role=role, translate=translate)
-        header = {"format": journal.FORMAT, "run": run_id, "attempt": attempt, "rank": rank, "role": role}
+        header: journal.SegmentHeader = {
+            "format": journal.FORMAT,
+            "run": run_id,
+            "attempt": attempt,
+            "rank": rank,
+            "role": role,
+        }
         header["boot_id"] = boot_id()
         self.log, use_names = _make_log(self, translate, write)
         self._appender = Appender(self.run_folder, header, use_names=use_names, write=write)
@@ -147,13 +156,13 @@ class JournalWriter:
         self.append(journal.FAIL, {"error_details": details, "error_code": error_code})
         self.wake()
 
-    def end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+    def end(self, status: str, error: Optional[RunError] = None) -> None:
         """Record the end of a run that we did not launch."""
         self.append(journal.END, {"status": status, "error": error, "t": time.monotonic_ns()})
         self._ended = True
         self.wake()
 
-    def append(self, kind: int, payload: Dict[str, Any]) -> None:
+    def append(self, kind: int, payload: journal.Payload) -> None:
         """Write one long record; a payload over 1 MiB goes into a side file."""
         self._appender.append(long_record(kind, payload))
 

@@ -7,7 +7,6 @@ import json
 import logging
 import secrets
 from collections.abc import Callable
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,6 +17,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from runyard.core.errors import RunyardError, StoreUnavailable, SystemFailure
+from runyard.core.formats.documents import ErrorAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -166,10 +166,10 @@ class LastResort:
             await error_answer(explained)(scope, receive, send)
 
 
-def _plain(code: str, what: str, *, why: str = "", hint: str = "") -> dict[str, Any]:
+def _plain(code: str, what: str, *, why: str = "", hint: str = "") -> ErrorAnswer:
     return {"code": code, "what": what, "why": why, "hint": hint}
 
 
-def _answer(status: int, plain: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+def _answer(status: int, plain: ErrorAnswer, headers: dict[str, str] | None = None) -> Response:
     body = json.dumps({"error": plain}).encode()
     return Response(body, status_code=status, media_type="application/json", headers=headers)

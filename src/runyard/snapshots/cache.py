@@ -14,7 +14,7 @@ import struct
 import threading
 import zlib
 from pathlib import Path
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple
 
 from runyard.core.config.paths import cache_folder
 from runyard.core.machine.files import write_whole
@@ -184,7 +184,7 @@ def _read_folder(head: Dict[str, Any], body: bytes) -> Tuple[Folder, List[str]]:
     return Folder(int(head["m"]), files, {}, dict(head["o"])), list(head["d"])
 
 
-def _record(head: Dict[str, Any], body: bytes = b"") -> bytes:
+def _record(head: Mapping[str, object], body: bytes = b"") -> bytes:
     text = json.dumps(head, separators=(",", ":")).encode("ascii")
     return _HEAD.pack(_MAGIC, len(text), len(body), zlib.crc32(body, zlib.crc32(text))) + text + body
 

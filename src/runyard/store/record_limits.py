@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from runyard.core.errors import TooLarge
+from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
 from runyard.core.records import Run
 
 MIB = 1 << 20
@@ -28,10 +29,10 @@ LEFT_OUT = "left_out"  # in the last warning: how many more there were
 Labels = Mapping[str, "str | None"]
 
 
-def add_warnings(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def add_warnings(warnings: Sequence[RunWarning], new: Sequence[RunWarning]) -> list[RunWarning]:
     """Return the warnings with the new ones behind them; those beyond the limits are counted in one last entry."""
-    kept = [dict(warning) for warning in warnings if LEFT_OUT not in warning]
-    left_out = sum(_count(warning.get(LEFT_OUT)) for warning in warnings if LEFT_OUT in warning)
+    kept: list[RunWarning] = [{**warning} for warning in warnings if LEFT_OUT not in warning]
+    left_out = sum(_count(warning.get("left_out")) for warning in warnings if LEFT_OUT in warning)
     size = sum(map(size_of, kept)) if new else 0
     for warning in new:
         if len(kept) < MOST_WARNINGS and not left_out:
@@ -44,31 +45,32 @@ def add_warnings(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[st
     return [*kept, _left_out(left_out)] if left_out else kept
 
 
-def without_known(warnings: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def without_known(warnings: Sequence[RunWarning], new: Sequence[RunWarning]) -> list[RunWarning]:
     """Return those of the new warnings that the record does not hold yet, each once."""
     known = {_key(warning) for warning in warnings}
-    fresh: dict[str, dict[str, Any]] = {}
+    fresh: dict[str, RunWarning] = {}
     for warning in new:
         key = _key(short_warning(warning))
         if key not in known:
-            fresh.setdefault(key, dict(warning))
+            fresh.setdefault(key, {**warning})
     return list(fresh.values())
 
 
-def short_warning(warning: Mapping[str, Any]) -> dict[str, Any]:
+def short_warning(warning: RunWarning) -> RunWarning:
     """Return the warning with its texts cut; of an oversized one, source, code and message stay."""
     short = {str(key)[:MOST_TEXT]: short_texts(value) for key, value in warning.items() if key != LEFT_OUT}
     if size_of(short) <= 8 * MOST_TEXT:
-        return short
-    return {key: short_text(str(short.get(key, ""))) for key in ("source", "code", "message") if key in short}
+        return cast("RunWarning", short)
+    least = {key: short_text(str(short.get(key, ""))) for key in ("source", "code", "message") if key in short}
+    return cast("RunWarning", least)
 
 
-def short_error(error: Mapping[str, Any]) -> dict[str, Any]:
+def short_error(error: Mapping[str, Any]) -> RunError:
     """Return an error with its texts cut; details that are still too large are left out, and the message says so."""
-    short: dict[str, Any] = {str(key)[:MOST_TEXT]: short_texts(value) for key, value in error.items()}
+    short = {str(key)[:MOST_TEXT]: short_texts(value) for key, value in error.items()}
     size = size_of(short)
     if size <= MOST_ERROR_BYTES:
-        return short
+        return cast("RunError", short)
     message = short_text(str(short.get("message", "")))
     note = f"(Its details, {size:,} bytes, were left out: {MOST_ERROR_BYTES:,} bytes are the most.)"
     return {"code": str(short.get("code", ""))[:200], "message": f"{message}\n{note}"}
@@ -93,8 +95,8 @@ def short_text(text: str) -> str:
 
 
 def fit_environment(
-    environment: Mapping[str, Any] | None,
-) -> tuple[Mapping[str, Any] | None, list[dict[str, Any]]]:
+    environment: EnvironmentFacts | None,
+) -> tuple[EnvironmentFacts | None, list[RunWarning]]:
     """Return the facts of an environment, or none and a warning where they are too large to keep."""
     size = 0 if environment is None else size_of(environment)
     if size <= MOST_ENVIRONMENT_BYTES:
@@ -153,7 +155,7 @@ class LabelRoom:
             fitting[key] = value
         return fitting
 
-    def notes(self) -> list[dict[str, Any]]:
+    def notes(self) -> list[RunWarning]:
         """Return a warning for the labels that did not fit; none when all did."""
         if not self.left_out:
             return []
@@ -187,16 +189,16 @@ def _label_size(key: str, value: str | None) -> int:
     return len(key) + len(value or "")
 
 
-def _left_out(count: int) -> dict[str, Any]:
+def _left_out(count: int) -> RunWarning:
     message = (
         f"… and {count:,} more warnings. A run keeps {MOST_WARNINGS:,} warnings of {MOST_WARNING_BYTES:,} bytes in all."
     )
-    return {"source": "runyard", "message": message, LEFT_OUT: count}
+    return {"source": "runyard", "message": message, "left_out": count}
 
 
 def _count(value: object) -> int:
     return value if type(value) is int and value > 0 else 1
 
 
-def _key(warning: Mapping[str, Any]) -> str:
+def _key(warning: RunWarning) -> str:
     return json.dumps(warning, sort_keys=True, default=str)

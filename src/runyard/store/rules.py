@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound
+from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Asset, Attempt, Experiment, NewRun, Phase, Run, RunChange, RunFile, Wait
 from runyard.core.statuses import RunStatus, check_transition
 from runyard.store.record_limits import (
@@ -186,17 +187,17 @@ def _apply(run: Run, change: RunChange) -> Run:
         display_name=run.display_name if change.display_name is None else change.display_name,
         description=run.description if change.description is None else change.description,
         warnings=add_warnings(run.warnings, [*change.warnings_add, *notes]),
-        environment=run.environment if environment is None else dict(environment),
+        environment=run.environment if environment is None else {**environment},
         snapshot_id=snapshot_id,
         snapshot_root=snapshot_root,
     )
 
 
-def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[Mapping[str, Any]]) -> Run:
+def apply_parts(run: Run, parts: Sequence[SegmentPart], warnings: Sequence[RunWarning]) -> Run:
     """Return the run with what parts of its journals say, in their order, as one change."""
     tags: dict[str, tuple[bool, str | None]] = {}
     properties: dict[str, str] = {}
-    notes: list[Mapping[str, Any]] = []
+    notes: list[RunWarning] = []
     for part in parts:
         tags.update((key, (False, None)) for key in part.tags_remove)
         tags.update((key, (True, value)) for key, value in part.tags_set.items())
@@ -218,7 +219,7 @@ def apply_report(
     tags_set: Mapping[str, str | None],
     tags_remove: Sequence[str],
     properties_add: Mapping[str, str],
-    warnings: Sequence[Mapping[str, Any]] = (),
+    warnings: Sequence[RunWarning] = (),
 ) -> Run:
     """Return the run with what its journal says: nobody is there to refuse it to, so a conflict becomes a warning."""
     new = {key: value for key, value in properties_add.items() if key not in run.properties}
@@ -227,7 +228,7 @@ def apply_report(
     room = LabelRoom(left, run.properties, run.parameters)
     tags = room.fit(left, tags_set)
     properties = {key: value for key, value in room.fit({}, new).items() if value is not None}
-    notes = [
+    notes: list[RunWarning] = [
         *warnings,
         *(_property_note(key, run.properties[key], properties_add[key]) for key in refused),
         *room.notes(),
@@ -316,7 +317,7 @@ def _with_wait(waits: Sequence[Wait], text: str, now: datetime) -> list[Wait]:
     return more if len(more) <= MOST_WAITS else [more[0], *more[2:]]
 
 
-def _property_note(key: str, old: str, new: str) -> dict[str, Any]:
+def _property_note(key: str, old: str, new: str) -> RunWarning:
     message = f"Property `{short_text(key)}` stays {short_text(old)!r}; {short_text(new)!r} was left out."
     return {"source": "properties", "message": message}
 

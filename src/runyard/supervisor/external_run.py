@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from contextlib import nullcontext
-from typing import Any, Dict, Optional
+from typing import TYPE_CHECKING, Any, Optional, cast
 
 from runyard.core.config.settings import Settings
 from runyard.core.specs import JobSpec
@@ -18,6 +18,10 @@ from runyard.supervisor.processes.reaper import remove_run_folder
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import HomeGone
 from runyard.supervisor.shipping.courier import Courier
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
+    from runyard.core.formats.run_files import FinalState
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +51,7 @@ class ExternalRun:
 
     def _run(self) -> None:
         self._courier.start()
-        final = self._folder.read_object("final.json")
+        final = cast("FinalState", self._folder.read_object("final.json"))
         if not final:
             final = self._watch()
         if self._courier.deliver(final) and not self._folder.is_gone():
@@ -58,7 +62,7 @@ class ExternalRun:
             if not self._settings.keep_run_folders:
                 remove_run_folder(self._folder)
 
-    def _keep(self, final: Dict[str, Any]) -> None:
+    def _keep(self, final: FinalState) -> None:
         while not self._folder.is_gone():
             try:
                 return self._folder.write_end(final)
@@ -66,12 +70,12 @@ class ExternalRun:
                 logger.warning("final.json could not be written: %s", error)
                 time.sleep(1.0)
 
-    def _watch(self) -> Dict[str, Any]:
+    def _watch(self) -> FinalState:
         """Return the end, once the process or the folder is gone, or the run has ended and no process writes to it.
 
         When the server wants the run to end, it ends at once. Its process goes on, and what it logs is still shipped.
         """
-        wished: Optional[Dict[str, Any]] = None
+        wished: Optional[FinalState] = None
         while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
             self._wake.wait(self._pidfd, LOOK_S)
             if self._wake.was_rung():
@@ -98,11 +102,13 @@ class ExternalRun:
             return False
         return reporter.desired is not None and not self._courier.is_guest
 
-    def _end(self) -> Dict[str, Any]:
+    def _end(self) -> FinalState:
         """Return the run's end: as the process recorded it, else as the server wants it, else interrupted."""
         said = self._courier.cargo.seen.find_end(self._job.run_id)
         if said is not None:
-            return {"status": _terminal(said.get("status")), "error": said.get("error")}
+            error = said.get("error")
+            told = cast("RunError", error) if isinstance(error, dict) else None
+            return {"status": _terminal(said.get("status")), "error": told}
         if self._courier.reporter.desired == "cancel":
             return {"status": RunStatus.CANCELED.value, "error": None}
         if self._courier.reporter.desired == "fail":

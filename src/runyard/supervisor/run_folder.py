@@ -10,7 +10,7 @@ import fcntl
 import json
 import os
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.formats.plain import from_plain
@@ -19,6 +19,9 @@ from runyard.core.machine.facts import boot_id
 from runyard.core.machine.files import sync_folder, write_whole
 from runyard.core.specs import JobSpec
 from runyard.supervisor.proc import read_process
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import FinalState
 
 SNAPSHOT = "snapshot.frames"
 REFUSED = "refused.json"  # what the server refused for its content; the folder is kept while it has entries
@@ -130,7 +133,7 @@ class RunFolder:
             return False
         return True
 
-    def write_end(self, end: Dict[str, Any]) -> None:
+    def write_end(self, end: FinalState) -> None:
         """Write `final.json` durably; on a full disk this uses up all reserves. Called after the program's end."""
         try:
             self.write("final.json", end, durable=True)
@@ -232,7 +235,7 @@ def _clear_files(folder: str) -> List[str]:
     return found
 
 
-def _identity() -> Dict[str, Any]:
+def _identity() -> Dict[str, object]:
     entry = read_process(os.getpid())
     return {"pid": os.getpid(), "start_ticks": entry.start_ticks if entry else 0, "boot_id": boot_id()}
 

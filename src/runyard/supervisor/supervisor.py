@@ -12,7 +12,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional
+from typing import TYPE_CHECKING, Callable, List, Mapping, Optional, cast
 
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
@@ -45,6 +45,8 @@ from runyard.supervisor.shipping.connection import GRACE_S, HomeGone
 from runyard.supervisor.shipping.courier import Courier
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import EnvironmentFacts, RunError
+    from runyard.core.formats.run_files import FinalState, LaunchPlan
     from runyard.supervisor.gang.mpi_job import MpiJob
     from runyard.supervisor.lifecycle.observer import RunMonitors
 
@@ -130,7 +132,7 @@ class Supervisor:
         self._mpi = self._mpi_job() if job.spec.distribution.kind == MPI else None
         self._failed_at: Optional[float] = None
         self._gone_at: Optional[float] = None
-        self._plan: Dict[str, Any] = {}
+        self._plan: LaunchPlan = {}
         self._emptied_boot_ns: Optional[int] = None
         self._hurry = threading.Event()
         self._describing = threading.Thread(target=self._describe, name="describe", daemon=True)
@@ -166,7 +168,7 @@ class Supervisor:
         self._courier.start_soon()
         watch_engine(self._reporter.tell_engine_gone)
         self._peers.start()
-        final = self._folder.read_object("final.json")
+        final = cast("FinalState", self._folder.read_object("final.json"))
         if not final:
             outcome = self._peers.conclude(self._live(), lambda: self._stopping.stop)
             self._observer.finish(outcome.error if self._peers.leads else None)
@@ -206,7 +208,7 @@ class Supervisor:
         why = self._courier.cargo.disk.explain() if outcome.finding is not None else ""
         if not why or outcome.error is None:
             return outcome
-        error = {**outcome.error, "message": f"{outcome.error.get('message', '')}\n{why}"}
+        error: RunError = {**outcome.error, "message": f"{outcome.error.get('message', '')}\n{why}"}
         return outcome._replace(error=error)
 
     @property
@@ -313,7 +315,7 @@ class Supervisor:
         self._hurry.wait(DESCRIBE_AFTER_S)
         try:
             self._courier.connection.check_home()
-            found = {**self._preparation.environment.describe(), **self._preparation.data.recall()}
+            found: EnvironmentFacts = {**self._preparation.environment.describe(), **self._preparation.data.recall()}
             self._reporter.add_environment(found)
             lock = self._preparation.environment.write_lock()
             if lock is not None:
@@ -379,10 +381,10 @@ class Supervisor:
             return self._mpi.is_over(counting, is_stopping=self._stopping.stop is not None)
         return all(rank in ended for rank in counting)
 
-    def _read_plan(self) -> Dict[str, Any]:
+    def _read_plan(self) -> LaunchPlan:
         """Return `launch.json`; when the program removed it, the ranks that the process owner knows."""
         if not self._plan.get("processes"):
-            self._plan = self._folder.read_object("launch.json")
+            self._plan = cast("LaunchPlan", self._folder.read_object("launch.json"))
         if self._plan.get("processes"):
             return self._plan
         known = {record["rank"] for record in [*self._keeper.ranks, *self._keeper.exits]}
@@ -478,7 +480,7 @@ class Supervisor:
         for problem in remove_containers(self._read_plan()):
             self._reporter.warn("containers", f"A container of this run could not be removed: {problem}")
 
-    def _write_final(self, final: Dict[str, Any]) -> None:
+    def _write_final(self, final: FinalState) -> None:
         """Write `final.json` durably; wait for space on a full disk. A removed folder gets none."""
         while not self._folder.is_gone():
             try:
@@ -489,7 +491,7 @@ class Supervisor:
                 self._reporter.note(f"the end of the run cannot be written below {self._folder.path}: {error.strerror}")
                 time.sleep(1.0)
 
-    def _finish(self, final: Dict[str, Any]) -> None:
+    def _finish(self, final: FinalState) -> None:
         """Deliver everything and the end, then leave the process owner. May be repeated by a successor."""
         self._courier.start()
         self._reporter.phase(RunStatus.FINALIZING)

@@ -17,6 +17,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from runyard.core.errors import Conflict, InvalidArgument, MissingContent, NotFound, RunyardError, UserError
 from runyard.core.formats import journal
+from runyard.core.formats.documents import EnvironmentFacts, NodeFacts, NodeNews, RunError, RunWarning
 from runyard.core.formats.frames import iter_frames, join_frames
 from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.names import clean_file_name
@@ -28,12 +29,12 @@ class FakeGang:
 
     epoch: str = field(default_factory=lambda: os.urandom(4).hex())
     version: int = 0
-    facts: Dict[int, Dict[str, Any]] = field(default_factory=dict)
+    facts: Dict[int, NodeFacts] = field(default_factory=dict)
     lost: Dict[int, str] = field(default_factory=dict)
     failed: List[int] = field(default_factory=list)
     silent: List[int] = field(default_factory=list)  # nodes whose lease a test says is over
 
-    def hear(self, rank: int, said: Dict[str, Any]) -> None:
+    def hear(self, rank: int, said: Mapping[str, Any]) -> None:
         facts = said.get("facts")
         if facts is not None and facts != self.facts.get(rank):
             self.facts[rank] = facts
@@ -47,14 +48,19 @@ class FakeGang:
         if rank not in self.failed:
             self.failed.append(rank)
 
-    def show(self) -> List[Dict[str, Any]]:
+    def show(self) -> List[NodeNews]:
         return [self._show(rank) for rank in sorted({*self.facts, *self.lost})]
 
-    def _show(self, rank: int) -> Dict[str, Any]:
-        facts = self.facts.get(rank, {})
-        order = self.failed.index(rank) + 1 if rank in self.failed else 0
-        shown = {"rank": rank, "facts": facts, "lost": self.lost.get(rank, ""), "host": facts.get("host", "")}
-        return {**shown, "failed_order": order, "silent": rank in self.silent}
+    def _show(self, rank: int) -> NodeNews:
+        facts = self.facts.get(rank, NodeFacts())
+        return {
+            "rank": rank,
+            "facts": facts,
+            "lost": self.lost.get(rank, ""),
+            "host": facts.get("host", ""),
+            "failed_order": self.failed.index(rank) + 1 if rank in self.failed else 0,
+            "silent": rank in self.silent,
+        }
 
 
 SegmentKey = Tuple[str, str, int]  # run, writer, segment
@@ -69,12 +75,12 @@ class FakeRun:
     status: str = "NotStarted"
     statuses: List[str] = field(default_factory=list)
     doings: List[str] = field(default_factory=list)
-    error: Optional[Dict[str, Any]] = None
-    warnings: List[Dict[str, Any]] = field(default_factory=list)
-    environment: Dict[str, Any] = field(default_factory=dict)
+    error: Optional[RunError] = None
+    warnings: List[RunWarning] = field(default_factory=list)
+    environment: EnvironmentFacts = field(default_factory=EnvironmentFacts)
     desired: Optional[str] = None
-    desired_error: Optional[Dict[str, Any]] = None
-    files: Dict[str, Dict[str, Any]] = field(default_factory=dict)
+    desired_error: Optional[RunError] = None
+    files: Dict[str, Mapping[str, Any]] = field(default_factory=dict)
     logs: Dict[str, bytearray] = field(default_factory=dict)
     heartbeats: int = 0
     engine_gone: bool = False  # as its supervisor said
@@ -166,7 +172,7 @@ class FakeServer:
             self.requests.append(route)
             return getattr(self, f"_do_{route}")(run_id, body)
 
-    def _do_ship(self, run_id: str, body: bytes) -> Dict[str, Any]:
+    def _do_ship(self, run_id: str, body: bytes) -> Mapping[str, object]:
         run = self._run(run_id)
         marks: Dict[Tuple[str, int], int] = {}
         logs: Dict[str, int] = {}
@@ -188,14 +194,14 @@ class FakeServer:
     def _do_bundle(self, _: str, body: bytes) -> bytes:
         return self.bundle
 
-    def _do_join(self, about: str, body: bytes) -> Dict[str, Any]:
+    def _do_join(self, about: str, body: bytes) -> Mapping[str, object]:
         run_id, _, rank = about.partition("/")
         run, said = self._run(run_id), json.loads(body)
         if run.is_over or run.job is None or run.joined.setdefault(rank, said["incarnation"]) != said["incarnation"]:
             raise Conflict(f"Node {rank} of run `{run_id}` is in the hands of another process.")
         return {**run.job, "node_rank": int(rank), "incarnation": said["incarnation"]}
 
-    def _converse(self, about: str, said: Dict[str, Any]) -> Dict[str, Any]:
+    def _converse(self, about: str, said: Mapping[str, Any]) -> Mapping[str, object]:
         run_id, _, rank = about.partition("/")
         with self.lock:
             self.requests.append("node")
@@ -208,18 +214,18 @@ class FakeServer:
                 return answer
             time.sleep(0.005)
 
-    def _gang_news(self, run: FakeRun) -> Dict[str, Any]:
+    def _gang_news(self, run: FakeRun) -> Mapping[str, object]:
         gang = run.gang
         version = f"{gang.epoch}.{gang.version}.{run.attempt}.{run.desired}.{run.is_over}"
         return {**self._wish(run), "epoch": gang.epoch, "version": version, "nodes": gang.show()}
 
-    def _do_heartbeat(self, run_id: str, body: bytes) -> Dict[str, Any]:
+    def _do_heartbeat(self, run_id: str, body: bytes) -> Mapping[str, object]:
         run = self._run(run_id)
         run.heartbeats += 1
         run.engine_gone = run.engine_gone or bool(json.loads(body).get("engine_gone"))
         return self._wish(run)
 
-    def _do_state(self, run_id: str, body: bytes) -> Dict[str, Any]:
+    def _do_state(self, run_id: str, body: bytes) -> Mapping[str, object]:
         run, said = self._run(run_id), json.loads(body)
         self._check("state", said, b"")
         if said["attempt"] != run.attempt:
@@ -228,7 +234,7 @@ class FakeServer:
             return self._wish(run)
         run.warnings += said.get("warnings", [])
         run.doings += [said["doing"]] if said.get("doing") else []
-        run.environment.update(said.get("environment") or {})
+        run.environment.update(said.get("environment") or EnvironmentFacts())
         if said["status"] in ("Completed", "Failed", "Canceled"):
             self._check_complete(run_id, run, said)
             run.error = said.get("error")
@@ -237,14 +243,14 @@ class FakeServer:
             run.statuses.append(run.status)
         return self._wish(run)
 
-    def _do_files(self, run_id: str, body: bytes) -> Dict[str, Any]:
+    def _do_files(self, run_id: str, body: bytes) -> Mapping[str, object]:
         said = json.loads(body)
         return self._put_file(run_id, said["file"], replace=bool(said.get("replace")))
 
-    def _do_batch(self, run_id: str, body: bytes) -> Dict[str, Any]:
+    def _do_batch(self, run_id: str, body: bytes) -> Mapping[str, object]:
         said = json.loads(body)
         self._check("batch", said, b"")
-        refused: List[Dict[str, Any]] = []
+        refused: List[Mapping[str, object]] = []
         for index, file in enumerate(said["files"]):
             try:
                 self._put_file(run_id, file, replace=bool(said.get("replace")))
@@ -252,7 +258,7 @@ class FakeServer:
                 refused.append({"index": index, "name": file["name"], "error": error.to_plain()})
         return {"stored": len(said["files"]) - len(refused), "refused": refused}
 
-    def _put_file(self, run_id: str, file: Dict[str, Any], *, replace: bool) -> Dict[str, Any]:
+    def _put_file(self, run_id: str, file: Mapping[str, Any], *, replace: bool) -> Mapping[str, object]:
         self._check("files", file, b"")
         missing = [chunk for chunk in file["chunks"] if chunk not in self.chunks]
         if missing:
@@ -263,10 +269,10 @@ class FakeServer:
         self._run(run_id).files[name] = file
         return file
 
-    def _do_missing(self, _: str, body: bytes) -> Dict[str, Any]:
+    def _do_missing(self, _: str, body: bytes) -> Mapping[str, object]:
         return {"missing": [chunk for chunk in json.loads(body)["ids"] if chunk not in self.chunks]}
 
-    def _do_chunks(self, _: str, body: bytes) -> Dict[str, Any]:
+    def _do_chunks(self, _: str, body: bytes) -> Mapping[str, object]:
         found = {head["id"]: bytes(data) for head, data in iter_frames(body)}
         for name, data in found.items():
             if hashlib.sha256(data).hexdigest() != name:
@@ -296,7 +302,7 @@ class FakeServer:
             raise NotFound(f"There is no run `{run_id}`.")
         return self.runs[run_id]
 
-    def _wish(self, run: FakeRun) -> Dict[str, Any]:
+    def _wish(self, run: FakeRun) -> Mapping[str, object]:
         wish = {"desired": run.desired, "desired_error": run.desired_error}
         return {**wish, "attempt": run.attempt, "status": run.status}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -20,6 +20,7 @@ from runyard.cli.output import Bytes, Seconds, moment, print_fields, print_json,
 from runyard.cli.text import plain
 from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats.documents import CachedEnvironment
 from runyard.core.statuses import RunStatus
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
@@ -107,7 +108,7 @@ def show(name: str, version: str | None, label: str | None, as_json: bool) -> No
     return None
 
 
-def built_row(one: dict[str, Any]) -> tuple[str, ...]:
+def built_row(one: CachedEnvironment) -> tuple[str, ...]:
     return (
         one["key"][:KEY_LENGTH],
         one["name"] if one["is_finished"] else "(not finished)",
@@ -144,7 +145,13 @@ def _plain(environment: Environment) -> dict[str, Any]:
     return found
 
 
-def _versions(workspace: Workspace, name: str) -> list[dict[str, Any]]:
+class _Version(TypedDict):
+    version: str
+    created_at: datetime
+    labels: list[str]
+
+
+def _versions(workspace: Workspace, name: str) -> list[_Version]:
     try:
         found = list_versions(workspace, name)
     except NotFound:
@@ -152,7 +159,7 @@ def _versions(workspace: Workspace, name: str) -> list[dict[str, Any]]:
     return [{"version": str(one.version), "created_at": one.created_at, "labels": labels_of(one)} for one in found]
 
 
-def _version_text(one: dict[str, Any]) -> str:
+def _version_text(one: _Version) -> str:
     labels = f" ({', '.join(map(plain, one['labels']))})" if one["labels"] else ""
     return f"{one['version']}{labels}"
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import click
 
@@ -19,6 +19,7 @@ from runyard.cli.lookup import RUN, get_run, newest
 from runyard.cli.output import moment, number, print_json, print_table
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument
+from runyard.core.formats.documents import SweepChild, SweepReport
 from runyard.core.specs import SWEEP_TYPE
 from runyard.core.statuses import RunStatus
 from runyard.sdk.sweeps.run import best_first
@@ -36,7 +37,7 @@ tr { border-bottom: 1px solid #e4e7eb; } .stopped { color: #9a6700; } .best { fo
 """  # noqa: E501  # style rules, one a line
 
 
-def report_page(sweep: dict[str, Any], *, status: str) -> str:
+def report_page(sweep: SweepReport, *, status: str) -> str:
     """Return the page. Everything that a user named is escaped."""
     spec, children = sweep["spec"], sweep["children"]
     title = f"Sweep {sweep['run_id']}"
@@ -56,7 +57,7 @@ def report_page(sweep: dict[str, Any], *, status: str) -> str:
     return f"<!doctype html><html lang=en><head>{head}</head><body>{''.join(parts)}</body></html>\n"
 
 
-def best_curve(sweep: dict[str, Any]) -> str:
+def best_curve(sweep: SweepReport) -> str:
     """Return each child's best as a dot in the order they were made, and the best so far as a line."""
     known = [(child["index"], float(child["best"])) for child in sweep["children"] if _is_number(child["best"])]
     if not known:
@@ -76,14 +77,14 @@ def best_curve(sweep: dict[str, Any]) -> str:
     return _svg([*labels, *dots, line, f'<text x="{WIDTH / 2}" y="{HEIGHT - 6}">child</text>'])
 
 
-def parallel_coordinates(sweep: dict[str, Any]) -> str:
+def parallel_coordinates(sweep: SweepReport) -> str:
     """Return one axis a parameter and one for the result; each child is a line across them."""
     children = [child for child in sweep["children"] if _is_number(child["best"])]
     if not children:
         return "<p>No child has logged the metric yet.</p>"
     names = list(sweep["spec"]["space"])
     columns = [[child["parameters"].get(name) for child in children] for name in names]
-    columns.append([float(child["best"]) for child in children])
+    columns.append([float(child["best"]) for child in children if _is_number(child["best"])])
     titles = [*(name.lstrip("-") for name in names), sweep["spec"]["primary_metric"]]
     step = (WIDTH - 2 * MARGIN) / max(len(columns) - 1, 1)
     axes = [_Axis(column, MARGIN + number * step) for number, column in enumerate(columns)]
@@ -126,7 +127,7 @@ class _Axis:
         return axis + name + marks
 
 
-def _table(sweep: dict[str, Any]) -> str:
+def _table(sweep: SweepReport) -> str:
     names = list(sweep["spec"]["space"])
     head = "".join(f"<th>{_e(title)}</th>" for title in ("child", "status", "best", *names, "stopped because"))
     best = sweep["best"]["run_id"] if sweep["best"] else None
@@ -134,7 +135,7 @@ def _table(sweep: dict[str, Any]) -> str:
     for child in sweep["children"]:
         values = [child["parameters"].get(name) for name in names]
         shown = [f"_{child['index']}", child["status"], child["best"], *values]
-        cells = [*map(_cell, shown), (child["stopped"] or {}).get("reason") or ""]
+        cells = [*map(_cell, shown), child["stopped"]["reason"] if child["stopped"] else ""]
         kind = "best" if child["run_id"] == best else "stopped" if child["stopped"] else ""
         drawn = "".join(f"<td>{_e(cell)}</td>" for cell in cells)
         rows.append(f'<tr class="{kind}">{drawn}</tr>')
@@ -165,7 +166,7 @@ def _svg(parts: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(parts)}</svg>'
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -216,7 +217,7 @@ def show(run_id: str, as_json: bool, html: Path | None) -> None:
         _print_sweep(sweep, run.status)
 
 
-def _print_sweep(sweep: dict[str, Any], status: RunStatus) -> None:
+def _print_sweep(sweep: SweepReport, status: RunStatus) -> None:
     spec, children = sweep["spec"], best_first(sweep["children"], sweep["spec"]["goal"])
     ended = sum(1 for child in children if RunStatus(child["status"]).is_terminal)
     total = max(len(children), spec["max_total_runs"]) if sweep["closed"] is None else len(children)
@@ -244,15 +245,15 @@ def _print_sweep(sweep: dict[str, Any], status: RunStatus) -> None:
         click.echo(f"\nNo more children: {plain(sweep['closed'])}")
 
 
-def _print_stops(children: list[dict[str, Any]]) -> None:
-    stopped = [child for child in children if child["stopped"]]
+def _print_stops(children: list[SweepChild]) -> None:
+    stopped = [(child["index"], child["run_id"], child["stopped"]["reason"]) for child in children if child["stopped"]]
     if stopped:
         click.echo("\nStopped early:")
-    for child in sorted(stopped, key=lambda child: child["index"]):
-        click.echo(f"  {plain(child['run_id'])}: {plain(child['stopped']['reason'])}")
+    for _, run_id, reason in sorted(stopped):
+        click.echo(f"  {plain(run_id)}: {plain(reason)}")
 
 
-def _policy(spec: dict[str, Any]) -> str:
+def _policy(spec: Mapping[str, Any]) -> str:
     if spec["policy"] == "Default":
         return "nothing is stopped early"
     properties = ", ".join(f"{name} {value:g}" for name, value in spec["policy_properties"].items())

@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, TypeVar, Union
+from typing import (
+    Any,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from runyard.client.decoding import read_answer
 from runyard.client.transport import Transport
@@ -152,7 +166,7 @@ class ContentCalls:
         answer = self._transport.request("POST", path, body=body, timeout_s=TIMEOUT_S)
         read_answer(answer, lambda plain: plain["stored"])  # else nothing was stored
 
-    def _ask(self, path: str, body: Dict[str, Any], build: Callable[[Any], T]) -> T:
+    def _ask(self, path: str, body: Mapping[str, object], build: Callable[[Any], T]) -> T:
         return read_answer(self._transport.request("POST", path, json=body, timeout_s=TIMEOUT_S), build)
 
 

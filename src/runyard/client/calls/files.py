@@ -55,7 +55,7 @@ class FileCalls:
         Raises:
             MissingContent: the server lacks chunks.
         """
-        body: Dict[str, Any] = {"file": to_plain(file)}
+        body: Dict[str, object] = {"file": to_plain(file)}
         if attempt is not None:
             body["attempt"] = attempt
         if replace is not None:
@@ -71,7 +71,7 @@ class FileCalls:
         chunks that are missing) does not keep the others out.
         """
         named = [{"name": file.name, "size": file.size, "sha256": file.sha256, "chunks": file.chunks} for file in files]
-        body: Dict[str, Any] = {"files": named}
+        body: Dict[str, object] = {"files": named}
         if attempt is not None:
             body["attempt"] = attempt
         if replace is not None:
@@ -228,7 +228,7 @@ def _check_digest(run_id: str, name: str, known: Optional[RunFile], digest: str,
         )
 
 
-def _refusals(plain: Dict[str, Any], count: int) -> List[Optional[RunyardError]]:
+def _refusals(plain: Mapping[str, Any], count: int) -> List[Optional[RunyardError]]:
     errors = {int(refused["index"]): error_from_plain(refused["error"]) for refused in plain["refused"]}
     return [errors.get(index) for index in range(count)]
 

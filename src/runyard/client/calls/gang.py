@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, cast
 
 from runyard.client.decoding import DesiredState, read_answer, run_wish
 from runyard.client.http1 import quote
 from runyard.client.transport import Transport
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import NodeFacts
 
 LEAST_TIMEOUT_S = 15.0  # beyond what the server shall wait
 
@@ -15,7 +18,7 @@ class Peer(NamedTuple):
     """One node of a job as the server shows it to the others."""
 
     rank: int
-    facts: Dict[str, Any]
+    facts: NodeFacts
     lost: str = ""  # why the node will never be heard again
     host: str = ""
     failed_order: int = 0  # which of the nodes failed first, as the server heard it; 0: it has not
@@ -40,7 +43,7 @@ class GangCalls:
         *,
         attempt: int,
         incarnation: str,
-        facts: Optional[Mapping[str, Any]] = None,
+        facts: Optional[NodeFacts] = None,
         since: str = "",
         wait_s: float = 0.0,
     ) -> GangNews:
@@ -48,9 +51,9 @@ class GangCalls:
 
         The answer comes when there is news since the version `since`, or after `wait_s`.
         """
-        body: Dict[str, Any] = {"attempt": attempt, "incarnation": incarnation, "since": since, "wait_s": wait_s}
+        body: Dict[str, object] = {"attempt": attempt, "incarnation": incarnation, "since": since, "wait_s": wait_s}
         if facts is not None:
-            body["facts"] = dict(facts)
+            body["facts"] = facts
         path = f"/runs/{quote(run_id)}/nodes/{rank}"
         answer = self._transport.request("POST", path, json=body, timeout_s=wait_s + LEAST_TIMEOUT_S)
         return read_answer(answer, _gang_news)
@@ -63,7 +66,7 @@ def _gang_news(plain: Any) -> GangNews:
 def _peer(plain: Any) -> Peer:
     return Peer(
         rank=int(plain["rank"]),
-        facts=dict(plain.get("facts") or {}),
+        facts=cast("NodeFacts", dict(plain.get("facts") or {})),
         lost=str(plain.get("lost") or ""),
         host=str(plain.get("host") or ""),
         failed_order=int(plain.get("failed_order") or 0),

@@ -7,7 +7,21 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Dict, Iterable, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    cast,
+)
 
 from runyard.client.calls.files import FileCalls
 from runyard.client.decoding import (
@@ -38,6 +52,9 @@ from runyard.core.formats.frames import iter_frames, pack_frame
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Mark, MetricInfo, NewRun, Run
 from runyard.core.statuses import RunStatus
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning, SubmitPlan, SweepReport
 
 Values = Union["memoryview[int]", "memoryview[float]", List[Any]]
 _FORMATS = {"f8": "d", "i8": "q"}
@@ -71,7 +88,7 @@ def _columns(response: Response) -> Dict[str, Values]:
     return {str(head.get("column")): _numbers(head, body)[1] for head, body in iter_frames(response.read())}
 
 
-def _series(head: Dict[str, Any], body: memoryview) -> SeriesValues:
+def _series(head: Mapping[str, Any], body: memoryview) -> SeriesValues:
     kind, values = _numbers(head, body)
     try:
         return SeriesValues(
@@ -88,7 +105,7 @@ def _series(head: Dict[str, Any], body: memoryview) -> SeriesValues:
         raise ProtocolError("A metric's frame cannot be read.", why=f"Its head is {str(head)[:200]}.") from error
 
 
-def _numbers(head: Dict[str, Any], body: memoryview) -> Tuple[str, Values]:
+def _numbers(head: Mapping[str, Any], body: memoryview) -> Tuple[str, Values]:
     kind = str(head.get("type"))
     try:
         values = _unpack(kind, body)
@@ -144,28 +161,29 @@ class RunCalls(FileCalls):
             launch: false for a run that some other process is: it is Running at once.
             interactive: `{pid, start_ticks}` of that process, and `folders` (name → absolute path) to ship of it.
         """
-        body: Dict[str, Any] = {"run": _request(new), "launch": launch}
+        body: Dict[str, object] = {"run": _request(new), "launch": launch}
         if submitter is not None:
             body["submitter"] = dict(submitter)
         if interactive is not None:
             body["interactive"] = dict(interactive)
         return read_answer(self._transport.request("POST", "/runs", json=body), created_run)
 
-    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> Dict[str, Any]:
+    def plan(self, new: NewRun, submitter: Optional[Mapping[str, str]] = None) -> SubmitPlan:
         """Return what `create` would start: target, argv, run_folder, spec, processes. Nothing is stored."""
         body = {"run": _request(new), "submitter": dict(submitter or {})}
-        return read_answer(self._transport.request("POST", "/runs/plan", json=body), dict)
+        return read_answer(self._transport.request("POST", "/runs/plan", json=body), _submit_plan)
 
-    def plan_of(self, run_id: str) -> Dict[str, Any]:
+    def plan_of(self, run_id: str) -> SubmitPlan:
         """Return what the run's target was given: argv, script, resources, processes."""
-        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), dict)
+        return read_answer(self._transport.request("GET", f"{_path(run_id)}/plan"), _submit_plan)
 
     def get(self, run_id: str) -> Run:
         return read_record(Run, self._transport.request("GET", _path(run_id)))
 
-    def sweep(self, run_id: str) -> Dict[str, Any]:
+    def sweep(self, run_id: str) -> SweepReport:
         """Return a sweep with its children: parameters, status, best value, why it was stopped."""
-        return read_answer(self._transport.request("GET", f"{_path(run_id)}/sweep"), dict)
+        answer = self._transport.request("GET", f"{_path(run_id)}/sweep")
+        return read_answer(answer, lambda plain: cast("SweepReport", dict(plain)))
 
     def list(self, workspace: str, **query: Any) -> RunListPage:
         """Return one page; `query` holds the parameters of `GET /workspaces/{ws}/runs`, lists where they repeat."""
@@ -248,7 +266,7 @@ class RunCalls(FileCalls):
         Args:
             submitter: this process's variables for target `local`; never stored.
         """
-        body: Dict[str, Any] = {"id": new_id, "key": key, "submitter": dict(submitter or {})}
+        body: Dict[str, object] = {"id": new_id, "key": key, "submitter": dict(submitter or {})}
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/resubmit", json=body), created_run).run
 
     def add_writer(self, run_id: str, *, pid: int, start_ticks: int, host: str = "") -> AddedWriter:
@@ -299,7 +317,7 @@ class RunCalls(FileCalls):
         query = {"name": name, "column": column, "rank": rank, "width": width, "first": first, "last": last}
         return read_chart(self._transport.request("GET", f"{_path(run_id)}/metrics/chart", query=query))
 
-    def ship(self, run_id: str, frames: Iterable[Tuple[Dict[str, Any], Buffer]]) -> ShipResult:
+    def ship(self, run_id: str, frames: Iterable[Tuple[Mapping[str, object], Buffer]]) -> ShipResult:
         """Send journal, side and log frames. The answer's marks say from where to go on."""
         body: List[Buffer] = []
         for head, data in frames:
@@ -318,9 +336,9 @@ class RunCalls(FileCalls):
         attempt: int,
         status: Union[RunStatus, str],
         *,
-        error: Optional[Mapping[str, Any]] = None,
-        warnings: Sequence[Mapping[str, Any]] = (),
-        environment: Optional[Mapping[str, Any]] = None,
+        error: Optional[RunError] = None,
+        warnings: Sequence[RunWarning] = (),
+        environment: Optional[EnvironmentFacts] = None,
         marks: Optional[Sequence[Mark]] = None,
         logs: Optional[Mapping[str, int]] = None,
         doing: Optional[str] = None,
@@ -345,9 +363,13 @@ class RunCalls(FileCalls):
         return read_answer(self._transport.request("POST", f"{_path(run_id)}/state", json=_present(body)), run_wish)
 
 
-def _request(new: NewRun) -> Dict[str, Any]:
+def _submit_plan(plain: Any) -> SubmitPlan:
+    return cast("SubmitPlan", dict(plain))
+
+
+def _request(new: NewRun) -> Dict[str, object]:
     """Return the run as a request: whose it is, the server says."""
-    plain: Dict[str, Any] = to_plain(new)
+    plain: Dict[str, object] = to_plain(new)
     del plain["owner"]
     return plain
 
@@ -356,7 +378,7 @@ def _path(run_id: str) -> str:
     return f"/runs/{quote(run_id)}"
 
 
-def _present(fields: Mapping[str, Any]) -> Dict[str, Any]:
+def _present(fields: Mapping[str, object]) -> Dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from runyard.client.client import Client
 from runyard.client.decoding import (
@@ -27,6 +27,9 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.machine.files import atomic_write
 from runyard.core.names import clean_file_name
 from runyard.core.records import Asset, Experiment, ModelSpec, ModelVersion, RunFile, Workspace
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import CachedEnvironment
 
 
 class WorkspaceCalls:
@@ -96,7 +99,7 @@ class ExperimentCalls:
         tags_set: Optional[Mapping[str, Optional[str]]] = None,
         tags_remove: Sequence[str] = (),
     ) -> Experiment:
-        body: Dict[str, Any] = {}
+        body: Dict[str, object] = {}
         if archived is not None:
             body["archived"] = archived
         if tags_set:
@@ -246,20 +249,20 @@ class EnvironmentCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self) -> List[Dict[str, Any]]:
+    def list(self) -> List[CachedEnvironment]:
         """Last used first."""
         return read_answer(self._transport.request("GET", "/environments", timeout_s=_SLOW_S), _folders)
 
     def prune(
         self, *, keep_bytes: Optional[int] = None, unused_s: Optional[float] = None, dry_run: bool = False
-    ) -> List[Dict[str, Any]]:
+    ) -> List[CachedEnvironment]:
         """Remove unused environments beyond the given age or size; return the removed ones."""
         body = {"keep_bytes": keep_bytes, "unused_s": unused_s, "dry_run": dry_run}
         return read_answer(
             self._transport.request("POST", "/environments/prune", json=body, timeout_s=_SLOW_S), _folders
         )
 
-    def remove(self, key: str) -> Dict[str, Any]:
+    def remove(self, key: str) -> CachedEnvironment:
         """Remove one; `key` may be its beginning.
 
         Raises:
@@ -270,8 +273,8 @@ class EnvironmentCalls:
         return read_answer(answer, lambda found: _folders([found])[0])
 
 
-def _folders(found: Any) -> List[Dict[str, Any]]:
-    return [dict(one) for one in found]
+def _folders(found: Any) -> List[CachedEnvironment]:
+    return cast("List[CachedEnvironment]", [dict(one) for one in found])
 
 
 class ModelCalls:
@@ -294,7 +297,7 @@ class ModelCalls:
             NotFound: the run has nothing there.
             MissingContent: the server lacks some of the files' content.
         """
-        body: Dict[str, Any] = {"spec": to_plain(spec), "run_path": run_path}
+        body: Dict[str, object] = {"spec": to_plain(spec), "run_path": run_path}
         return read_record(ModelVersion, self._transport.request("POST", _model_path(workspace, name), json=body))
 
     def change(
@@ -361,7 +364,7 @@ class SecretCalls:
         self, workspace: str, name: str, value: Optional[str] = None, *, readers: Optional[Sequence[str]] = None
     ) -> None:
         """Set the value, the users who read it ("*": all of the team), or both; what is None stays."""
-        body: Dict[str, Any] = {} if value is None else {"value": value}
+        body: Dict[str, object] = {} if value is None else {"value": value}
         if readers is not None:
             body["readers"] = [*readers]
         self._transport.request("PUT", _secret_path(workspace, name), json=body)

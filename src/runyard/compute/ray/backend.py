@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.compute.base import (
     Attachable,
@@ -31,6 +31,9 @@ from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument, MissingExtra, RunyardError, SubmitRejected, UserError
 from runyard.core.machine.facts import KEPT, node_variables
 from runyard.core.specs import JobSpec
+
+if TYPE_CHECKING:
+    from runyard.compute.ray.bridge import ActorOrder
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +63,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         needs = self._needs(job)
         nodes = virtual_nodes(1, job.devices) if count == 1 else []  # peers tell each other where they are
         placed = replace(job, node_count=count, nodes=nodes, shared_folder=str(self._options.get("shared_folder", "")))
-        resources: dict[str, Any] = {"per_node": needs, "nodes": count, "namespace": "runyard"}
+        resources: dict[str, object] = {"per_node": needs, "nodes": count, "namespace": "runyard"}
         if count > 1:
             resources["strategy"] = "STRICT_SPREAD"
         argv = node_command(str(self._options.get("node_python") or "python"))
@@ -71,7 +74,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         """Start an actor for each node; actors that exist stay as they are."""
         handle = JobHandle(request.run_id, request.attempt)
         argv = [str(self._options.get("node_python") or ""), *request.argv[1:]]  # "": Ray's own there
-        nodes = [
+        nodes: list[ActorOrder] = [
             {"rank": rank, "argv": argv, "variables": {VARIABLE: self._ticket(request.job, rank)}}
             for rank in range(request.node_count)
         ]

@@ -17,7 +17,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
 import ray
 from ray.experimental.internal_kv import _internal_kv_del, _internal_kv_get, _internal_kv_put
@@ -34,6 +34,66 @@ MOST_READY, READY_S = 64, 900  # nodes on which a worker waits for our next acto
 REFILL_AFTER_S = 1.0  # a new worker costs half a second of a core, which must not slow the program's start
 LAST_WORDS_S = 5.0  # for requests that are under way when the server ends
 OWN_NAMES = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+
+
+class ExitNote(TypedDict):
+    """How an actor's process ended, left by the actor."""
+
+    code: int
+    tail: str  # of its output
+
+
+class RayActor(TypedDict, total=False):
+    """A row of Ray's table of actors."""
+
+    name: str
+    state: str
+    node: str
+    needs: Dict[str, float]
+    started: int
+    reason: str  # this and the rest: of a dead one
+    message: str
+    is_fresh: bool  # it never started
+    note: Optional[ExitNote]
+
+
+class RayGroup(TypedDict):
+    """A placement group of ours."""
+
+    name: str
+    state: str
+    count: int  # of its nodes
+    needs: Dict[str, float]  # of each
+
+
+class RayNode(TypedDict):
+    """A machine of the cluster."""
+
+    id: str
+    name: str
+    address: str
+    is_alive: bool
+    raylet: str
+    total: Dict[str, float]  # resources
+    free: Dict[str, float]
+    death: int  # Ray's number of the reason
+    message: str
+
+
+class ClusterView(TypedDict):
+    """The answer to `look`."""
+
+    actors: List[RayActor]
+    groups: List[RayGroup]
+    nodes: List[RayNode]
+
+
+class ActorOrder(TypedDict):
+    """A node of a job that `start` starts."""
+
+    rank: int
+    argv: List[str]
+    variables: Dict[str, str]
 
 
 class NodeActor:
@@ -139,14 +199,14 @@ class Cluster:
         self._empty: set[str] = set()  # groups that no actor was in when we looked last
         self._known: set[str] = set()  # nodes that were there when we looked last
 
-    def connect(self) -> Dict[str, Any]:
+    def connect(self) -> Dict[str, str]:
         """Connect to the cluster; return its versions. Called once, before all other methods."""
         check_address(self._address)
         ray.init(address=self._address, namespace=NAMESPACE, log_to_driver=False, logging_level="ERROR")
         threading.Thread(target=lambda: self._greet(self._there(see_nodes)), daemon=True).start()
         return {"ray": ray.__version__, "python": sys.version.split()[0]}
 
-    def start(self, job: str, nodes: List[Dict[str, Any]], resources: Dict[str, float], kept: List[str]) -> None:
+    def start(self, job: str, nodes: List[ActorOrder], resources: Dict[str, float], kept: List[str]) -> None:
         """Start one actor for each of `nodes`; existing actors stay as they are. May be repeated."""
         with self._lock:
             self._starting.add(job)
@@ -158,9 +218,9 @@ class Cluster:
             with self._lock:
                 self._starting.discard(job)
 
-    def look(self, jobs: List[str]) -> Dict[str, Any]:
+    def look(self, jobs: List[str]) -> ClusterView:
         """Return the nodes, our living actors, and the dead actors of `jobs`."""
-        view: Dict[str, Any] = self._there(see, jobs)
+        view: ClusterView = self._there(see, jobs)
         self._tidy(view)
         self._greet(view["nodes"])
         return view
@@ -204,7 +264,7 @@ class Cluster:
             time.sleep(0.2)
         self._give_back(job, left)
 
-    def _give_back(self, job: str, actors: List[Dict[str, Any]]) -> None:
+    def _give_back(self, job: str, actors: List[RayActor]) -> None:
         for actor in actors:
             handle = _find_actor(actor["name"])
             if handle is not None:
@@ -212,8 +272,8 @@ class Cluster:
         _remove_group(job)
         self._there(_internal_kv_del, f"{job}-".encode(), del_by_prefix=True, namespace=NOTES)
 
-    def _living(self, job: str) -> List[Dict[str, Any]]:
-        actors: List[Dict[str, Any]] = self._there(see_actors, LIVING)
+    def _living(self, job: str) -> List[RayActor]:
+        actors: List[RayActor] = self._there(see_actors, LIVING)
         return [actor for actor in actors if job_of(actor) == job]
 
     def _there(self, function: Any, *arguments: Any, **options: Any) -> Any:
@@ -222,7 +282,7 @@ class Cluster:
             return function(*arguments, **options)
         return ray.get(ray.remote(num_cpus=0)(function).remote(*arguments, **options), timeout=25)
 
-    def _greet(self, nodes: List[Dict[str, Any]]) -> None:
+    def _greet(self, nodes: List[RayNode]) -> None:
         """Have a worker wait on the nodes that are new to us: a cluster grows, and its machines come back."""
         usable = {node["id"]: node for node in nodes if node["is_alive"] and node["total"].get("CPU")}
         with self._lock:
@@ -232,7 +292,7 @@ class Cluster:
             wanted = [usable[name] for name in new]
             threading.Thread(target=self._there, args=(make_ready, wanted), daemon=True).start()
 
-    def _tidy(self, view: Dict[str, Any]) -> None:
+    def _tidy(self, view: ClusterView) -> None:
         """Remove groups that stayed empty from one look to the next: their actors have gone, their resources wait."""
         used = {job_of(actor) for actor in view["actors"] if actor["state"] in LIVING}
         with self._lock:
@@ -269,7 +329,7 @@ def _said(answer: Any) -> str:
         return ""
 
 
-def see(jobs: List[str]) -> Dict[str, Any]:
+def see(jobs: List[str]) -> ClusterView:
     """Return nodes, groups, our living actors, and the dead ones of `jobs`. Runs in a process of the cluster."""
     actors = see_actors(LIVING)
     living = Counter(job_of(actor) for actor in actors)
@@ -283,12 +343,12 @@ def see(jobs: List[str]) -> Dict[str, Any]:
     return {"actors": actors + dead, "groups": groups, "nodes": see_nodes()}
 
 
-def job_of(actor: Dict[str, Any]) -> str:
+def job_of(actor: RayActor) -> str:
     """Return the job's name from an actor's name."""
     return str(actor["name"].rpartition("-")[0])
 
 
-def see_actors(states: Any) -> List[Dict[str, Any]]:
+def see_actors(states: Any) -> List[RayActor]:
     """Return our actors in these states, from Ray's table."""
     from ray.core.generated.gcs_pb2 import ActorTableData
 
@@ -317,7 +377,7 @@ def _accessor() -> Any:
     return state.global_state_accessor
 
 
-def _death(cause: Any) -> Dict[str, Any]:
+def _death(cause: Any) -> RayActor:
     kind = cause.WhichOneof("context")
     if kind is None:
         return {}
@@ -327,7 +387,7 @@ def _death(cause: Any) -> Dict[str, Any]:
     return {"reason": reason, "message": text[-TAIL_BYTES:], "is_fresh": bool(getattr(context, "never_started", False))}
 
 
-def see_groups() -> List[Dict[str, Any]]:
+def see_groups() -> List[RayGroup]:
     """Return our placement groups that are not removed."""
     found = ray.util.placement_group_table().values()
     return [
@@ -342,7 +402,7 @@ def see_groups() -> List[Dict[str, Any]]:
     ]
 
 
-def see_nodes() -> List[Dict[str, Any]]:
+def see_nodes() -> List[RayNode]:
     """Return all nodes of the cluster with their total and free resources."""
     from ray._private.state import available_resources_per_node
 
@@ -363,7 +423,7 @@ def see_nodes() -> List[Dict[str, Any]]:
     ]
 
 
-def make_ready(nodes: List[Dict[str, Any]]) -> None:
+def make_ready(nodes: List[RayNode]) -> None:
     """Have a worker wait on each of `nodes` for our next actor: Ray takes half a second to start one."""
     for node in nodes:
         try:
@@ -391,7 +451,7 @@ def _channel_maker() -> Any:
     return init_grpc_channel
 
 
-def _read_note(name: str) -> Optional[Dict[str, Any]]:
+def _read_note(name: str) -> Optional[ExitNote]:
     found = _internal_kv_get(name.encode(), namespace=NOTES)
     return json.loads(found) if found else None
 
@@ -404,9 +464,9 @@ def _group(job: str, resources: Dict[str, float], count: int) -> Any:
 
 
 def _start_actor(
-    name: str, node: Dict[str, Any], resources: Dict[str, float], kept: List[str], *, group: Any, index: int
+    name: str, node: ActorOrder, resources: Dict[str, float], kept: List[str], *, group: Any, index: int
 ) -> None:
-    options: Dict[str, Any] = {OWN_NAMES[key]: value for key, value in resources.items() if key in OWN_NAMES}
+    options: Dict[str, object] = {OWN_NAMES[key]: value for key, value in resources.items() if key in OWN_NAMES}
     custom = {key: value for key, value in resources.items() if key not in OWN_NAMES}
     if custom:
         options["resources"] = custom
@@ -454,7 +514,7 @@ class Pipe:
                 threads.submit(self._answer, question["id"], getattr(cluster, question["do"]), question["with"])
             leave_in(LAST_WORDS_S)
 
-    def _answer(self, number: int, method: Any, arguments: Dict[str, Any]) -> bool:
+    def _answer(self, number: int, method: Any, arguments: Mapping[str, object]) -> bool:
         try:
             answer = {"id": number, "answer": method(**arguments)}
         except Exception as error:

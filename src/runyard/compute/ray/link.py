@@ -18,10 +18,13 @@ from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, TimeoutError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.compute.base import Cause, ClusterNode, JobHandle, JobReport, JobState
 from runyard.core.errors import SystemFailure
+
+if TYPE_CHECKING:
+    from runyard.compute.ray.bridge import ClusterView, RayActor, RayGroup, RayNode
 
 logger = logging.getLogger(__name__)
 
@@ -245,18 +248,15 @@ _MOST_NAMED = 4
 _GIB = 1 << 30
 _ORDER = ("CPU", "GPU", "memory")  # Ray's own tables have none
 
-View = Mapping[str, Any]  # what `look` of bridge.py answers
-Row = Mapping[str, Any]
-
 
 def job_name(handle: JobHandle) -> str:
     """Return the name of a job in Ray."""
     return f"{PREFIX}{handle.run_id}-{handle.attempt}"
 
 
-def read_reports(handles: Sequence[JobHandle], view: View) -> dict[JobHandle, JobReport]:
+def read_reports(handles: Sequence[JobHandle], view: ClusterView) -> dict[JobHandle, JobReport]:
     """Return the states of the jobs from Ray's tables."""
-    actors: defaultdict[str, dict[str, Row]] = defaultdict(dict)
+    actors: defaultdict[str, dict[str, RayActor]] = defaultdict(dict)
     for row in sorted(view["actors"], key=lambda row: (row["state"] != DEAD, row["started"])):
         actors[row["name"].rpartition("-")[0]][row["name"]] = row  # the newest actor of a name counts
     groups = {group["name"]: group for group in view["groups"]}
@@ -267,7 +267,7 @@ def read_reports(handles: Sequence[JobHandle], view: View) -> dict[JobHandle, Jo
     }
 
 
-def read_nodes(view: View) -> list[ClusterNode]:
+def read_nodes(view: ClusterView) -> list[ClusterNode]:
     """Return the living nodes, and the dead ones that did not come back under the same name."""
     living = {node["name"] for node in view["nodes"] if node["is_alive"]}
     return [
@@ -285,7 +285,7 @@ def read_nodes(view: View) -> list[ClusterNode]:
     ]
 
 
-def explain_wait(needs: Mapping[str, float], count: int, nodes: Sequence[Row]) -> str:
+def explain_wait(needs: Mapping[str, float], count: int, nodes: Sequence[RayNode]) -> str:
     """Return why Ray has not placed `count` nodes with these resources."""
     living = [node for node in nodes if node["is_alive"]]
     wish = _amounts(needs)
@@ -305,7 +305,7 @@ def explain_wait(needs: Mapping[str, float], count: int, nodes: Sequence[Row]) -
     return f"needs {wish} {where}; free now: {free}{more}"
 
 
-def _report(actors: Sequence[Row], group: Row | None, nodes: Sequence[Row]) -> JobReport:
+def _report(actors: Sequence[RayActor], group: RayGroup | None, nodes: Sequence[RayNode]) -> JobReport:
     lost = _find_lost(actors, nodes)
     if lost is not None:
         return lost
@@ -320,7 +320,7 @@ def _report(actors: Sequence[Row], group: Row | None, nodes: Sequence[Row]) -> J
     return JobReport(JobState.GONE, "Ray knows no actor of this job")
 
 
-def _why_waiting(waiting: Sequence[Row], group: Row | None, nodes: Sequence[Row]) -> str:
+def _why_waiting(waiting: Sequence[RayActor], group: RayGroup | None, nodes: Sequence[RayNode]) -> str:
     if group is not None:
         is_placed = group["state"] == "CREATED"
         return "Ray starts its workers" if is_placed else explain_wait(group["needs"], group["count"], nodes)
@@ -330,7 +330,7 @@ def _why_waiting(waiting: Sequence[Row], group: Row | None, nodes: Sequence[Row]
     return explain_wait(needs, 1, nodes)
 
 
-def _find_lost(actors: Sequence[Row], nodes: Sequence[Row]) -> JobReport | None:
+def _find_lost(actors: Sequence[RayActor], nodes: Sequence[RayNode]) -> JobReport | None:
     """A job that has lost one of its nodes cannot go on as it was placed."""
     dead = {node["id"]: node for node in nodes if not node["is_alive"]}
     for row in actors:
@@ -345,12 +345,13 @@ def _find_lost(actors: Sequence[Row], nodes: Sequence[Row]) -> JobReport | None:
     return None
 
 
-def _gone(dead: Sequence[Row]) -> JobReport:
-    failed = next((row["note"] for row in dead if row.get("note") and row["note"]["code"] != 0), None)
+def _gone(dead: Sequence[RayActor]) -> JobReport:
+    notes = [row.get("note") for row in dead]
+    failed = next((note for note in notes if note and note["code"] != 0), None)
     if failed is not None:
         words = failed["tail"].strip() or "it wrote nothing"
         return JobReport(JobState.GONE, f"its process ended with {_code(failed['code'])}: {words}", Cause.ENDED)
-    if all(row.get("note") for row in dead):
+    if all(notes):
         return JobReport(JobState.GONE, "", Cause.ENDED)
     row = next(row for row in dead if not row.get("note"))
     reason, message = row.get("reason", ""), row.get("message", "")

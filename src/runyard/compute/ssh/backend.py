@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from runyard.compute.base import (
     Attachable,
@@ -31,6 +31,9 @@ from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, SubmitRejected, SystemFailure, UserError
 from runyard.core.names import check_run_id
 from runyard.core.specs import JobSpec, NodeSpec
+
+if TYPE_CHECKING:
+    from runyard.compute.ssh.host_script import HostFacts, NodeOrder
 
 logger = logging.getLogger(__name__)
 
@@ -80,7 +83,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
     def submit(self, request: JobRequest) -> JobHandle:
         """Start each node on its host, all hosts at once. Nodes with a record on the host are not started again."""
         handle = JobHandle(request.run_id, request.attempt)
-        nodes: dict[Host, list[dict[str, Any]]] = defaultdict(list)
+        nodes: dict[Host, list[NodeOrder]] = defaultdict(list)
         for rank, host in enumerate(self._hosts_for(request.job, request.node_count)):
             nodes[host].append(self._node(request, rank))
         with self._lock:
@@ -169,7 +172,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
             )
         return [self._hosts[self._place_hosts[place]] for place in list(places)[:count]]
 
-    def _node(self, request: JobRequest, rank: int) -> dict[str, Any]:
+    def _node(self, request: JobRequest, rank: int) -> NodeOrder:
         home = str(self._options.get("node_home", ""))
         return {
             "run_id": check_run_id(request.run_id),
@@ -253,7 +256,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         with ThreadPoolExecutor(min(MOST_AT_ONCE, len(hosts) or 1), thread_name_prefix="runyard-ssh-all") as pool:
             return dict(zip(hosts, pool.map(call, hosts), strict=True))
 
-    def _check_space(self, host: Host, found: Mapping[str, Any]) -> None:
+    def _check_space(self, host: Host, found: HostFacts) -> None:
         if found["free_bytes"] < LEAST_FREE_BYTES:
             raise UserError(
                 f"The machine {host} has no room for runs: {found['free_bytes'] / 2**20:.0f} MiB are free in "
@@ -261,7 +264,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
                 hint="Free some space there, or name another folder: node_home='/scratch/me/runyard'.",
             )
 
-    def _describe(self, host: Host, found: Mapping[str, Any]) -> str:
+    def _describe(self, host: Host, found: HostFacts) -> str:
         about = f"Python {found['python']}, {found['cpus']} CPUs, {found['gpus']} GPUs"
         return f"{host} ({about}, host key {self._keys(host) or 'known to the machine'})"
 
@@ -273,7 +276,7 @@ def _fault(handle: JobHandle, answer: HostAnswer) -> str:
     return answer.fault or ("" if handle in answer.jobs else "it was not asked yet")
 
 
-def _engine_node(host: Host, found: Any, keys: str) -> ClusterNode:
+def _engine_node(host: Host, found: HostFacts | RunyardError, keys: str) -> ClusterNode:
     if isinstance(found, RunyardError):
         return ClusterNode(str(host), host.address, "down", note=found.why or found.what, host_key=keys)
     return ClusterNode(

@@ -20,7 +20,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.compute.node_start import node_start_script
@@ -31,6 +31,9 @@ from runyard.core.config.runtime_folder import runtime_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import InvalidArgument, MissingExtra, NotTrusted, RunyardError, SystemFailure, UserError
 from runyard.core.machine.files import replace_private
+
+if TYPE_CHECKING:
+    from runyard.compute.ssh.host_script import NodeState
 
 _CLIENT_FAILED = 255  # exit code of ssh itself, not of the program there
 _NOT_FOUND = (126, 127)
@@ -321,7 +324,7 @@ class HostAnswer:
     """What a host answered; `fault` when it did not. It covers no job that was submitted after `began`."""
 
     began: float
-    jobs: dict[JobHandle, list[dict[str, Any]]]
+    jobs: dict[JobHandle, list[NodeState]]
     fault: str = ""
 
 

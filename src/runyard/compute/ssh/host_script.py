@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple, TypedDict, Union, cast
 
 MARK = "runyard-answer "  # separates the answer from what login scripts print
 END_PATIENCE_S = 6.0  # an ended node's supervisor sends its last words and clears up
@@ -27,13 +27,73 @@ REACH_S = 8.0
 GAVE_UP = "runyard: "  # how `supervisor/node/bootstrap.py` begins its last words
 OLD_RECORD_S = 14 * 86400.0
 
-Answer = Dict[str, Any]
+Answer = Mapping[str, object]
+
+
+class NodeOrder(TypedDict):
+    """A node of a run that the request starts on this machine."""
+
+    run_id: str
+    attempt: int
+    rank: int
+    count: int  # of the run's nodes
+    ticket: str
+
+
+class StartRecord(TypedDict):
+    """`starts/<run>/<attempt>-<rank>.json`: a node that was started here, and the process that was."""
+
+    run_id: str
+    attempt: int
+    rank: int
+    count: int
+    pid: int
+    start_ticks: Optional[int]
+    boot_id: str
+    host: str  # of the target's list: several share a home where their disk is shared
+
+
+class NodeState(TypedDict):
+    """A node of a run in the answer to `look`."""
+
+    rank: int
+    count: int
+    state: str  # alive, waiting, orphaned, gone
+    why: str
+    cause: str  # "ended", "node lost" or ""
+
+
+class HostFacts(TypedDict):
+    """The answer to `probe`."""
+
+    python: str
+    name: str
+    home: str
+    free_bytes: int
+    cpus: int
+    memory_bytes: int
+    gpus: int
+    time: float
+    server: str  # why the machine does not reach the server; "": it does, or was not asked
+
+
+class HostRequest(TypedDict, total=False):
+    """What the server asks of this machine. `do` names a method of Machine."""
+
+    do: str
+    node_start: str  # the source of supervisor/node/bootstrap.py
+    node_home: str
+    host: str
+    nodes: List[NodeOrder]  # start
+    jobs: List[Tuple[str, int]]  # look, wake, adopt, end: run and attempt of each
+    patience_s: float  # end
+    server: Dict[str, Any]  # probe: client.address.Address as a dict
 
 
 class Machine:
     """This machine, as the account of the connection sees it. `library` is supervisor/node/bootstrap.py."""
 
-    def __init__(self, request: Dict[str, Any]) -> None:
+    def __init__(self, request: HostRequest) -> None:
         self.request = request
         self.library: Dict[str, Any] = {"__name__": "node_start"}
         exec(compile(request["node_start"], "node_start", "exec"), self.library)
@@ -96,7 +156,7 @@ class Machine:
                 forget(self._record_path(record))
         return {"killed": killed}
 
-    def probe(self) -> Answer:
+    def probe(self) -> HostFacts:
         """Return Python, resources and free space of this machine, and whether it reaches the server."""
         server = self.request.get("server")
         return {
@@ -120,16 +180,24 @@ class Machine:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield folder
 
-    def _start(self, node: Dict[str, Any]) -> bool:
+    def _start(self, node: NodeOrder) -> bool:
         path = self._record_path(node)
         record = read_json(path)
         if record.get("boot_id") == self.boot_id and (lives(record) or os.path.exists(self._folder(node))):
             return False
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
         pid = self._spawn(["-S", "-c", self.request["node_start"]], {"RUNYARD_TICKET": node["ticket"]}, path + ".log")
-        kept = {name: node[name] for name in ("run_id", "attempt", "rank", "count")}
-        identity = {"pid": pid, "start_ticks": start_ticks(pid), "boot_id": self.boot_id}
-        write_json(path, {**kept, **identity, "host": self.request["host"]})
+        started: StartRecord = {
+            "run_id": node["run_id"],
+            "attempt": node["attempt"],
+            "rank": node["rank"],
+            "count": node["count"],
+            "pid": pid,
+            "start_ticks": start_ticks(pid),
+            "boot_id": self.boot_id,
+            "host": self.request["host"],
+        }
+        write_json(path, started)
         return True
 
     def _spawn(self, words: List[str], added: Dict[str, str], log: str) -> int:
@@ -150,11 +218,11 @@ class Machine:
         process.returncode = 0  # it is not waited for here
         return process.pid
 
-    def _stand(self, record: Dict[str, Any]) -> Answer:
+    def _stand(self, record: StartRecord) -> NodeState:
         state, why, cause = self._state(record)
         return {"rank": record["rank"], "count": record["count"], "state": state, "why": why, "cause": cause}
 
-    def _state(self, record: Dict[str, Any]) -> Tuple[str, str, str]:
+    def _state(self, record: StartRecord) -> Tuple[str, str, str]:
         was_alive = record["boot_id"] == self.boot_id and lives(record)
         folder = self._folder(record)
         claim = os.path.join(folder, "claim")
@@ -178,7 +246,7 @@ class Machine:
         main = os.path.join(code, "runyard", "supervisor", "__main__.py")
         self._spawn([main, "--adopt", folder], {"RUNYARD_HOME": self.home}, os.path.join(folder, "adopt.log"))
 
-    def _kill(self, record: Dict[str, Any]) -> int:
+    def _kill(self, record: StartRecord) -> int:
         killed, deadline = 0, time.monotonic() + KILL_PATIENCE_S
         while time.monotonic() < deadline:
             found = self._processes(record)
@@ -189,7 +257,7 @@ class Machine:
             time.sleep(0.02)
         return killed
 
-    def _processes(self, record: Dict[str, Any]) -> List[int]:
+    def _processes(self, record: StartRecord) -> List[int]:
         """Return what lives of a node: its supervisor and reaper, what they started, and what carries its cookie."""
         folder = self._folder(record)
         roots = [
@@ -223,23 +291,23 @@ class Machine:
             return str(error.code)
         return ""
 
-    def _asked(self) -> List[Dict[str, Any]]:
+    def _asked(self) -> List[StartRecord]:
         return [record for run_id, attempt in self.request["jobs"] for record in self._records(run_id, attempt)]
 
-    def _records(self, run_id: str, attempt: int) -> List[Dict[str, Any]]:
+    def _records(self, run_id: str, attempt: int) -> List[StartRecord]:
         """Return the records of this host's nodes; others are here where hosts share their disk."""
         found = []
         folder = os.path.join(self.home, "starts", run_id)
         for name in sorted(list_names(folder)):
             record = read_json(os.path.join(folder, name)) if name.endswith(".json") else {}
             if record.get("attempt") == attempt and record.get("host") == self.request["host"]:
-                found.append(record)
+                found.append(cast("StartRecord", record))
         return found
 
-    def _record_path(self, node: Dict[str, Any]) -> str:
+    def _record_path(self, node: Union[NodeOrder, StartRecord]) -> str:
         return os.path.join(self.home, "starts", node["run_id"], f"{node['attempt']}-{node['rank']}.json")
 
-    def _folder(self, node: Dict[str, Any]) -> str:
+    def _folder(self, node: Union[NodeOrder, StartRecord]) -> str:
         """As supervisor/node/node.py names it."""
         name = str(node["attempt"]) if node["rank"] == 0 else f"{node['attempt']}-{node['rank']}"
         return os.path.join(self.home, "runs", node["run_id"], name)
@@ -253,7 +321,7 @@ class Machine:
             except OSError:  # a user who cleans this folder by other means does not ask for the lock
                 continue
             record = read_json(path) if is_old else {}
-            if record and self._state(record)[0] == "gone":
+            if record and self._state(cast("StartRecord", record))[0] == "gone":
                 forget(path)
 
 
@@ -287,7 +355,7 @@ def is_locked(path: str) -> bool:
     return False
 
 
-def lives(record: Dict[str, Any]) -> bool:
+def lives(record: Mapping[str, Any]) -> bool:
     """Return whether exactly the process of a record or claim lives."""
     pid, ticks = int(record.get("pid", 0)), start_ticks(int(record.get("pid", 0)))
     return ticks is not None and ticks == record.get("start_ticks") and not is_zombie(pid)

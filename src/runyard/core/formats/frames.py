@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Dict, Iterable, Iterator, List, Tuple, Union
+from typing import Any, Dict, Iterable, Iterator, List, Mapping, Tuple, Union
 
 from runyard.core.errors import ProtocolError
 
 _LENGTHS = struct.Struct("<II")  # head bytes, body bytes
 MAX_HEAD = 1 << 20
 
-Frame = Tuple[Dict[str, Any], memoryview]
+Frame = Tuple[Dict[str, Any], memoryview]  # its head's keys are those of the route that it travels on
 Bytes = Union[bytes, bytearray, memoryview]
 
 
-def pack_frame(head: Dict[str, Any], body: Bytes = b"") -> List[Bytes]:
+def pack_frame(head: Mapping[str, object], body: Bytes = b"") -> List[Bytes]:
     """Return the pieces of one frame; join the pieces of all frames into the request's body."""
     text = json.dumps(head, separators=(",", ":")).encode()
     return [_LENGTHS.pack(len(text), len(body)), text, body]
 
 
-def pack_head(head: Dict[str, Any], body_size: int) -> bytes:
+def pack_head(head: Mapping[str, object], body_size: int) -> bytes:
     """Return the beginning of a frame whose body follows in pieces."""
     text = json.dumps(head, separators=(",", ":")).encode()
     return _LENGTHS.pack(len(text), body_size) + text
 
 
-def join_frames(frames: Iterable[Tuple[Dict[str, Any], Bytes]]) -> bytes:
+def join_frames(frames: Iterable[Tuple[Mapping[str, object], Bytes]]) -> bytes:
     pieces: List[Bytes] = []
     for head, body in frames:
         pieces += pack_frame(head, body)

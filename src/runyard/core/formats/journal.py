@@ -11,14 +11,14 @@ import json
 import re
 import struct
 import zlib
-from typing import Any, Dict, Iterator, NamedTuple
+from typing import Iterator, Mapping, NamedTuple, TypedDict
 
 CELL = 32
 FLOAT, INT, BOOL = 1, 2, 3
 HAS_STEP = 1  # flag of a number record
 
 # Long kinds. The payload is a JSON object; `t` is CLOCK_MONOTONIC in ns.
-HEADER = 16  # {format, run, attempt, writer, segment, rank, role, pid, boot_id, wall_ns, t}: first of a segment
+HEADER = 16  # SegmentHeader: first of a segment
 NAME = 17  # {id, name}: defines a metric's name id for the rest of this segment
 VALUES = 18  # {name, values: [scalar…], step, t}: scalars that are no number cell (str, None, ints beyond 64 bits)
 ROW = 19  # {name, columns: {column: scalar}, t}
@@ -31,6 +31,9 @@ CHILD = 25  # {run_id, name, tags, …}: a child run, made by the client
 END = 26  # {status, error, t}: the end of a run that we did not launch
 FAIL = 27  # {error_details, error_code}: `run.fail()` inside a submitted run
 SIDE = 28  # {kind, file, length, crc}: a payload over 1 MiB, kept in a side file beside the segment
+
+# A long record's payload has the keys of its kind. A program wrote it, so whoever reads it checks each value.
+Payload = Mapping[str, object]
 
 FIRST_LONG = 16
 MAX_PAYLOAD = 1 << 20
@@ -46,13 +49,29 @@ pack_integer = INTEGER.pack
 _NOT_A_NUMBER = tuple(map(re.compile, (rb"[^\x01-\x03]", rb"[^\x00\x01]", rb"[^\x00]", rb"[^\x00]")))
 
 
+class SegmentHeader(TypedDict, total=False):
+    """The payload of a HEADER."""
+
+    format: int
+    run: str
+    attempt: int
+    writer: str
+    segment: int
+    rank: int
+    role: str
+    pid: int
+    boot_id: str
+    wall_ns: int
+    t: int
+
+
 class LongRecord(NamedTuple):
     """One long record found in a segment; `end` is the offset of what follows it."""
 
     offset: int
     end: int
     kind: int
-    payload: Dict[str, Any]
+    payload: Payload
 
 
 class Span(NamedTuple):
@@ -62,7 +81,7 @@ class Span(NamedTuple):
     end: int
 
 
-def pack_long(kind: int, payload: Dict[str, Any]) -> bytes:
+def pack_long(kind: int, payload: Payload) -> bytes:
     """Return the record's bytes, whole cells."""
     return pack_payload(kind, dump(payload))
 
@@ -74,7 +93,7 @@ def pack_payload(kind: int, body: bytes) -> bytes:
     return head + struct.pack("<II", crc, 0) + body + b"\0" * (-size % CELL)
 
 
-def dump(payload: Dict[str, Any]) -> bytes:
+def dump(payload: Payload) -> bytes:
     return json.dumps(payload, separators=(",", ":"), ensure_ascii=True).encode("ascii")
 
 

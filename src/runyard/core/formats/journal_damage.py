@@ -59,7 +59,8 @@ def defined_names(data: bytes) -> Set[int]:
     """Return the name ids that the long records of `data`, which starts on a record, define."""
     parts = journal.iter_parts(data)
     names = (part for part in parts if isinstance(part, journal.LongRecord) and part.kind == journal.NAME)
-    return {part.payload["id"] for part in names if isinstance(part.payload.get("id"), int)}
+    ids = (part.payload.get("id") for part in names)
+    return {name_id for name_id in ids if isinstance(name_id, int)}
 
 
 def iter_numbers(cells: bytes) -> Iterator[Tuple[int, int]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from datetime import datetime, timezone
 from enum import Enum
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar, Union, get_type_hints
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple, Type, TypeVar, Union, get_type_hints
 
 from runyard.core.lazy_dataclass import is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
-_HINTS: Dict[type, Dict[str, Any]] = {}
+_HINTS: Dict[type, Dict[str, object]] = {}
 _FIELDS: Dict[type, List[Tuple[str, Optional[Convert]]]] = {}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -33,7 +33,7 @@ def to_plain(value: Any) -> Any:
     return value
 
 
-def from_plain(cls: Type[T], plain: Dict[str, Any]) -> T:
+def from_plain(cls: Type[T], plain: Mapping[str, Any]) -> T:
     """Return a `cls` made from what `to_plain` gave."""
     found = {}
     for name, convert in _fields(cls):
@@ -86,7 +86,7 @@ def _each_value(convert: Optional[Convert]) -> Convert:
     return lambda items: {key: None if item is None else known(item) for key, item in items.items()}
 
 
-def _hints(cls: type) -> Dict[str, Any]:
+def _hints(cls: type) -> Dict[str, object]:
     found = _HINTS.get(cls)
     if found is None:
         hints = get_type_hints(cls)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Dict, Iterator
+from typing import TYPE_CHECKING, Any, Dict, Iterator, Mapping
 
 from runyard.core.errors import UserError
 
@@ -45,7 +45,7 @@ def read_private(path: Path) -> Dict[str, Any]:
     return plain
 
 
-def write_private(path: Path, plain: Dict[str, Any]) -> None:
+def write_private(path: Path, plain: Mapping[str, object]) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     replace_private(path, json.dumps(plain, indent=2, sort_keys=True).encode() + b"\n")
 

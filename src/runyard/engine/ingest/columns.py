@@ -225,7 +225,7 @@ class RowBatch:
         self._columns, self._times = {}, []
 
 
-def _named_columns(columns: object) -> dict[str, Any]:
+def _named_columns(columns: object) -> dict[str, object]:
     if not isinstance(columns, dict) or not columns:
         raise Unusable("it has no columns")
     if len(columns) > MAX_COLUMNS:

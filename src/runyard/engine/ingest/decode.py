@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,13 +30,23 @@ MAX_ENTRIES = 100
 MAX_SAMPLE = 2000
 
 
+class QuarantinedRecords(TypedDict):
+    """Records of one kind that could not be applied for one reason."""
+
+    offset: int  # of the first
+    kind: int
+    reason: str
+    count: int
+    sample: str  # the payload of the first, cut
+
+
 class Quarantine:
     """Records that could not be applied, counted by kind and reason."""
 
     def __init__(self) -> None:
-        self._entries: dict[tuple[int, str], dict[str, Any]] = {}
+        self._entries: dict[tuple[int, str], QuarantinedRecords] = {}
 
-    def add(self, offset: int, kind: int, reason: str, payload: dict[str, Any], *, count: int = 1) -> None:
+    def add(self, offset: int, kind: int, reason: str, payload: journal.Payload, *, count: int = 1) -> None:
         """Count a record in; the first of its kind and reason is kept as a sample."""
         key = (kind, reason[:300])
         found = self._entries.get(key)
@@ -54,12 +64,12 @@ class Quarantine:
             "sample": _sample(payload),
         }
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[QuarantinedRecords]:
         """Return an entry for each kind and reason."""
         return list(self._entries.values())
 
 
-def _sample(payload: dict[str, Any]) -> str:
+def _sample(payload: journal.Payload) -> str:
     try:
         return json.dumps(payload, ensure_ascii=True)[:MAX_SAMPLE]
     except RecursionError:
@@ -81,7 +91,7 @@ class Origin:
     wall_offset_ns: int
 
 
-def origin_of(header: Mapping[str, Any], writer: str) -> Origin:
+def origin_of(header: journal.Payload, writer: str) -> Origin:
     """Return what a HEADER says; the writer's id tells the rank where it does not."""
     return Origin(_rank(header, writer), storable(str(header.get("role", "worker")))[:64], _wall_offset(header))
 
@@ -99,7 +109,7 @@ def load_origin(text: str | None) -> Origin | None:
     return Origin(rank, role, offset)
 
 
-def _rank(header: Mapping[str, Any], writer: str) -> int:
+def _rank(header: journal.Payload, writer: str) -> int:
     rank = header.get("rank")
     if type(rank) is int and 0 <= rank < 1 << 31:
         return rank
@@ -107,7 +117,7 @@ def _rank(header: Mapping[str, Any], writer: str) -> int:
     return int(match.group(1)) if match else 0
 
 
-def _wall_offset(header: Mapping[str, Any]) -> int:
+def _wall_offset(header: journal.Payload) -> int:
     wall, monotonic = header.get("wall_ns"), header.get("t")
     if type(wall) is not int or type(monotonic) is not int:
         return 0
@@ -125,7 +135,7 @@ class Event:
 
     kind: int
     offset: int
-    payload: dict[str, Any]
+    payload: journal.Payload
 
 
 @dataclass(frozen=True)
@@ -254,7 +264,7 @@ class _Reader:
             self.quarantine.add(record.offset, kind, str(error).partition("\n")[0], payload)
         return True
 
-    def _side(self, payload: dict[str, Any]) -> tuple[int, dict[str, Any]] | None:
+    def _side(self, payload: journal.Payload) -> tuple[int, journal.Payload] | None:
         body = self.sides.get(str(payload.get("file")))
         if body is None:
             return None
@@ -271,13 +281,13 @@ class _Reader:
             raise Unusable("its side file is not a JSON object")
         return kind, loaded
 
-    def _on_header(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_header(self, offset: int, payload: journal.Payload) -> None:
         if offset != 0:
             raise Unusable("a HEADER stands only at the start of a segment")
         self.origin = origin_of(payload, self.writer)
         self.new_names[ORIGIN] = dump_origin(self.origin)
 
-    def _on_name(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_name(self, offset: int, payload: journal.Payload) -> None:
         name_id = payload.get("id")
         if type(name_id) is not int or not 0 <= name_id < 1 << 32:
             raise Unusable("its name id is no 32-bit number")
@@ -286,7 +296,7 @@ class _Reader:
             raise Unusable(f"name id {name_id} is already `{self.names[name_id]}`")
         self.new_names[name_id] = name
 
-    def _on_values(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_values(self, offset: int, payload: journal.Payload) -> None:
         name = self._metric(offset, payload)
         values, step = scalar_list(payload.get("values")), payload.get("step")
         if step is not None and (type(step) is not int or step not in INT64):
@@ -294,17 +304,17 @@ class _Reader:
         if values:
             self.pieces.setdefault(name, []).append(_Piece(self.cells, values, _time(payload), step))
 
-    def _on_row(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_row(self, offset: int, payload: journal.Payload) -> None:
         self._rows(offset, payload, row_columns(payload.get("columns")))
 
-    def _on_table(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_table(self, offset: int, payload: journal.Payload) -> None:
         self._rows(offset, payload, table_columns(payload.get("columns")))
 
-    def _rows(self, offset: int, payload: dict[str, Any], columns: dict[str, list[Any]]) -> None:
+    def _rows(self, offset: int, payload: journal.Payload, columns: dict[str, list[Any]]) -> None:
         name = self._metric(offset, payload)
         self.tables.setdefault(name, RowBatch(name)).add(columns, _time(payload))
 
-    def _on_artifact(self, offset: int, payload: dict[str, Any]) -> None:
+    def _on_artifact(self, offset: int, payload: journal.Payload) -> None:
         name = self._metric(offset, payload)
         file, kind = payload.get("file"), payload.get("kind")
         if not isinstance(file, str) or not isinstance(kind, str):
@@ -312,7 +322,7 @@ class _Reader:
         metric = ArtifactMetric(name, storable(kind)[:64], clean_file_name(file), _time(payload))
         self.artifacts.append((offset, metric))
 
-    def _on_tags(self, _offset: int, payload: dict[str, Any]) -> None:
+    def _on_tags(self, _offset: int, payload: journal.Payload) -> None:
         values, removed = payload.get("set") or {}, payload.get("remove") or []
         if not isinstance(values, dict) or not isinstance(removed, list):
             raise Unusable("its tags are not `set` and `remove`")
@@ -321,17 +331,17 @@ class _Reader:
         for key in removed:
             self.tags[storable(_text(key))] = (False, None)
 
-    def _on_properties(self, _offset: int, payload: dict[str, Any]) -> None:
+    def _on_properties(self, _offset: int, payload: journal.Payload) -> None:
         added = payload.get("add")
         if not isinstance(added, dict):
             raise Unusable("it adds no properties")
         for key, value in added.items():
             self.properties.setdefault(storable(key), storable(_text(value)))
 
-    def _on_event(self, offset: int, payload: dict[str, Any], kind: int) -> None:
+    def _on_event(self, offset: int, payload: journal.Payload, kind: int) -> None:
         self.events.append(Event(kind, offset, payload))
 
-    def _metric(self, offset: int, payload: dict[str, Any]) -> str:
+    def _metric(self, offset: int, payload: journal.Payload) -> str:
         name = check_metric_name(payload.get("name"))
         self.first.setdefault(name, offset)
         return name
@@ -372,7 +382,7 @@ class _Reader:
         return self.base + self.spans[at][0] + (cell - self.span_cells[at]) * journal.CELL
 
 
-_HANDLERS: dict[int, Callable[[_Reader, int, dict[str, Any]], None]] = {
+_HANDLERS: dict[int, Callable[[_Reader, int, journal.Payload], None]] = {
     journal.HEADER: _Reader._on_header,
     journal.NAME: _Reader._on_name,
     journal.VALUES: _Reader._on_values,

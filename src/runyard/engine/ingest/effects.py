@@ -6,14 +6,15 @@ It also lets a process outside of a run log to it, often after the run's end.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from runyard.core.attempts import writer_attempt
 from runyard.core.config.paths import run_folder
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.formats import journal
+from runyard.core.formats.documents import RunWarning
 from runyard.core.names import check_run_id
 from runyard.core.records import NewRun, Run, RunChange
 from runyard.core.specs import RunSpec
@@ -76,8 +77,9 @@ def _try_to_make_child(context: EngineContext, parent: Run, event: Event) -> Non
         logger.warning("run %s: record at %d not applied: %s", parent.id, event.offset, error)
 
 
-def _make_child(context: EngineContext, parent: Run, payload: dict[str, Any]) -> None:
-    child_id = check_run_id(payload.get("run_id", ""))
+def _make_child(context: EngineContext, parent: Run, payload: journal.Payload) -> None:
+    run_id = payload.get("run_id")
+    child_id = check_run_id(run_id if isinstance(run_id, str) else "")
     check_free_id(context.store, child_id)
     tags = payload.get("tags")
     context.store.create_run(
@@ -107,13 +109,13 @@ def _chained(parent: str, name: str) -> str:
     return (f"{parent}>{name}" if parent and name else name)[:255]
 
 
-def _failure(payload: dict[str, Any]) -> dict[str, Any]:
+def _failure(payload: journal.Payload) -> RunWarning:
     """Return what a script said with `run.fail()`; inside a submitted run it does not set the status, the exit does."""
     message = storable(str(payload.get("error_details") or "The script called run.fail()."))[:10_000]
     return {"source": "run.fail", "message": message, "code": storable(str(payload.get("error_code") or ""))[:200]}
 
 
-def _text_tags(tags: dict[str, Any]) -> dict[str, str | None]:
+def _text_tags(tags: Mapping[str, object]) -> dict[str, str | None]:
     return {storable(key): None if value is None else storable(str(value)) for key, value in tags.items()}
 
 

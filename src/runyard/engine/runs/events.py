@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from runyard.core.errors import Conflict
+from runyard.core.formats.documents import RunHost
 from runyard.core.records import Run
 from runyard.engine.context import ComputeState, is_launched
 from runyard.store.base import RunStore
 
-JOINED = "joined"  # {attempt, rank, incarnation, host, address}: a process has the node's part of the attempt for good
+JOINED = "joined"
+
+
+class JoinEvent(TypedDict):
+    """A process has the node's part of the attempt for good."""
+
+    event: str  # JOINED
+    attempt: int
+    rank: int
+    incarnation: str
+    host: str
+    address: str
 
 
 def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None:
@@ -28,23 +40,28 @@ def append_event(store: RunStore, run_id: str, event: Mapping[str, Any]) -> None
             continue  # another thread was faster
 
 
-def list_joins(store: RunStore, run_id: str, attempt: int) -> dict[int, dict[str, Any]]:
+def list_joins(store: RunStore, run_id: str, attempt: int) -> dict[int, JoinEvent]:
     """Return the `joined` event of each node of the attempt, by rank."""
-    events = store.list_events(run_id)
-    return {
-        int(event["rank"]): event
-        for event in events
-        if event.get("event") == JOINED and int(event["attempt"]) == attempt
-    }
+    return {event["rank"]: event for event in _joins(store, run_id) if event["attempt"] == attempt}
 
 
-def list_hosts(store: RunStore, compute: ComputeState, run: Run) -> list[dict[str, Any]]:
+def list_hosts(store: RunStore, compute: ComputeState, run: Run) -> list[RunHost]:
     """Return the machines of all attempts of a run, `{attempt, rank, host, address}` each, in their order."""
     if run.attempt == 0 or not is_launched(run):
         return []
     if compute.is_local(run):
         return [{"attempt": run.attempt, "rank": 0, "host": socket.gethostname(), "address": ""}]
-    joins = [event for event in store.list_events(run.id) if event.get("event") == JOINED]
-    wanted = ("attempt", "rank", "host", "address")
-    hosts = [{name: event.get(name, "") for name in wanted} for event in joins]
-    return sorted(hosts, key=lambda one: (int(one["attempt"]), int(one["rank"])))
+    hosts: list[RunHost] = [
+        {
+            "attempt": event["attempt"],
+            "rank": event["rank"],
+            "host": event.get("host", ""),
+            "address": event.get("address", ""),
+        }
+        for event in _joins(store, run.id)
+    ]
+    return sorted(hosts, key=lambda one: (one["attempt"], one["rank"]))
+
+
+def _joins(store: RunStore, run_id: str) -> list[JoinEvent]:
+    return cast("list[JoinEvent]", [event for event in store.list_events(run_id) if event.get("event") == JOINED])

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypedDict
 
 from runyard.core.compute import LOCAL
 from runyard.core.errors import Conflict, InvalidArgument, SubmissionLost
+from runyard.core.formats.documents import NodeFacts, NodeNews, RunError
 from runyard.core.records import Run
 from runyard.core.specs import JobSpec
 from runyard.core.statuses import RunStatus
@@ -101,12 +102,24 @@ class NodeWord:
 
     attempt: int
     incarnation: str = ""
-    facts: dict[str, Any] | None = None
+    facts: NodeFacts | None = None
     since: str = ""
     wait_s: float = 0.0
 
 
-def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) -> dict[str, Any]:
+class GangAnswer(TypedDict):
+    """What a node is answered: the desired state of the run, and what the other nodes said."""
+
+    desired: str | None
+    desired_error: RunError | None
+    attempt: int
+    status: RunStatus
+    epoch: str  # another one: the server was restarted, and knows nothing
+    version: str  # of this answer; the node asks for news since then
+    nodes: list[NodeNews]
+
+
+def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) -> GangAnswer:
     """Take a node's message, which is a heartbeat too, and return the answer.
 
     Called by request threads, without the run's lock. It may be repeated.
@@ -128,7 +141,7 @@ def hear_node(context: EngineContext, run_id: str, rank: int, said: NodeWord) ->
     return _answer(context, run, said.attempt)
 
 
-def look(context: EngineContext, run_id: str, attempt: int) -> dict[str, Any]:
+def look(context: EngineContext, run_id: str, attempt: int) -> GangAnswer:
     """Return what a waiting node of the attempt is answered now. Changes nothing."""
     return _answer(context, context.store.get_run(run_id), attempt)
 
@@ -149,7 +162,7 @@ def _know(context: EngineContext, run: Run, rank: int, now: float) -> None:
         context.gangs.add(run.id, run.attempt, joined, now, host=host, incarnation=incarnation)
 
 
-def _answer(context: EngineContext, run: Run, attempt: int) -> dict[str, Any]:
+def _answer(context: EngineContext, run: Run, attempt: int) -> GangAnswer:
     is_over, is_old = run.status.is_terminal, run.attempt != attempt
     counted = f"{context.gangs.epoch}.{context.gangs.version(run.id)}"
     return {

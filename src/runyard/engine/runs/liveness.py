@@ -16,11 +16,11 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any
 
 from runyard.compute.base import Cause, JobHandle, JobReport, JobState
 from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict
+from runyard.core.formats.documents import RunError
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, EngineContext, handle_of
@@ -110,7 +110,7 @@ def _follow(context: EngineContext, fenced: Run, job: QueueEntry, now: float) ->
 
 def _end(context: EngineContext, run: Run, loss: LossReason) -> None:
     status = loss.status
-    error: dict[str, Any] | None = loss.error
+    error: RunError | None = loss.error
     if run.desired == "cancel":
         status, error = RunStatus.CANCELED, None
     elif run.desired == "fail":

@@ -15,6 +15,7 @@ from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import Cause, JobReport, JobState
 from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
+from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Mark, Run, RunChange
 from runyard.core.statuses import RunStatus
@@ -139,9 +140,9 @@ class StateReport:
 
     attempt: int
     status: RunStatus
-    error: dict[str, Any] | None = None
-    warnings: list[dict[str, Any]] = field(default_factory=list)
-    environment: dict[str, Any] | None = None
+    error: RunError | None = None
+    warnings: list[RunWarning] = field(default_factory=list)
+    environment: EnvironmentFacts | None = None
     marks: list[Mark] = field(default_factory=list)
     logs: dict[str, int] = field(default_factory=dict)
     doing: str = ""  # what takes time in this phase

@@ -17,6 +17,7 @@ from typing import Any
 
 from runyard.compute.base import Cause, JobReport
 from runyard.core.attempts import LEASE_S
+from runyard.core.formats.documents import ErrorDetails, RunError
 from runyard.core.records import Run
 from runyard.core.statuses import RunStatus
 from runyard.engine.context import BEFORE_START, ComputeState, EngineContext, is_launched
@@ -44,7 +45,7 @@ class LossReason:
     """How a run ends whose job is gone without an end of its own."""
 
     status: RunStatus
-    error: dict[str, Any]
+    error: RunError
 
     @property
     def code(self) -> str:
@@ -55,13 +56,14 @@ class LossReason:
 def loss_reason(run: Run, report: JobReport, hosts: Sequence[str] = ()) -> LossReason:
     """Return how a run ends whose job is gone. `hosts` are the nodes that had joined, by rank. Pure."""
     lines = [_what(run, report.cause), storable(report.why) or _why(report.cause)]
-    details: dict[str, Any] = {"hint": _hint(run, report)}
+    details: ErrorDetails = {"hint": _hint(run, report)}
     if hosts:
         lines.append(f"It ran on {', '.join(f'`{host}`' for host in hosts)}.")
         details["nodes"] = list(hosts)
     if run.attempt > 1:
         lines.append(f"This was attempt {counted(run)} of {run.spec.max_attempts}{_besides(run)}.")
-    error = {"code": _CODES.get(report.cause, NODE_LOST), "message": "\n".join(filter(None, lines)), "details": details}
+    code, message = _CODES.get(report.cause, NODE_LOST), "\n".join(filter(None, lines))
+    error: RunError = {"code": code, "message": message, "details": details}
     return LossReason(RunStatus.CANCELED if report.cause in _CANCELED else RunStatus.FAILED, error)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from runyard.artifacts.base import ArtifactStore
 from runyard.core.errors import Conflict, RunyardError
+from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Run, RunChange, RunFile
 from runyard.store.base import RunStore
 
@@ -64,7 +65,7 @@ def _final_size(store: RunStore, artifacts: ArtifactStore, run: Run, file: RunFi
         return artifacts.stream_size(key_of(run, file))
     except RunyardError as error:
         logger.warning("run %s: the log %s cannot be read: %s", run.id, file.name, error)
-        note = {"source": "server", "message": f"The log `{file.name}` cannot be read. {error.what}"}
+        note: RunWarning = {"source": "server", "message": f"The log `{file.name}` cannot be read. {error.what}"}
         store.update_run(run.id, RunChange(warnings_add=[note]))
         return file.size
 

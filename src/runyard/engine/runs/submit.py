@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from runyard.core.compute_options import check_resources
 from runyard.core.config.paths import run_folder
 from runyard.core.errors import Conflict, InvalidArgument, NotFound, SubmitRejected, UserError
+from runyard.core.formats.documents import RunWarning
 from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_experiment_name, check_run_id, check_workspace_name, clean_file_name
 from runyard.core.records import LEFT_OUT_PROPERTY, NewRun, Run, RunChange
@@ -125,7 +126,7 @@ def submit(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] 
     run, is_new = create(context, replace(accepted, parameters=parameters), spooled)
     warnings = {"gpus": wish.warning, "snapshot": new.properties.get(LEFT_OUT_PROPERTY)}
     if is_new and any(warnings.values()):
-        said = [{"source": source, "message": message} for source, message in warnings.items() if message]
+        said: list[RunWarning] = [{"source": key, "message": text} for key, text in warnings.items() if text]
         context.store.update_run(run.id, RunChange(warnings_add=said))
     launch_now(context, run)
     return Submitted(context.store.get_run(run.id), is_new)

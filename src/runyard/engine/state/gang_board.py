@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from runyard.core.errors import TooLarge
+from runyard.core.formats.documents import NodeFacts, NodeNews
 
 NODE_SILENT_S = 30.0
 MOST_FACTS_BYTES = 64 << 20  # of all nodes of a run
@@ -25,7 +25,7 @@ class _Node:
     heard: float
     host: str = ""
     incarnation: str = ""  # of the process that joined; "": nobody did
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: NodeFacts = field(default_factory=NodeFacts)
     size: int = 0  # of the facts, in bytes
     failed_order: int = 0  # which of the nodes failed first, as it arrived here; 0: it has not
     lost: str = ""
@@ -70,19 +70,19 @@ class GangBoard:
             node = self._node(run_id, rank)
             return node is None or node.incarnation in ("", incarnation)
 
-    def hear(self, run_id: str, attempt: int, rank: int, now: float, facts: Mapping[str, Any] | None) -> None:
+    def hear(self, run_id: str, attempt: int, rank: int, now: float, facts: NodeFacts | None) -> None:
         """Renew the node's lease, and put its facts in the place of those that it had."""
         with self._lock:
             gang = self._of(run_id, attempt)
             node = gang.nodes.setdefault(rank, _Node(now))
             node.heard = now
             is_new = facts is not None and facts != node.facts
-            if is_new:
+            if facts is not None and is_new:
                 size = len(json.dumps(facts, default=str))
                 _check_size(run_id, sum(one.size for one in gang.nodes.values()) - node.size + size)
                 gang.version += 1
                 node.size = size
-                self._note(gang, node, dict(facts or {}))
+                self._note(gang, node, {**facts})
         if is_new:
             self._notify(run_id)
 
@@ -121,7 +121,7 @@ class GangBoard:
             gang = self._gangs.get(run_id)
             return gang.version if gang is not None else 0
 
-    def show(self, run_id: str, now: float) -> list[dict[str, Any]]:
+    def show(self, run_id: str, now: float) -> list[NodeNews]:
         """Return all nodes as their peers shall see them, by rank."""
         with self._lock:
             gang = self._gangs.get(run_id)
@@ -168,7 +168,7 @@ class GangBoard:
         gang = self._gangs.get(run_id)
         return gang.nodes.get(rank) if gang is not None else None
 
-    def _note(self, gang: _Gang, node: _Node, facts: dict[str, Any]) -> None:
+    def _note(self, gang: _Gang, node: _Node, facts: NodeFacts) -> None:
         node.facts = facts
         node.host = str(facts.get("host") or node.host)
         if "failed" in facts:
@@ -190,6 +190,12 @@ def _is_silent(node: _Node, now: float) -> bool:
     return now - node.heard >= NODE_SILENT_S and "ended" not in node.facts
 
 
-def _shown(rank: int, node: _Node, now: float) -> dict[str, Any]:
-    shown = {"rank": rank, "facts": node.facts, "lost": node.lost, "host": node.host}
-    return {**shown, "failed_order": node.failed_order, "silent": _is_silent(node, now)}
+def _shown(rank: int, node: _Node, now: float) -> NodeNews:
+    return {
+        "rank": rank,
+        "facts": node.facts,
+        "lost": node.lost,
+        "host": node.host,
+        "failed_order": node.failed_order,
+        "silent": _is_silent(node, now),
+    }

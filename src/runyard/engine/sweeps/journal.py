@@ -16,14 +16,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict, cast
 
 from runyard.core.specs import Decision, SweepSpec, Trial
 from runyard.core.statuses import RunStatus
 from runyard.tuning.base import StoppingPolicy
 from runyard.tuning.policies import best_of, is_better
 
-Event = dict[str, Any]
+
+class SweepEvent(TypedDict, total=False):
+    """An event of a sweep's journal. `kind` says which of the other keys it has."""
+
+    kind: str  # inherited, planned, observed, decided, ended, closed, finished
+    at: str
+    run: str  # the child's id; inherited: the earlier sweep's
+    index: int  # planned
+    parameters: dict[str, Any]  # inherited, planned: by name
+    arguments: list[str]  # planned
+    values: list[float | str]  # inherited, observed: of the primary metric, as JSON can hold them
+    final: bool  # observed: after the child's end, so that no policy judged them
+    interval: int  # decided
+    bound: float | str | None
+    found: float | str | None
+    reason: str  # decided, closed, finished
+    status: str  # ended, finished
+    best: float | str | None  # ended
+    stops: bool  # closed: the time is over, also for children that still run
 
 
 @dataclass
@@ -38,7 +56,7 @@ class Child:
     status: RunStatus | None = None
     best: float | None = None
     best_at: str | None = None  # when that was noticed
-    stopped: Event | None = None
+    stopped: SweepEvent | None = None
     ended_by_cap: bool = False  # it ended after the sweep's time was over
 
     @property
@@ -63,7 +81,7 @@ class SweepState:
         self.inherited: list[Trial] = []
         self.closed: str | None = None
         self.stops = False  # the time is over, also for children that still run
-        self.finished: Event | None = None
+        self.finished: SweepEvent | None = None
         self.best: tuple[str, float] | None = None
         self.bests: list[tuple[str, float]] = []  # each time there was a better one
         self.bests_at: list[str | None] = []  # and when
@@ -101,7 +119,7 @@ class SweepState:
         self._note_best(child, best_of(child.values, self.spec.goal), at=event.get("at"))
 
     def _decided(self, event: Mapping[str, Any]) -> None:
-        self.children[event["run"]].stopped = dict(event)
+        self.children[event["run"]].stopped = cast("SweepEvent", {**event})
 
     def _ended(self, event: Mapping[str, Any]) -> None:
         child = self.children[event["run"]]
@@ -114,7 +132,7 @@ class SweepState:
         self.stops = bool(event.get("stops"))
 
     def _finished(self, event: Mapping[str, Any]) -> None:
-        self.finished = dict(event)
+        self.finished = cast("SweepEvent", {**event})
 
     def _note_best(self, child: Child, value: float | None, *, at: str | None) -> None:
         if value is None or math.isnan(value):
@@ -133,7 +151,7 @@ def plain_values(values: Sequence[float]) -> list[float | str]:
     return [value if math.isfinite(value) else str(value) for value in values]
 
 
-def judge(state: SweepState, policy: StoppingPolicy, run_id: str, values: Sequence[float]) -> Event | None:
+def judge(state: SweepState, policy: StoppingPolicy, run_id: str, values: Sequence[float]) -> SweepEvent | None:
     """Return the decision to stop a child once it has logged `values` beyond those known; None: it goes on."""
     child = state.children[run_id]
     if child.stopped is not None:
@@ -148,7 +166,7 @@ def judge(state: SweepState, policy: StoppingPolicy, run_id: str, values: Sequen
     return None
 
 
-def _decided(run_id: str, interval: int, decision: Decision) -> Event:
+def _decided(run_id: str, interval: int, decision: Decision) -> SweepEvent:
     bound, found = (None if value is None else plain_values([value])[0] for value in (decision.bound, decision.found))
     return {
         "kind": "decided",
@@ -160,10 +178,10 @@ def _decided(run_id: str, interval: int, decision: Decision) -> Event:
     }
 
 
-def recompute(spec: SweepSpec, policy: StoppingPolicy, events: Sequence[Mapping[str, Any]]) -> list[Event]:
+def recompute(spec: SweepSpec, policy: StoppingPolicy, events: Sequence[Mapping[str, Any]]) -> list[SweepEvent]:
     """Return the decisions that follow from the observations alone; a sound journal holds exactly these."""
     state = SweepState(spec)
-    found: list[Event] = []
+    found: list[SweepEvent] = []
     for event in events:
         if event["kind"] == "decided":
             state.count += 1

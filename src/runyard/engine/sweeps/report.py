@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from runyard.core.formats.documents import RunError, SweepChild, SweepReport, SweepStop, SweepTrial
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
 from runyard.core.specs import MAX_TOTAL_RUNS, MAXIMIZE
@@ -15,7 +13,7 @@ from runyard.store.base import MetricSummary, RunQuery, RunStore
 from runyard.tuning.policies import best_of
 
 
-def show_sweep(store: RunStore, run_id: str) -> dict[str, Any]:
+def show_sweep(store: RunStore, run_id: str) -> SweepReport:
     """Return what `GET /runs/{id}/sweep` answers.
 
     Raises:
@@ -23,7 +21,7 @@ def show_sweep(store: RunStore, run_id: str) -> dict[str, Any]:
     """
     state = read_sweep(store, run_id)
     goal = state.spec.goal
-    inherited = [
+    inherited: list[SweepTrial] = [
         {"run_id": trial.id, "parameters": trial.parameters, "best": _plain(best_of(trial.values, goal))}
         for trial in state.inherited
     ]
@@ -36,11 +34,11 @@ def show_sweep(store: RunStore, run_id: str) -> dict[str, Any]:
         "best": None if state.best is None else {"run_id": state.best[0], "value": _plain(state.best[1])},
         "bests": [{"run_id": child, "value": _plain(value), "at": at} for (child, value), at in bests],
         "closed": state.closed,
-        "finished": state.finished,
+        "finished": None if state.finished is None else dict(state.finished),
     }
 
 
-def _children(store: RunStore, run_id: str, state: SweepState) -> list[dict[str, Any]]:
+def _children(store: RunStore, run_id: str, state: SweepState) -> list[SweepChild]:
     sweep, metric = store.get_run(run_id), state.spec.primary_metric
     # The journal hears of values by the policy or at the end: what those that still run reached is read here.
     live = store.summarize_metrics([child.run_id for child in state.live], names=[metric])
@@ -60,9 +58,10 @@ def _best(summary: MetricSummary, goal: str) -> float | None:
     return summary.maximum if goal == MAXIMIZE else summary.minimum
 
 
-def _child(child: Child, run: Run | None, sweep: Run, state: SweepState) -> dict[str, Any]:
+def _child(child: Child, run: Run | None, sweep: Run, state: SweepState) -> SweepChild:
     status = child.status or (run.status if run is not None else None)
-    stopped = None if child.stopped is None else {key: child.stopped[key] for key in ("interval", "reason")}
+    stop = child.stopped
+    stopped: SweepStop | None = None if stop is None else {"interval": stop["interval"], "reason": stop["reason"]}
     return {
         "run_id": child.run_id,
         "index": child.index,
@@ -92,7 +91,7 @@ def _cut_short(child: Child, run: Run | None, sweep: Run, state: SweepState) -> 
     return {"kind": "cancel", "reason": who}
 
 
-def _error(error: Mapping[str, Any] | None) -> str:
+def _error(error: RunError | None) -> str:
     """Return the error's code and the first line of its message."""
     if not error:
         return ""

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, NotFound, UserError
+from runyard.core.formats.documents import RunError
 from runyard.core.formats.plain import from_plain
 from runyard.core.records import NewRun, Run, RunChange
 from runyard.core.specs import (
@@ -29,7 +30,7 @@ from runyard.engine.runs.dispatch import spooled_of
 from runyard.engine.runs.streams import close_streams, register_stream, stream_key
 from runyard.engine.runs.submit import Submitted, accept, check, create, submit
 from runyard.engine.state.spool import Spooled
-from runyard.engine.sweeps.journal import Child, Event, SweepState, describe, judge, plain_values
+from runyard.engine.sweeps.journal import Child, SweepEvent, SweepState, describe, judge, plain_values
 from runyard.store.base import Rows, RunRecords, RunStore, SegmentPart
 from runyard.tuning import get_policy, get_sampler
 
@@ -211,7 +212,7 @@ class _Sweep:
         self._make_children()
         self._finish_when_done()
 
-    def _commit(self, events: Sequence[Event]) -> None:
+    def _commit(self, events: Sequence[SweepEvent]) -> None:
         at = self._context.clock.now().isoformat(timespec="milliseconds")
         stamped = [{"at": at, **event} for event in events]
         if not stamped:
@@ -225,7 +226,7 @@ class _Sweep:
         """Take over the trials of earlier sweeps, before the first child."""
         if self._state.count or not self._spec.resume_from:
             return
-        events = []
+        events: list[SweepEvent] = []
         for earlier in self._spec.resume_from:
             for trial in read_sweep(self._context.store, earlier).trials:
                 values = plain_values(trial.values)
@@ -241,7 +242,7 @@ class _Sweep:
                 self._observe_values(child.run_id, is_final=run.status.is_terminal)
             if run.status.is_terminal:
                 best = self._best_of(child.run_id)
-                ended = {"kind": "ended", "run": child.run_id, "status": run.status.value, "best": best}
+                ended: SweepEvent = {"kind": "ended", "run": child.run_id, "status": run.status.value, "best": best}
                 self._commit([ended])
 
     def _observe_values(self, run_id: str, *, is_final: bool) -> None:
@@ -249,7 +250,7 @@ class _Sweep:
         values = self._values_beyond(run_id, known)
         if not values:
             return
-        event: Event = {"kind": "observed", "run": run_id, "values": plain_values(values)}
+        event: SweepEvent = {"kind": "observed", "run": run_id, "values": plain_values(values)}
         if is_final:
             self._commit([{**event, "final": True}])
             return
@@ -316,7 +317,7 @@ class _Sweep:
             if not self._make(planned["run"]):
                 return
 
-    def _plan(self, index: int) -> Event | None:
+    def _plan(self, index: int) -> SweepEvent | None:
         first = self._spec.first_trials[index : index + 1]
         if first:
             parameters, arguments = dict(first[0]["parameters"]), list(first[0].get("arguments", ()))
@@ -338,7 +339,7 @@ class _Sweep:
             submit(self._context, request, submitter=spooled.submitter)
         except UserError as error:
             logger.warning("sweep %s: %s refused: %s", self._run.id, run_id, error)
-            failed = {"kind": "ended", "run": run_id, "status": RunStatus.FAILED.value, "best": None}
+            failed: SweepEvent = {"kind": "ended", "run": run_id, "status": RunStatus.FAILED.value, "best": None}
             self._commit([failed, {"kind": "closed", "reason": f"a child was refused: {error}"}])
             return False
         return True
@@ -379,7 +380,7 @@ class _Sweep:
         logger.info("sweep %s: %s", self._run.id, ended.status)
         self._context.ended(ended)
 
-    def _children_error(self, reason: str) -> dict[str, Any]:
+    def _children_error(self, reason: str) -> RunError:
         first = next(iter(self._state.children.values()), None)
         run = self._context.store.find_run(first.run_id) if first is not None else None
         text = str((run.error or {}).get("message", "")) if run is not None else self._state.closed or ""

@@ -6,7 +6,7 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Dict, List, Mapping, Optional, Sequence
 from urllib.parse import unquote, urlsplit
 
 from runyard.core.config.paths import cache_folder, environments_folder
@@ -14,7 +14,7 @@ from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
-from runyard.environments.cache import CacheEntry, get_place, lock_text
+from runyard.environments.cache import CacheEntry, Marker, get_place, lock_text
 from runyard.environments.conda.prefix import (
     EXTRA_HINT,
     CondaOrder,
@@ -65,7 +65,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
     def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
         """As the base class says; `conda` lists the conda packages: name, version, build, sha256."""
         described = self._uv.describe(built, variables=variables)
-        marker = self._place(built.key).read_marker() or {}
+        marker = self._place(built.key).read_marker() or Marker()
         return {**described, "conda": marker["conda"]} if "conda" in marker else described
 
     def lock(
@@ -73,7 +73,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
     ) -> str:
         """As the base class says for the pip part; conda packages stand before it as comments."""
         place = self._place(built.key)
-        marker = place.read_marker() or {}
+        marker = place.read_marker() or Marker()
         if "conda" not in marker:
             return self._uv.lock(_from_pypi(spec, translate(spec.conda_packages)), built, variables=variables)
         pip = self._plan_pip(spec, os.environ if variables is None else variables)
@@ -120,7 +120,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
         say: Say,
         check: Check,
         keep: Sequence[int],
-    ) -> Dict[str, Any]:
+    ) -> Marker:
         packages = install_conda(
             order, str(place.prefix), variables=environ, say=say, check=check, keep=keep, python=self._python
         )

@@ -12,12 +12,15 @@ import re
 import sys
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
 
 from runyard.core.config.logins import HIDDEN, hide_passwords
 from runyard.core.errors import RunyardError, SubmitRejected, SystemFailure
 from runyard.environments.base import Check, Say
 from runyard.environments.process import run_program
+
+if TYPE_CHECKING:
+    from runyard.environments.conda.solver import SolveOrder
 
 _PAIRS_FILE = "conda_pairs.txt"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._\-]*")
@@ -206,7 +209,7 @@ def install_conda(
             answer.update(told)
 
     say(f"Solving {', '.join(order.specs)} with the channels {hide_secrets(', '.join(order.channels))}.")
-    feed = {
+    feed: SolveOrder = {
         "channels": order.channels,
         "specs": order.specs,
         "prefix": prefix,
@@ -223,7 +226,7 @@ def install_conda(
     raise _failure(order, str(answer.get("error", "")), hide_secrets(str(answer.get("text", ""))), code, noise)
 
 
-def _parse(line: str) -> Optional[Dict[str, Any]]:
+def _parse(line: str) -> Optional[Mapping[str, object]]:
     try:
         value = json.loads(line)
     except ValueError:

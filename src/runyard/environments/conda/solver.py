@@ -12,15 +12,23 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Mapping, TypedDict
 
 SOLVE_S = 600.0
 INDEX_S = 120  # to fetch a channel's index: a server that never answers must become an error
 
 
+class SolveOrder(TypedDict):
+    channels: List[str]
+    specs: List[str]
+    prefix: str
+    cache: str
+    alias: str  # a URL before the channels' names; "": conda's own
+
+
 def main() -> int:
     sys.path.pop(0)  # this file's folder: its names are not for import
-    order: Dict[str, Any] = json.loads(sys.stdin.read())
+    order: SolveOrder = json.loads(sys.stdin.read())
     try:
         import asyncio
         import importlib
@@ -42,7 +50,7 @@ def main() -> int:
     return _tell({"packages": packages})
 
 
-async def _install(rattler: Any, errors: Any, order: Dict[str, Any]) -> List[Dict[str, str]]:
+async def _install(rattler: Any, errors: Any, order: SolveOrder) -> List[Dict[str, str]]:
     specs = [rattler.MatchSpec(spec) for spec in order["specs"]]
     records = await _solve(rattler, errors, order, specs)
     size = sum(record.size or 0 for record in records)
@@ -59,7 +67,7 @@ async def _install(rattler: Any, errors: Any, order: Dict[str, Any]) -> List[Dic
     ]
 
 
-async def _solve(rattler: Any, errors: Any, order: Dict[str, Any], specs: List[Any]) -> List[Any]:
+async def _solve(rattler: Any, errors: Any, order: SolveOrder, specs: List[Any]) -> List[Any]:
     """Take each package from the first channel that has it; where that fits nothing, from any, as conda does."""
     try:
         return await _solve_once(rattler, order, specs, rattler.ChannelPriority.Strict)
@@ -71,7 +79,7 @@ async def _solve(rattler: Any, errors: Any, order: Dict[str, Any], specs: List[A
     return found
 
 
-async def _solve_once(rattler: Any, order: Dict[str, Any], specs: List[Any], priority: Any) -> List[Any]:
+async def _solve_once(rattler: Any, order: SolveOrder, specs: List[Any], priority: Any) -> List[Any]:
     import datetime
 
     client = rattler.Client.default_client(max_retries=1, timeout=INDEX_S)
@@ -101,7 +109,7 @@ def _say(text: str) -> None:
     _tell({"say": text})
 
 
-def _tell(line: Dict[str, Any]) -> int:
+def _tell(line: Mapping[str, object]) -> int:
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
     return 0

@@ -25,7 +25,7 @@ from runyard.environments.base import (
     SupportsLock,
     never,
 )
-from runyard.environments.cache import CacheEntry, get_place
+from runyard.environments.cache import CacheEntry, Marker, get_place
 from runyard.environments.conda.prefix import translate
 from runyard.environments.container.command import GPU_DEVICE, ContainerWrapper, has_gpus, run_in_container
 from runyard.environments.container.images import (
@@ -85,8 +85,8 @@ def find_image_python(image: Image, wanted: Optional[str], place: CacheEntry, ru
     return ImagePython(*(known[name] for name in ImagePython._fields))
 
 
-def _parse(image: Image, wanted: Optional[str], answer: Answer) -> Dict[str, Any]:
-    told: Dict[str, Any] = {}
+def _parse(image: Image, wanted: Optional[str], answer: Answer) -> Dict[str, object]:
+    told: Dict[str, object] = {}
     for line in answer.lines:
         told.update(_object(line))
     version = str(told.get("python", ""))
@@ -99,7 +99,7 @@ def _parse(image: Image, wanted: Optional[str], answer: Answer) -> Dict[str, Any
     return {**told, "version": version}
 
 
-def _object(line: str) -> Dict[str, Any]:
+def _object(line: str) -> Dict[str, object]:
     try:
         value = json.loads(line)
     except ValueError:
@@ -240,7 +240,7 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         name = f"runyard-build-{key}"  # one at a time: another is of a build whose node was killed
         inside = replace(pip, run=lambda argv, **options: self._run_build(wrapper, name, list(argv), **options))
 
-        def make(fd: int) -> Dict[str, Any]:
+        def make(fd: int) -> Marker:
             wrapper.remove(name)
             say(f"Adding to the image's Python {python.version}: {', '.join(pip.requirements)}.")
             sees_image = ["--system-site-packages"]

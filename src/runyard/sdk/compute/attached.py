@@ -9,7 +9,7 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from runyard.core.compute import RAY_TYPE, REMOTE, SLURM_TYPE, ComputeSpec, check_compute
-from runyard.core.compute_options import AUTO, SSH_PORT, read_hosts
+from runyard.core.compute_options import AUTO, SSH_PORT, SshHost, read_hosts
 from runyard.core.errors import InvalidArgument
 from runyard.sdk.compute.configuration import ComputeConfiguration
 from runyard.sdk.compute.target import ComputeTarget, node_dicts
@@ -282,7 +282,7 @@ class RemoteCompute(AttachedCompute):
         return str(self._record.spec.options.get("username", ""))
 
     @property
-    def _hosts(self) -> List[Dict[str, Any]]:
+    def _hosts(self) -> List[SshHost]:
         return list(self._record.spec.options.get("hosts", []))
 
     def _serialized_properties(self) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ import platform
 import shutil
 import socket
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, List, Optional, Tuple, TypedDict
 
 MEET_S = 60.0  # nodes that start together may still be a while apart
 REACH_S = 5.0
@@ -22,14 +22,39 @@ def main() -> None:
 
     rank, count = int(os.environ.get("RUNYARD_NODE_RANK", "0")), int(os.environ.get("AZUREML_NODE_COUNT", "1"))
     run: Any = get_context(allow_offline=False)
-    found = {**look_around(rank), **ask_server(run._client)}
+    found: NodeFindings = {**look_around(rank), **ask_server(run._client)}
     if count > 1:
         found.update(meet(rank, count))
     run.log(f"{METRIC}{rank}", json.dumps(found))
     print(json.dumps(found, indent=2))
 
 
-def look_around(rank: int) -> Dict[str, Any]:
+class UnreachableNode(TypedDict):
+    rank: int
+    address: str
+    why: str
+
+
+class NodeFindings(TypedDict, total=False):
+    """What one node found; `self_test.NodeReport` reads it."""
+
+    rank: int
+    host: str
+    address: str
+    python: str
+    runyard: str
+    cpus: int
+    gpus: List[str]
+    disk_free_bytes: int
+    clock_offset_s: float
+    server_s: float
+    server_error: str
+    meet_error: str
+    unreachable: List[UnreachableNode]
+    absent: List[int]
+
+
+def look_around(rank: int) -> NodeFindings:
     import runyard
     from runyard.core.machine.gpus import list_gpus
 
@@ -45,7 +70,7 @@ def look_around(rank: int) -> Dict[str, Any]:
     }
 
 
-def ask_server(client: Any) -> Dict[str, Any]:
+def ask_server(client: Any) -> NodeFindings:
     """Return how far this clock is from the server's, and how long an answer takes."""
     try:
         offset_s, answer_s = client.server.clock_offset()
@@ -54,7 +79,7 @@ def ask_server(client: Any) -> Dict[str, Any]:
     return {"clock_offset_s": offset_s, "server_s": answer_s}
 
 
-def meet(rank: int, count: int) -> Dict[str, Any]:
+def meet(rank: int, count: int) -> NodeFindings:
     """Find the other nodes through node 0, and connect to each of them."""
     own = os.environ.get("RUNYARD_NODE_ADDRESS") or "127.0.0.1"
     try:
@@ -67,7 +92,7 @@ def meet(rank: int, count: int) -> Dict[str, Any]:
         return {"meet_error": f"node 0 could not be reached: {error}"}
 
 
-def _host(place: Tuple[str, int], own: Peer, count: int) -> Dict[str, Any]:
+def _host(place: Tuple[str, int], own: Peer, count: int) -> NodeFindings:
     """Collect where all listen, tell them, and stay until they have tried."""
     guests: List[Tuple[socket.socket, Peer]] = []
     deadline = time.monotonic() + MEET_S
@@ -88,7 +113,7 @@ def _host(place: Tuple[str, int], own: Peer, count: int) -> Dict[str, Any]:
     return {"unreachable": unreachable, "absent": [other for other in range(count) if other not in came]}
 
 
-def _join(place: Tuple[str, int], own: Peer) -> Dict[str, Any]:
+def _join(place: Tuple[str, int], own: Peer) -> NodeFindings:
     deadline = time.monotonic() + MEET_S
     while True:
         try:
@@ -108,9 +133,9 @@ def _join(place: Tuple[str, int], own: Peer) -> Dict[str, Any]:
     return {"unreachable": unreachable}
 
 
-def _reach(rank: int, peers: List[Peer]) -> List[Dict[str, Any]]:
+def _reach(rank: int, peers: List[Peer]) -> List[UnreachableNode]:
     """Return the nodes that a connection could not be made to, with why."""
-    found = []
+    found: List[UnreachableNode] = []
     for other, address, port in peers:
         if other == rank:
             continue

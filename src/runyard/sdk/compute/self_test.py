@@ -6,10 +6,10 @@ import json
 import os
 import tempfile
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, List
+from typing import TYPE_CHECKING, List
 
 from runyard.core.compute import LOCAL, ComputeTarget
-from runyard.sdk.compute.node_check import METRIC
+from runyard.sdk.compute.node_check import METRIC, UnreachableNode
 from runyard.sdk.compute.target import is_unusable
 from runyard.sdk.run_config.run_configuration import PyTorchConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -42,7 +42,7 @@ class NodeReport:
     server_s: float = 0.0
     server_error: str = ""
     meet_error: str = ""
-    unreachable: List[Dict[str, Any]] = field(default_factory=list)
+    unreachable: List[UnreachableNode] = field(default_factory=list)
     absent: List[int] = field(default_factory=list)
 
 

@@ -11,7 +11,7 @@ import json
 import os
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Set, Tuple, TypedDict, TypeVar, Union
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.names import check_asset_name
@@ -62,6 +62,22 @@ def find_curated(name: str, version: Optional[str] = None) -> Optional[Environme
     return made
 
 
+class CuratedEntry(TypedDict, total=False):
+    pip: List[str]
+    as_named: bool  # with the versions that its name says
+    said: str  # told when somebody takes it
+
+
+class CuratedFile(TypedDict):
+    """`curated_environments.json`."""
+
+    environments: Dict[str, CuratedEntry]  # by name; `*` at the end stands for all that begin so
+    refused: Dict[str, str]  # name → why it cannot be had
+
+
+T = TypeVar("T")
+
+
 def list_curated() -> Dict[str, Environment]:
     """Return those that have a line of their own, by name."""
     entries = _read()["environments"]
@@ -80,7 +96,7 @@ def package_sets() -> Dict[Tuple[str, ...], List[str]]:
     return found
 
 
-def _look_up(entries: Dict[str, Any], name: str) -> Optional[Tuple[str, Any]]:
+def _look_up(entries: Dict[str, T], name: str) -> Optional[Tuple[str, T]]:
     spelt = {known.lower(): known for known in entries}
     wanted = name.lower()
     if wanted in spelt and not wanted.endswith("*"):
@@ -91,7 +107,7 @@ def _look_up(entries: Dict[str, Any], name: str) -> Optional[Tuple[str, Any]]:
     return None
 
 
-def _environment(name: str, entry: Dict[str, Any], version: str) -> Environment:
+def _environment(name: str, entry: CuratedEntry, version: str) -> Environment:
     made = Environment(name)
     made.version = version
     made.environment_variables = {}
@@ -99,7 +115,7 @@ def _environment(name: str, entry: Dict[str, Any], version: str) -> Environment:
     return made
 
 
-def _say(name: str, entry: Dict[str, Any]) -> None:
+def _say(name: str, entry: CuratedEntry) -> None:
     packages = ", ".join(entry["pip"]) or "nothing beyond what every run has"
     text = f"The curated environment {name} is a set of today's packages here: {packages}."
     if not entry.get("as_named") and any(letter.isdigit() for letter in name):
@@ -109,9 +125,9 @@ def _say(name: str, entry: Dict[str, Any]) -> None:
     warn_once(" ".join(filter(None, (text, entry.get("said")))))
 
 
-def _read() -> Dict[str, Any]:
+def _read() -> CuratedFile:
     with open(FILE, encoding="utf-8") as file:
-        found: Dict[str, Any] = json.load(file)
+        found: CuratedFile = json.load(file)
     return found
 
 

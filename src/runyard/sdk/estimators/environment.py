@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict
 
 from runyard.core.machine.gpus import list_gpus
 from runyard.sdk.config.texts import warn_once
@@ -26,7 +26,23 @@ from runyard.sdk.run_config.run_configuration import (
 )
 
 HOROVOD = "horovod==0.28.1"
-_found: Optional[Dict[str, Any]] = None
+
+
+class FrameworkRelease(TypedDict, total=False):
+    cpu: List[str]  # packages
+    gpu: List[str]  # where they differ
+    pythons: List[str]  # the oldest and the newest that it can be had on; not there: on none
+    horovod: bool  # it works with it
+
+
+class FrameworkEntry(TypedDict):
+    """A framework in `frameworks.json`."""
+
+    aliases: List[str]  # names of packages that are the framework
+    releases: Dict[str, FrameworkRelease]  # oldest first
+
+
+_found: Optional[Dict[str, FrameworkEntry]] = None
 
 
 class Release(NamedTuple):
@@ -74,7 +90,7 @@ def named_version(framework: str, packages: Sequence[str]) -> str:
     return next((pin for pin in pins if pin), supported_versions(framework)[-1])
 
 
-def _fits(facts: Dict[str, Any], python: Optional[str], horovod: bool) -> bool:
+def _fits(facts: FrameworkRelease, python: Optional[str], horovod: bool) -> bool:
     if "pythons" not in facts or (horovod and not facts.get("horovod")):
         return False
     oldest, newest = (_numbers(version) for version in facts["pythons"])
@@ -85,15 +101,14 @@ def _numbers(version: str) -> Tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def _framework(name: str) -> Dict[str, Any]:
+def _framework(name: str) -> FrameworkEntry:
     global _found
     if _found is None:
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "frameworks.json")
         with open(path, encoding="utf-8") as file:
             _found = json.load(file)
     assert _found is not None
-    framework: Dict[str, Any] = _found[name]
-    return framework
+    return _found[name]
 
 
 def make_environment(values: Mapping[str, Any], *, framework: Optional[str], horovod: bool) -> Environment:

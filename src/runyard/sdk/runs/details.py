@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, TextIO, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, TextIO, TypedDict, TypeVar, cast
 
 from runyard.core.errors import RunyardError, SystemFailure, is_later
+from runyard.core.formats.documents import ErrorDetails, RunWarning, UncaughtException
 from runyard.sdk.exceptions import ActivityFailedException, ExperimentExecutionException
 
 if TYPE_CHECKING:
@@ -74,13 +75,59 @@ _LOG_ENDINGS = (".txt", ".log")
 MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
 
 
-def get_details(run: Run) -> Dict[str, Any]:
+class AzureErrorBody(TypedDict, total=False):
+    code: str
+    message: str
+    debug_type: str  # the exception's
+    debug_message: str
+    debug_stack_trace: str
+    details_uri: str  # of the log
+    data: Dict[str, Any]  # what else is known: ErrorDetails
+
+
+class AzureRunError(TypedDict):
+    error: AzureErrorBody
+    time: Optional[str]
+
+
+class AttemptDetails(TypedDict, total=False):
+    """What became of one attempt; the present one has no more than a number and a status."""
+
+    attempt: int
+    status: str
+    why: str
+    host: str
+    givenUpTimeUtc: Optional[str]
+    endTimeUtc: Optional[str]
+
+
+class AzureRunDetails(TypedDict, total=False):
+    """Azure's details of a run, and ours (`warnings`, `submittedBy`, `attempts`). What is not known has no key."""
+
+    runId: str
+    target: str
+    status: str
+    startTimeUtc: str
+    endTimeUtc: str
+    services: Dict[str, Any]
+    error: AzureRunError
+    warnings: List[RunWarning]
+    properties: Dict[str, str]
+    inputDatasets: List[Any]
+    outputDatasets: List[Any]
+    runDefinition: Dict[str, Any]
+    logFiles: Dict[str, str]
+    submittedBy: str
+    attempts: List[AttemptDetails]
+
+
+def get_details(run: Run) -> AzureRunDetails:
     """Return Azure's details of the run as it is now, with the addresses of its logs."""
     record = run._refresh()
     return details_of(record, {file.name: file_url(run, file.name) for file in list_logs(run)})
 
 
-def get_details_with_logs(run: Run) -> Dict[str, Any]:
+def get_details_with_logs(run: Run) -> AzureRunDetails:
     """Return the details with the text of each log instead of its address."""
     details = run.get_details()
     details["logFiles"] = {name: log_text(run, name) for name in details["logFiles"]}
@@ -115,7 +162,7 @@ def is_log(name: str) -> bool:
     return name.startswith(_LOG_FOLDERS) or (name.startswith("logs/") and name.endswith(_LOG_ENDINGS))
 
 
-def _input(run: records.Run, name: str) -> Dict[str, Any]:
+def _input(run: records.Run, name: str) -> Dict[str, object]:
     given = run.spec.datasets[name]
     facts = (run.environment.get("datasets") or {}).get(name) or {}
     return {
@@ -125,15 +172,15 @@ def _input(run: records.Run, name: str) -> Dict[str, Any]:
     }
 
 
-def _output(run: records.Run, name: str) -> Dict[str, Any]:
+def _output(run: records.Run, name: str) -> Dict[str, object]:
     output = run.spec.outputs[name]
     place = {"datastore": output.datastore, "path": output.path.replace("{run-id}", run.id)}
     return {"outputName": name, "mechanism": output.mode.capitalize(), "destination": place}
 
 
-def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
+def details_of(run: records.Run, logs: Dict[str, str]) -> AzureRunDetails:
     """Return Azure's details of `run`; what is not known (an end, an error) has no key."""
-    details: Dict[str, Any] = {
+    details: Dict[str, object] = {
         "runId": run.id,
         "target": run.spec.target if run.type else "local",
         "status": str(run.status),
@@ -150,14 +197,14 @@ def details_of(run: records.Run, logs: Dict[str, str]) -> Dict[str, Any]:
         "submittedBy": run.submitted_by,
         "attempts": attempts_of(run) or None,
     }
-    return {key: value for key, value in details.items() if value is not None}
+    return cast("AzureRunDetails", {key: value for key, value in details.items() if value is not None})
 
 
-def attempts_of(run: records.Run) -> List[Dict[str, Any]]:
+def attempts_of(run: records.Run) -> List[AttemptDetails]:
     """Return what became of each attempt of a run that was started more than once, the present one last."""
     if not run.attempts:
         return []
-    given_up = [
+    given_up: List[AttemptDetails] = [
         {
             "attempt": attempt.number,
             "status": attempt.code,
@@ -171,14 +218,15 @@ def attempts_of(run: records.Run) -> List[Dict[str, Any]]:
     return given_up if run.is_fenced else [*given_up, {"attempt": run.attempt, "status": str(run.status)}]
 
 
-def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[Dict[str, Any]]:
+def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[AzureRunError]:
     """Return the error as {'error': {'code', 'message', 'debug_type', …}}; what else is known is under `data`."""
     if not run.error:
         return None
-    data = dict(run.error.get("details") or {})
-    exception = data.pop("exception", None) or {}
-    data.pop("last_lines", None)  # the message ends with them
-    error: Dict[str, Any] = {
+    known = run.error.get("details") or ErrorDetails()
+    exception = known.get("exception") or UncaughtException()
+    # The exception has keys of its own here, and the message ends with the last lines.
+    data = {key: value for key, value in known.items() if key not in ("exception", "last_lines")}
+    error = {
         "code": run.error.get("code") or "UserError",
         "message": run.error.get("message") or "",
         "debug_type": exception.get("type"),
@@ -187,7 +235,8 @@ def error_of(run: records.Run, logs: Dict[str, str]) -> Optional[Dict[str, Any]]
         "details_uri": logs.get(str(data.get("log"))),
         "data": data or None,
     }
-    return {"error": {key: value for key, value in error.items() if value is not None}, "time": utc_text(run.ended_at)}
+    body = cast("AzureErrorBody", {key: value for key, value in error.items() if value is not None})
+    return {"error": body, "time": utc_text(run.ended_at)}
 
 
 def utc_text(moment: Optional[datetime]) -> Optional[str]:
@@ -267,7 +316,7 @@ class RetryRead:
 _NO_ERROR = "The run ended as Failed, and no error was recorded. Look at its logs: run.get_details_with_logs()."
 
 
-def wait_for_completion(run: Run, *, show_output: bool, raise_on_error: bool) -> Dict[str, Any]:
+def wait_for_completion(run: Run, *, show_output: bool, raise_on_error: bool) -> AzureRunDetails:
     """Wait for the run's end and return its details; with `show_output`, print its log meanwhile."""
     try:
         run._record = _show(run, sys.stdout) if show_output else _wait(run)
@@ -307,7 +356,7 @@ def _show(run: Run, out: TextIO) -> records.Run:
     return record
 
 
-def _error_text(error: Optional[Dict[str, Any]]) -> str:
+def _error_text(error: Optional[AzureRunError]) -> str:
     import json  # only a failed run comes here
 
     return json.dumps(error, indent=4) if error else _NO_ERROR

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from runyard.client.client import Client
     from runyard.core import records
+    from runyard.core.formats.documents import RunError
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.workspaces.experiment import Experiment
 
@@ -185,7 +186,7 @@ class InteractiveRun(Run):
         if self._copy is not None:
             self._copy.stop()
 
-    def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+    def _end(self, status: str, error: Optional[RunError] = None) -> None:
         """Record the end and wait until the server has everything, the watched folders too."""
         writer = self._writer
         assert writer is not None
@@ -254,7 +255,7 @@ class ChildRun(InteractiveRun):
     def _copy_path(self, writer: JournalWriter) -> str:
         return os.path.join(writer.run_folder, _child_log(self._run_id))
 
-    def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+    def _end(self, status: str, error: Optional[RunError] = None) -> None:
         writer = self._writer
         assert writer is not None
         self._upload_outputs()

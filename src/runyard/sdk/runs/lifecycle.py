@@ -11,6 +11,7 @@ from runyard.sdk.config.texts import tag_texts, warn
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
     from runyard.sdk.runs.interactive import ChildRun
     from runyard.sdk.runs.run import Run
 
@@ -44,7 +45,7 @@ def complete(run: Run) -> None:
 def fail(run: Run, error_details: Any, error_code: Optional[str]) -> None:
     """End the run as Failed, and wait until it is; the submitted run that this process is only records the error."""
     message = "" if error_details is None else str(error_details)
-    error = {"code": error_code or "UserError", "message": message, "details": {}}
+    error: RunError = {"code": error_code or "UserError", "message": message, "details": {}}
     if run._interactive:
         run._end("Failed", error)
     elif run._own:
@@ -91,7 +92,7 @@ def _is_unsupervised(run: Run) -> bool:
     return record.type is None and record.attempt == 0 and not record.status.is_terminal
 
 
-def _end_by_journal(run: Run, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+def _end_by_journal(run: Run, status: str, error: Optional[RunError] = None) -> None:
     writer = run._journal()
     writer.end(status, error)
     run.flush()

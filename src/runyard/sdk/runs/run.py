@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
     from runyard.client.client import Client
     from runyard.core import records
+    from runyard.core.formats.documents import RunError
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.data.inputs import DataPath
     from runyard.sdk.environments.environment import Environment
     from runyard.sdk.models.model import Model
+    from runyard.sdk.runs.details import AzureRunDetails
     from runyard.sdk.runs.interactive import ChildRun
     from runyard.sdk.workspaces.experiment import Experiment
     from runyard.sdk.workspaces.workspace import Workspace
@@ -187,16 +189,16 @@ class Run:
             self._refresh()
         return self.status
 
-    def get_detailed_status(self) -> Dict[str, Any]:
+    def get_detailed_status(self) -> Dict[str, Optional[str]]:
         """Return {'status', 'details'}; the details say what a queued run waits for."""
         record = self._refresh()
         return {"status": str(record.status), "details": record.waits_for or None}
 
-    def get_details(self) -> Dict[str, Any]:
+    def get_details(self) -> AzureRunDetails:
         """Return what is known of the run: status, times, error, properties, definition, and where its logs are."""
         return details.get_details(self)
 
-    def get_details_with_logs(self) -> Dict[str, Any]:
+    def get_details_with_logs(self) -> AzureRunDetails:
         """Return `get_details()` with the text of each log instead of its address; of a huge one, its end."""
         return details.get_details_with_logs(self)
 
@@ -216,7 +218,7 @@ class Run:
 
     def wait_for_completion(
         self, show_output: bool = False, wait_post_processing: bool = False, raise_on_error: bool = True
-    ) -> Dict[str, Any]:
+    ) -> AzureRunDetails:
         """Wait until the run has ended and all of its metrics and files are there; return `get_details()`.
 
         Args:
@@ -686,7 +688,7 @@ class Run:
         children: List[ChildRun] = self.__dict__.setdefault("_made_children", [])
         return children
 
-    def _end(self, status: str, error: Optional[Dict[str, Any]] = None) -> None:
+    def _end(self, status: str, error: Optional[RunError] = None) -> None:
         raise NotImplementedError  # interactive runs only
 
     @property

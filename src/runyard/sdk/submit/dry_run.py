@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from runyard.core.config.settings import read_settings
 from runyard.core.formats.plain import to_plain
@@ -14,14 +14,14 @@ from runyard.sdk.submit.submission import check_datastores, plan_submission, sub
 from runyard.snapshots.take import survey
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import SubmitPlan
     from runyard.sdk.workspaces.workspace import Workspace
 
 
 def plan_run(
     workspace: Optional[Workspace], experiment: str, config: Any, *, tags: Optional[Mapping[str, Any]] = None
-) -> Dict[str, Any]:
-    """Return the server's plan as plain values (`engine.runs.plan.RunPlan`), with `experiment`, `source_directory` and
-    `snapshot` (`snapshots.take.Survey`). Without a workspace, only what is known without a server.
+) -> SubmitPlan:
+    """Return the server's plan, with what the sdk knows of it; without a workspace, what is known without a server.
 
     Raises:
         SubmitRejected, InvalidArgument: what `submit` would raise.
@@ -29,7 +29,7 @@ def plan_run(
     check_experiment_name(experiment)
     plan = plan_submission(config)
     texts = tag_texts(tags) if tags else {}
-    found: Dict[str, Any] = {
+    found: SubmitPlan = {
         "experiment": experiment,
         "source_directory": plan.source_directory,
         "snapshot": to_plain(survey(plan.source_directory, home=read_settings().home)),
@@ -50,7 +50,7 @@ def plan_run(
     return {**found, **answer}
 
 
-def _offline(spec: RunSpec) -> Dict[str, Any]:
+def _offline(spec: RunSpec) -> SubmitPlan:
     """Return what a plan may show before secrets are hidden in it: no arguments, no variables."""
     environment = {"name": spec.environment.name}
     return {

@@ -20,6 +20,7 @@ from runyard.sdk.workspaces.experiment import Experiment
 
 if TYPE_CHECKING:
     from runyard.core import records
+    from runyard.core.formats.documents import EnvironmentFacts
     from runyard.sdk.environments.environment import Environment
     from runyard.sdk.runs.run import Run
     from runyard.sdk.workspaces.workspace import Workspace
@@ -108,7 +109,7 @@ def start_build(environment: Environment, workspace: Workspace, *, target: Optio
 def image_details(environment: Environment, workspace: Workspace) -> ImageDetails:
     """Return what the newest build of this very content made."""
     found = _newest_build(environment, workspace)
-    used: Dict[str, Any] = found.environment if found is not None else {}
+    used: EnvironmentFacts = found.environment if found is not None else {}
     return ImageDetails(
         imageExistsInRegistry=found is not None,
         environmentName=environment.name,

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, NoReturn, Optional, Sequence, TypeVar, Union
 
-from runyard.core.specs import MAXIMIZE, SWEEP_TYPE
+from runyard.core.formats.documents import SweepTrial
+from runyard.core.formats.plain import from_plain
+from runyard.core.specs import MAXIMIZE, SWEEP_TYPE, SweepSpec
 from runyard.core.statuses import RunStatus
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveNotImplementedException, HyperDriveRehydrateException
@@ -29,6 +31,7 @@ from runyard.sdk.sweeps.sampling import (
 )
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import SweepReport
     from runyard.sdk.workspaces.experiment import Experiment
 
 
@@ -36,7 +39,7 @@ _SAMPLINGS = (RandomParameterSampling, GridParameterSampling, BayesianParameterS
 _POLICIES = (BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy)
 
 
-def rebuild_config(spec: Dict[str, Any]) -> HyperDriveConfig:
+def rebuild_config(spec: SweepSpec) -> HyperDriveConfig:
     """Return the configuration without what its children run, which only the submitter's object has.
 
     Raises:
@@ -44,31 +47,31 @@ def rebuild_config(spec: Dict[str, Any]) -> HyperDriveConfig:
     """
     config = HyperDriveConfig.__new__(HyperDriveConfig)
     config.hyperparameter_sampling = _sampling(spec)
-    config.primary_metric_name = spec["primary_metric"]
-    config.primary_metric_goal = PrimaryMetricGoal(spec["goal"])
-    config.max_total_runs = spec["max_total_runs"]
-    config.max_concurrent_runs = spec["max_concurrent_runs"]
-    config.max_duration_minutes = spec["max_duration_s"] / 60.0
+    config.primary_metric_name = spec.primary_metric
+    config.primary_metric_goal = PrimaryMetricGoal(spec.goal)
+    config.max_total_runs = spec.max_total_runs
+    config.max_concurrent_runs = spec.max_concurrent_runs
+    config.max_duration_minutes = spec.max_duration_s / 60.0
     config.policy = _policy(spec)
     config.estimator = config.run_config = config.custom_run_id = None
     config.resume_from, config.resume_child_runs = [], []
     return config
 
 
-def _sampling(spec: Dict[str, Any]) -> HyperParameterSampling:
+def _sampling(spec: SweepSpec) -> HyperParameterSampling:
     for kind in _SAMPLINGS:
-        if spec["sampling"] == kind.NAME:
-            return kind(spec["space"], {"seed": spec["seed"]})
-    raise HyperDriveRehydrateException(f"The sampling {spec['sampling']!r} is not known to this version.")
+        if spec.sampling == kind.NAME:
+            return kind(spec.space, {"seed": spec.seed})
+    raise HyperDriveRehydrateException(f"The sampling {spec.sampling!r} is not known to this version.")
 
 
-def _policy(spec: Dict[str, Any]) -> EarlyTerminationPolicy:
-    if spec["policy"] == NoTerminationPolicy.NAME:
+def _policy(spec: SweepSpec) -> EarlyTerminationPolicy:
+    if spec.policy == NoTerminationPolicy.NAME:
         return NoTerminationPolicy()
     for kind in _POLICIES:
-        if spec["policy"] == kind.NAME:
-            return kind(**spec["policy_properties"])
-    raise HyperDriveRehydrateException(f"The policy {spec['policy']!r} is not known to this version.")
+        if spec.policy == kind.NAME:
+            return kind(**spec.policy_properties)
+    raise HyperDriveRehydrateException(f"The policy {spec.policy!r} is not known to this version.")
 
 
 @raises_azure_errors
@@ -92,7 +95,7 @@ class HyperDriveRun(Run):
         """What was submitted; for a sweep of another process, what its record says."""
         config: Optional[HyperDriveConfig] = self.__dict__.get("_config")
         if config is None:
-            config = self._config = rebuild_config(self._sweep()["spec"])
+            config = self._config = rebuild_config(from_plain(SweepSpec, self._sweep()["spec"]))
         return config
 
     @property
@@ -107,13 +110,13 @@ class HyperDriveRun(Run):
         left_out += [RunStatus.CANCELED.value] if not include_canceled else []
         sweep = self._sweep()
         children = [child for child in sweep["children"] if child["status"] not in left_out]
-        trials = [*children, *(sweep["inherited"] if include_resume_from_runs else [])]
+        trials: List[SweepTrial] = [*children, *(sweep["inherited"] if include_resume_from_runs else [])]
         ranked = [trial for trial in best_first(trials, sweep["spec"]["goal"]) if _value(trial) is not None]
         return Run.get(self.experiment.workspace, ranked[0]["run_id"]) if ranked else None
 
     def get_children_sorted_by_primary_metric(
         self, top: int = 0, reverse: bool = False, discard_no_metric: bool = False
-    ) -> List[Dict[str, Any]]:
+    ) -> List[Dict[str, object]]:
         """Return {'run_id', 'hyperparameters', 'best_primary_metric', 'status'} of the children, best first."""
         sweep = self._sweep()
         children = best_first(sweep["children"], sweep["spec"]["goal"])
@@ -157,15 +160,18 @@ class HyperDriveRun(Run):
             "A sweep has no diagnostics. `runyard sweeps show` says what became of each child, and why."
         )
 
-    def _sweep(self) -> Dict[str, Any]:
+    def _sweep(self) -> SweepReport:
         return self._client.runs.sweep(self.id)
 
 
-def best_first(trials: List[Dict[str, Any]], goal: str) -> List[Dict[str, Any]]:
+T = TypeVar("T", bound=SweepTrial)
+
+
+def best_first(trials: Sequence[T], goal: str) -> List[T]:
     """Return trials best first, in the order they were made where they tie; those without a value last."""
     sign = -1.0 if goal == MAXIMIZE else 1.0
     return sorted(trials, key=lambda trial: (_value(trial) is None, sign * (_value(trial) or 0.0)))
 
 
-def _value(trial: Dict[str, Any]) -> Optional[float]:
+def _value(trial: SweepTrial) -> Optional[float]:
     return None if trial["best"] is None else float(trial["best"])

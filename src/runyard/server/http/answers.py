@@ -32,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 from runyard.artifacts.content import size_of
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import DamagedContent, InvalidArgument, NotFound, RunyardError, StoreUnavailable, UserError
+from runyard.core.formats.documents import RunWarning
 from runyard.core.names import check_content_id, clean_file_name
 from runyard.core.records import RunChange, RunFile
 from runyard.server.services import Services
@@ -348,7 +349,7 @@ def naming_damage(services: Services, run_id: str, name: str, pieces: Iterator[b
 
 def note_damage(services: Services, run_id: str, error: DamagedContent) -> None:
     """Show a warning on the run, once."""
-    warning = {"source": "server", "message": f"{error.what} {error.why}"}
+    warning: RunWarning = {"source": "server", "message": f"{error.what} {error.why}"}
     run = services.store.find_run(run_id)
     if run is not None and warning not in run.warnings:
         services.store.update_run(run_id, RunChange(warnings_add=[warning]))

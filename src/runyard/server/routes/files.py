@@ -8,7 +8,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, NoReturn, Optional
+from typing import ClassVar, NoReturn, Optional
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -199,7 +199,7 @@ def _put_many(call: RequestContext, run_id: str, body: bytes) -> Response:
         run_id, [item for item in checked if isinstance(item, RunFile)], replace=wanted.replace
     )
     results: dict[int, object] = {**dict(enumerate(checked)), **dict(zip(good, stored))}
-    refused: list[dict[str, Any]] = [
+    refused: list[dict[str, object]] = [
         {"index": at, "name": wanted.files[at].name[:200], "error": item.to_plain()}
         for at, item in results.items()
         if isinstance(item, RunyardError)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Optional, TypeVar
+from typing import Optional, TypeVar
 
 import anyio
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats.documents import ErrorDetails
 from runyard.core.names import clean_file_name
 from runyard.core.records import Run
 from runyard.core.secret_values import LineRedactor
@@ -152,16 +153,16 @@ def _first_error(call: RequestContext, run_id: str, file: str, *, after: int, of
     return json_answer({**_about(found, source), **_came(progress), **told, "done": progress.done or error.is_sure})
 
 
-def _about(found: Found, source: LogSource) -> dict[str, Any]:
+def _about(found: Found, source: LogSource) -> dict[str, object]:
     key = hashlib.sha256(source.key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return {"file": found.file.name, "id": key, "size": source.size, "complete": found.complete}
 
 
-def _came(progress: SearchProgress) -> dict[str, Any]:
+def _came(progress: SearchProgress) -> dict[str, object]:
     return {"searched_to": progress.line, "offset": progress.offset, "done": progress.done}
 
 
-def _counting(after: int) -> dict[str, Any]:
+def _counting(after: int) -> dict[str, object]:
     """The place to begin at is not found yet: ask again."""
     return {"searched_to": after, "offset": None, "done": False}
 
@@ -200,12 +201,12 @@ def _first_log(services: Services, run: Run) -> str:
     raise NotFound(f"Run `{run.id}` has no log yet.", hint="It has one as soon as its program started.")
 
 
-def _details(run: Run) -> dict[str, Any]:
-    details = (run.error or {}).get("details")
+def _details(run: Run) -> ErrorDetails:
+    details = run.error.get("details") if run.error else None
     return details if isinstance(details, dict) else {}
 
 
-def _diagnosed(run: Run, name: str) -> dict[str, Any] | None:
+def _diagnosed(run: Run, name: str) -> dict[str, object] | None:
     """Return the line of this log that the run's diagnosis shows first."""
     evidence = _details(run).get("evidence")
     for line in evidence if isinstance(evidence, list) else ():

@@ -145,7 +145,7 @@ def _create(call: RequestContext, body: bytes) -> Response:
     if wanted.launch:
         check_target(call, wanted.run.workspace, wanted.run.spec.target)
     made = _submit(call, replace(wanted, run=_signed(call, wanted.run)))
-    answer: dict[str, Any] = {"run": call.services.engine.explained(made.run)}
+    answer: dict[str, object] = {"run": call.services.engine.explained(made.run)}
     if made.token is not None:
         answer.update(token=made.token, folder=made.folder)
     return json_answer(answer, status=201 if made.is_new else 200)
@@ -330,7 +330,7 @@ def _change_runs(call: RequestContext, body: bytes) -> Response:
     if len(wanted.ids) > MOST_RUNS:
         raise InvalidArgument(f"{len(wanted.ids)} runs are too many for one call.", why=f"It takes {MOST_RUNS}.")
     change = _Change(call, wanted)
-    failed: list[dict[str, Any]] = []
+    failed: list[dict[str, object]] = []
     for run_id in dict.fromkeys(wanted.ids):
         if run_id in change.done:  # a run above took it along
             continue

@@ -12,7 +12,6 @@ import base64
 import os
 import platform
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -24,7 +23,7 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.formats.tree import CHUNK, TREE
 from runyard.core.names import check_run_id
 from runyard.core.records import Run
-from runyard.engine.runs.join import Join, NodeWord
+from runyard.engine.runs.join import GangAnswer, Join, NodeWord
 from runyard.engine.runs.reports import StateReport
 from runyard.environments.uv_program import find_uv
 from runyard.server.access.permissions import RunPrincipal
@@ -84,7 +83,7 @@ def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
 
 
 def _wish(run: Run) -> Response:
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "desired": run.desired,
         "desired_error": run.desired_error,
         "attempt": run.due_attempt,
@@ -187,7 +186,7 @@ async def speak(run_id: str, rank: int, request: Request) -> Response:
     return json_answer(answer)
 
 
-def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, dict[str, Any]]:
+def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[NodeWord, GangAnswer]:
     call.require("node", run_id)
     said = parse(NodeWord, body, lenient=True)
     principal = call.principal

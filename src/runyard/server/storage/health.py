@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from runyard.core.errors import StoreUnavailable
 from runyard.store.base import RunStore
@@ -118,7 +117,7 @@ def unhealthy(parts: Mapping[str, str]) -> StoreUnavailable | None:
     if not broken:
         return None
     shown = ", ".join(f"{part}: {state}" for part, state in broken.items())
-    details: dict[str, Any] = {"parts": dict(parts)}
+    details: dict[str, object] = {"parts": dict(parts)}
     return StoreUnavailable(
         "The server is up, but cannot store anything now.",
         why=f"{shown}.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.formats.documents import RunWarning
 from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
 from runyard.store.base import ALL_RANKS, MetricSummary, SegmentPart, Series
@@ -32,7 +33,7 @@ class StoredMetrics:
 
     def ingest(
         self, attempt: int, parts: Sequence[SegmentPart]
-    ) -> tuple[list[Mark], list[SegmentPart], list[dict[str, Any]]]:
+    ) -> tuple[list[Mark], list[SegmentPart], list[RunWarning]]:
         """Apply parts; return the marks of their segments, the parts that were new, and warnings for the run."""
         marks = self.marks.setdefault(attempt, {})
         accepted = list(accept(parts, marks))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Mark
 from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
 from runyard.store.metrics.chunks import (
@@ -132,7 +133,7 @@ class Arrivals:
     _rows: dict[SeriesKey, int] = field(default_factory=dict)
 
     @property
-    def warnings(self) -> list[dict[str, Any]]:
+    def warnings(self) -> list[RunWarning]:
         """Return what was left out, as warnings for the run's record."""
         return [{"source": "metrics", "message": message} for message in self._warnings]
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import bindparam, select, update
 
+from runyard.core.formats.documents import RunWarning
 from runyard.core.records import Mark
 from runyard.store.base import ArtifactMetric, SegmentPart
 from runyard.store.metrics import arrivals, charts
@@ -125,8 +126,8 @@ def _empty() -> dict[str, Any]:
     return {**dict.fromkeys(_STATE, 0), "numbered": 1, "tail": None}
 
 
-def _chunk_row(id: int, points: Columns) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": id, "kind": points.kind, "count": len(points), "data": encode(points)}
+def _chunk_row(id: int, points: Columns) -> dict[str, object]:
+    row: dict[str, object] = {"id": id, "kind": points.kind, "count": len(points), "data": encode(points)}
     if points.kind == JSON:
         numbers = dict.fromkeys(("minimum", "maximum", "last", "sum", "summary"))
         edges = (points.steps.min(), points.steps.max(), points.times.min(), points.times.max())
@@ -337,7 +338,7 @@ class _Ingest:
         metric = self._columns_of(clean(item.metric))[""]
         self._session.run(_UPDATE_FILE, row=metric.id, new_file=clean(item.file))
 
-    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[dict[str, Any]]) -> None:
+    def _write_run(self, parts: Sequence[SegmentPart], warnings: Sequence[RunWarning]) -> None:
         changing = [part for part in parts if part.tags_set or part.tags_remove or part.properties_add]
         if not changing and not warnings:
             return
@@ -397,6 +398,6 @@ def _summary(row: Sequence[Any]) -> Summary:
     return Summary(**{**found, "last_value": None if last is None else load(last)})
 
 
-def _summary_values(summary: Summary) -> dict[str, Any]:
+def _summary_values(summary: Summary) -> dict[str, object]:
     values = {name: getattr(summary, name) for name in _SUMMARY_COLUMNS}
     return {**values, "last_value": dump(summary.last_value)}

@@ -183,7 +183,7 @@ def microseconds(at: datetime | None) -> int | None:
     return None if at is None else to_microseconds(at)
 
 
-def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list[dict[str, Any]]:
+def label_rows(serial: int, kind: str, labels: Mapping[str, str | None]) -> list[dict[str, object]]:
     """Return the rows by which a run's tags, properties or parameters are searched."""
     return [
         {

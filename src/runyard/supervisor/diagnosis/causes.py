@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import field
-from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from runyard.core.error_lines import ABORT, GPU_MEMORY
 from runyard.core.lazy_dataclass import dataclass
 from runyard.supervisor.diagnosis.log_tail import Line, LogTail, find_crash, find_traceback
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import EvidenceLine, UncaughtException
+    from runyard.core.formats.run_files import RankExit
 
 # Modules whose package has another name.
 PACKAGES = {
@@ -134,15 +138,15 @@ class FailureCause:
     kind: str
     sentence: str
     advice: str = ""
-    evidence: List[Dict[str, Any]] = field(default_factory=list)
+    evidence: List[EvidenceLine] = field(default_factory=list)
     tells_of_peers: bool = False  # the failure shows that another process was gone
     is_timeout: bool = False  # … or was waited for in vain
 
 
 def find_cause(
-    record: Mapping[str, Any],
+    record: RankExit,
     *,
-    exception: Optional[Mapping[str, Any]],
+    exception: Optional[UncaughtException],
     tail: LogTail,
     had_finished: bool,
 ) -> FailureCause:
@@ -172,8 +176,8 @@ def signal_name(number: Optional[int]) -> Optional[str]:
 class _Facts:
     """What is known about the end of one process."""
 
-    record: Mapping[str, Any]
-    exception: Mapping[str, Any]
+    record: RankExit
+    exception: UncaughtException
     tail: LogTail
     had_finished: bool
 
@@ -203,7 +207,7 @@ class _Facts:
             return f"User program failed with {self.exception['type']}: {self.message[:TEXT_LIMIT]}"
         return f"User program ended with exit code {self.record.get('code')}."
 
-    def evidence(self, found: List[Line]) -> List[Dict[str, Any]]:
+    def evidence(self, found: List[Line]) -> List[EvidenceLine]:
         """Return the traceback's lines, else the lines `found`, else the last three of the log."""
         traceback = find_traceback(self.tail, self.message) if self.exception else []
         return self.tail.show(traceback or found or self.tail.lines[-3:])
@@ -302,7 +306,7 @@ _LOOKS: Tuple[Callable[[_Facts], Optional[FailureCause]], ...] = (
 )
 
 
-def _plain_exit(record: Mapping[str, Any], tail: LogTail) -> FailureCause:
+def _plain_exit(record: RankExit, tail: LogTail) -> FailureCause:
     facts = _Facts(record, {}, tail, False)
     code = int(record.get("code") or 0)
     name = signal_name(code - _AFTER_SHELL) if _AFTER_SHELL < code < _AFTER_SHELL + 65 else None
@@ -314,13 +318,13 @@ def _about_peers(facts: _Facts) -> Tuple[bool, bool]:
     return tells_of_peers(facts.failure), is_timeout(facts.failure)
 
 
-def _is_import_error(exception: Mapping[str, Any]) -> bool:
+def _is_import_error(exception: UncaughtException) -> bool:
     return bool(exception.get("missing_module")) or exception["type"] in ("ImportError", "ModuleNotFoundError")
 
 
-def _peak(record: Mapping[str, Any]) -> str:
+def _peak(record: RankExit) -> str:
     limit = record.get("memory_limit_bytes")
-    peak_kb = (record.get("rusage") or {}).get("max_rss_kb")
+    peak_kb = record["rusage"].get("max_rss_kb") if record.get("rusage") else None
     words = [f"limit {_size(limit)}"] if limit else []
     words += [f"peak {_size(peak_kb * 1024)}"] if peak_kb else []
     return f" ({', '.join(words)})" if words else ""

@@ -6,8 +6,9 @@ Failures are ordered by weight, then by time. Called by the supervisor's main th
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, cast
 
+from runyard.core.formats.documents import ErrorDetails
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, FailureCause, find_cause, signal_name
@@ -15,6 +16,10 @@ from runyard.supervisor.diagnosis.log_tail import LogTail, read_tail
 from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, HELPER, STOPPED, has_failed
 from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RankFacts, RunError, UncaughtException
+    from runyard.core.formats.run_files import LaunchPlan, PlannedProcess, RankExit
 
 DEFAULT_LOG = "user_logs/std_log.txt"
 _STOPS = (15, 2, 1)  # signals with which launchers and users stop ranks
@@ -27,9 +32,9 @@ class RankEnd:
     """The failure of one rank. `weight` says how far it is from being the cause: CAUSE, ABORTED, CONSEQUENCE, …"""
 
     rank: int
-    process: Dict[str, Any]
-    record: Dict[str, Any]
-    exception: Optional[Dict[str, Any]]
+    process: PlannedProcess
+    record: RankExit
+    exception: Optional[UncaughtException]
     cause: FailureCause
     tail: LogTail
     weight: int
@@ -48,8 +53,8 @@ class RankEnd:
 
 def list_failures(
     folder: RunFolder,
-    launch: Mapping[str, Any],
-    exits: Sequence[Mapping[str, Any]],
+    launch: LaunchPlan,
+    exits: Sequence[RankExit],
     *,
     stopped_boot_ns: Optional[int] = None,
 ) -> List[RankEnd]:
@@ -58,13 +63,13 @@ def list_failures(
     Peers of a crashed rank often end a moment before it: their connections are reset while its crash is still being
     written. So failures that show a lost peer, and ranks that were stopped, come later, whatever their time.
     """
-    failed = [dict(record) for record in exits if has_failed(record)]
+    failed: List[RankExit] = [{**record} for record in exits if has_failed(record)]
     alone = "ranks" not in launch and len([record for record in exits if int(record["rank"]) >= 0]) < 2
     found = [_rank_end(folder, launch, record, stopped_boot_ns, alone=alone) for record in failed]
     return _missing_first(sorted(found, key=lambda end: (end.weight, end.at_boot_ns, end.rank)))
 
 
-def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+def find_exception(folder: RunFolder, rank: int, record: RankExit) -> Optional[UncaughtException]:
     """Return the exception that ended the rank's process, else the first one of its child processes."""
     pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
     pid = record.get("pid") or pids.get(rank)
@@ -77,18 +82,19 @@ def find_exception(folder: RunFolder, rank: int, record: Mapping[str, Any]) -> O
     return next(iter([*below, *own]), None)
 
 
-def count_ranks(launch: Mapping[str, Any]) -> int:
+def count_ranks(launch: LaunchPlan) -> int:
     """Return how many ranks the job has on all its nodes."""
     return int(launch.get("ranks") or len([one for one in launch.get("processes", ()) if one["rank"] >= 0]))
 
 
-def process_of(launch: Mapping[str, Any], rank: int) -> Dict[str, Any]:
+def process_of(launch: LaunchPlan, rank: int) -> PlannedProcess:
     """Return the planned process of a rank, {} when `launch.json` is lost."""
-    return next((dict(process) for process in launch.get("processes", ()) if process.get("rank") == rank), {})
+    found = [process for process in launch.get("processes", ()) if process.get("rank") == rank]
+    return found[0] if found else {}
 
 
 def _rank_end(
-    folder: RunFolder, launch: Mapping[str, Any], record: Dict[str, Any], stopped_boot_ns: Optional[int], *, alone: bool
+    folder: RunFolder, launch: LaunchPlan, record: RankExit, stopped_boot_ns: Optional[int], *, alone: bool
 ) -> RankEnd:
     rank = int(record["rank"])
     process = process_of(launch, rank)
@@ -112,7 +118,7 @@ def _rank_end(
 
 
 def _weight(
-    record: Mapping[str, Any],
+    record: RankExit,
     cause: FailureCause,
     failed_boot_ns: int,
     stopped_boot_ns: Optional[int],
@@ -140,14 +146,14 @@ def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
     return [*found, *waited, *helpers]
 
 
-def _pid_of(folder: RunFolder, record: Mapping[str, Any]) -> Any:
+def _pid_of(folder: RunFolder, record: RankExit) -> Any:
     if record.get("pid"):
         return record["pid"]
     pids = {entry["rank"]: entry["pid"] for entry in folder.read("ranks.json") or ()}
     return pids.get(record["rank"])
 
 
-def _read_exceptions(folder: RunFolder) -> List[Dict[str, Any]]:
+def _read_exceptions(folder: RunFolder) -> List[UncaughtException]:
     """Return what excepthooks wrote. The program can write there, too, so fields of a wrong type are replaced."""
     found = []
     for value in folder.list_objects("exceptions"):
@@ -155,15 +161,15 @@ def _read_exceptions(folder: RunFolder) -> List[Dict[str, Any]]:
             boot_ns = value.get("boot_ns")
             texts = {name: str(value.get(name) or "") for name in ("message", "traceback")}
             found.append({**value, **texts, "boot_ns": boot_ns if isinstance(boot_ns, int) else 0})
-    return found
+    return cast("List[UncaughtException]", found)
 
 
-def _is_about_child(exception: Mapping[str, Any]) -> bool:
+def _is_about_child(exception: UncaughtException) -> bool:
     """Return whether the exception only reports a failed child process, as those of `torchrun` and `subprocess` do."""
     return str(exception["type"]).rpartition(".")[2] in ("ChildFailedError", "CalledProcessError")
 
 
-def _belongs(exception: Mapping[str, Any], rank: int, *, alone: bool) -> bool:
+def _belongs(exception: UncaughtException, rank: int, *, alone: bool) -> bool:
     known = exception.get("rank")
     return alone if known is None else known == rank
 
@@ -179,7 +185,7 @@ class Finding:
 
     code: str
     about: List[str]  # sentences about which rank failed first, and why
-    details: Dict[str, Any] = field(default_factory=dict)
+    details: ErrorDetails = field(default_factory=ErrorDetails)
     weight: int = CAUSE
     early: List[int] = field(default_factory=list)  # ranks that had ended earlier without an error
     waited: bool = False  # all failed ranks had waited in vain for another
@@ -187,20 +193,20 @@ class Finding:
 
 def describe_failure(
     folder: RunFolder,
-    launch: Mapping[str, Any],
-    exits: Sequence[Mapping[str, Any]],
+    launch: LaunchPlan,
+    exits: Sequence[RankExit],
     *,
     job: Optional[JobSpec] = None,
     stopped_boot_ns: Optional[int] = None,
-) -> Dict[str, Any]:
+) -> RunError:
     """Return the error of a run with a failed process: `{code, message, details}`."""
     return error_of(find_failure(folder, launch, exits, job=job, stopped_boot_ns=stopped_boot_ns))
 
 
 def find_failure(
     folder: RunFolder,
-    launch: Mapping[str, Any],
-    exits: Sequence[Mapping[str, Any]],
+    launch: LaunchPlan,
+    exits: Sequence[RankExit],
     *,
     job: Optional[JobSpec] = None,
     stopped_boot_ns: Optional[int] = None,
@@ -218,34 +224,34 @@ def find_failure(
     )
 
 
-def error_of(finding: Finding) -> Dict[str, Any]:
+def error_of(finding: Finding) -> RunError:
     """Return a finding as the run's error, with the last lines of the log."""
     message = "\n".join([*finding.about, *_about_others(finding)])
     return {"code": finding.code, "message": _with_tail(message, finding.details), "details": finding.details}
 
 
-def finding_of(error: Mapping[str, Any], *, weight: int = CAUSE) -> Finding:
+def finding_of(error: RunError, *, weight: int = CAUSE) -> Finding:
     """Return an error that no rank caused as a finding, to be compared with those of other nodes."""
     about = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
-    return Finding(str(error.get("code") or "SystemFailure"), [about], dict(error.get("details") or {}), weight)
+    return Finding(str(error.get("code") or "SystemFailure"), [about], {**(error.get("details") or {})}, weight)
 
 
-def document_of(error: Mapping[str, Any]) -> Dict[str, Any]:
+def document_of(error: RunError) -> Mapping[str, object]:
     """Return the content of `diagnosis.json`: the error without the log's last lines."""
     message = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
     details = {key: value for key, value in (error.get("details") or {}).items() if key != "last_lines"}
     return {"format": FORMAT, "code": error.get("code"), "message": message, **details}
 
 
-def facts_of(rank: int, process: Mapping[str, Any], job: Optional[JobSpec]) -> Dict[str, Any]:
+def facts_of(rank: int, process: PlannedProcess, job: Optional[JobSpec]) -> RankFacts:
     """Return the rank, role, node and address of a process, as far as they are known."""
-    facts: Dict[str, Any] = {"rank": rank}
+    facts: RankFacts = {"rank": rank}
     if process.get("role"):
         facts["role"] = process["role"]
     number = int(process.get("node_rank") or 0)
     node = next((one for one in job.nodes if one.rank == number), None) if job is not None else None
     if node is not None:
-        facts.update(node=node.name, address=node.address)
+        facts.update({"node": node.name, "address": node.address})
     return facts
 
 
@@ -259,14 +265,14 @@ def name_ranks(ranks: Sequence[int]) -> str:
     return f"Ranks {', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def place_of(facts: Mapping[str, Any]) -> str:
+def place_of(facts: RankFacts) -> str:
     """Return ` on node-1 (127.0.1.2)`, "" when no node is known."""
     return f" on {facts['node']} ({facts['address']})" if facts.get("node") else ""
 
 
-def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) -> Dict[str, Any]:
-    details = {
-        **facts_of(first.rank, first.process, job),
+def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) -> ErrorDetails:
+    details: ErrorDetails = {
+        **cast("ErrorDetails", facts_of(first.rank, first.process, job)),
         "kind": first.cause.kind,
         "exit_code": first.record.get("code"),
         "signal": signal_name(first.record.get("signal")),
@@ -279,7 +285,7 @@ def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) 
     return {**details, "exception": first.exception} if first.exception else details
 
 
-def _about_first(first: RankEnd, launch: Mapping[str, Any], job: Optional[JobSpec]) -> List[str]:
+def _about_first(first: RankEnd, launch: LaunchPlan, job: Optional[JobSpec]) -> List[str]:
     advice = [first.cause.advice] if first.cause.advice else []
     if first.weight == HELPER:
         role = str(first.process.get("role") or "A process of ours")
@@ -304,15 +310,15 @@ def _about_others(finding: Finding) -> List[str]:
     return lines
 
 
-def _ended_well_before(record: Mapping[str, Any], first: RankEnd) -> bool:
+def _ended_well_before(record: RankExit, first: RankEnd) -> bool:
     return record.get("code") == 0 and int(record.get("ended_boot_ns") or 0) < first.at_boot_ns
 
 
-def _consequence(end: RankEnd, job: Optional[JobSpec]) -> Dict[str, Any]:
+def _consequence(end: RankEnd, job: Optional[JobSpec]) -> RankFacts:
     why = "stopped after the first failure" if end.weight == STOPPED else end.cause.sentence
     return {**facts_of(end.rank, end.process, job), "why": why.splitlines()[0][:300], "log": end.log}
 
 
-def _with_tail(message: str, details: Mapping[str, Any]) -> str:
+def _with_tail(message: str, details: ErrorDetails) -> str:
     lines = details.get("last_lines")
     return message if not lines else "\n".join([f"{message}{LAST_LINES_TITLE} {details.get('log')}:", *lines])

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import field
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence, Tuple, cast
 
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
@@ -28,6 +28,10 @@ from runyard.supervisor.diagnosis.stacks import (
 )
 from runyard.supervisor.proc import ProcessEntry
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import ErrorDetails, EvidenceLine, RankFacts, RunError
+    from runyard.core.formats.run_files import LaunchPlan, RankExit
 
 IDLE_PERCENT = 5.0
 OWN_FRAMES = 3  # of the user's code that are checked: a hand-written collective reads in functions of its own
@@ -227,7 +231,7 @@ STACKS_FILE = "diagnosis-stacks.txt"
 class HangReport:
     """Turns a judgement into texts."""
 
-    def __init__(self, job: JobSpec, launch: Mapping[str, Any], code: Code, views: Sequence[RankView]) -> None:
+    def __init__(self, job: JobSpec, launch: LaunchPlan, code: Code, views: Sequence[RankView]) -> None:
         self._job = job
         self._launch = launch
         self._code = code
@@ -245,11 +249,11 @@ class HangReport:
                 parts.append(f"process {entry.pid}, state {entry.state}\n{stacks}\n")
         return "\n".join(parts)
 
-    def error(self, found: Judgement, *, limit_s: float, stacks: str) -> Dict[str, Any]:
+    def error(self, found: Judgement, *, limit_s: float, stacks: str) -> RunError:
         """Return the run's error; `stacks` is the text in which its evidence is found."""
         process = process_of(self._launch, found.first)
-        details = {
-            **facts_of(found.first, process, self._job),
+        details: ErrorDetails = {
+            **cast("ErrorDetails", facts_of(found.first, process, self._job)),
             "kind": HANG,
             "log": str(process.get("log") or DEFAULT_LOG),
             "evidence": self._evidence(found, stacks),
@@ -274,7 +278,7 @@ class HangReport:
         place = f" in {os.path.basename(frame.file)} line {frame.line}{line}" if frame else ""
         return f"{name_ranks(waiting)} {'waits' if len(waiting) == 1 else 'wait'}{place}."
 
-    def _evidence(self, found: Judgement, stacks: str) -> List[Dict[str, Any]]:
+    def _evidence(self, found: Judgement, stacks: str) -> List[EvidenceLine]:
         """Return the lines of the stacks file that show where the rank is."""
         lines = stacks.splitlines()
         head = next(
@@ -290,7 +294,7 @@ class HangReport:
             chosen += [index for index in range(head, len(lines)) if text in lines[index]][:1]
         return [{"file": STACKS_FILE, "line": index + 1, "text": lines[index]} for index in chosen]
 
-    def _consequence(self, rank: int) -> Dict[str, Any]:
+    def _consequence(self, rank: int) -> RankFacts:
         return {**facts_of(rank, process_of(self._launch, rank), self._job), "why": "waits for another rank"}
 
     def _name(self, rank: int) -> str:
@@ -306,7 +310,7 @@ _WRITER = re.compile(r"r(\d+)-")
 class Hang:
     """A run that makes no progress: its error and the stacks of all its ranks."""
 
-    error: Dict[str, Any]
+    error: RunError
     stacks: str
 
 
@@ -327,7 +331,7 @@ class HangWatch:
         self._probes: List[Probe] = []
         self._next_probe = 0.0
 
-    def step(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Hang]:
+    def step(self, launch: LaunchPlan, exits: Sequence[RankExit]) -> Optional[Hang]:
         """Return a hang, once per silence; None otherwise. A probe can take a second."""
         if not self._limit_s:
             return None
@@ -345,7 +349,7 @@ class HangWatch:
         self._next_probe = now + self._limit_s if found is None else float("inf")
         return found
 
-    def _look_for_signs(self, launch: Mapping[str, Any]) -> None:
+    def _look_for_signs(self, launch: LaunchPlan) -> None:
         now = time.monotonic()
         for path, rank in self._written_files(launch):
             try:
@@ -357,7 +361,7 @@ class HangWatch:
                 self._signs[rank] = self._last_sign = now
                 self._probes, self._next_probe = [], 0.0
 
-    def _written_files(self, launch: Mapping[str, Any]) -> List[Tuple[str, int]]:
+    def _written_files(self, launch: LaunchPlan) -> List[Tuple[str, int]]:
         processes = [one for one in launch.get("processes", ()) if one["rank"] >= 0]
         found = [(self._folder.at(str(one.get("log") or DEFAULT_LOG)), int(one["rank"])) for one in processes]
         try:
@@ -367,9 +371,7 @@ class HangWatch:
         writers = [(name, _WRITER.match(name)) for name in names if name.endswith(".journal")]
         return found + [(self._folder.at("journal", name), int(match.group(1))) for name, match in writers if match]
 
-    def _judge(
-        self, probes: Sequence[Probe], launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]
-    ) -> Optional[Hang]:
+    def _judge(self, probes: Sequence[Probe], launch: LaunchPlan, exits: Sequence[RankExit]) -> Optional[Hang]:
         code = WorkCode(self._folder)
         silences = {rank: time.monotonic() - at for rank, at in self._signs.items()}
         views = list_views(probes, silences, code)
@@ -387,13 +389,13 @@ class HangWatch:
         return Hang(report.error(found, limit_s=self._limit_s, stacks=stacks), stacks)
 
 
-def _nobody_started(launch: Mapping[str, Any], limit_s: float) -> Optional[Hang]:
+def _nobody_started(launch: LaunchPlan, limit_s: float) -> Optional[Hang]:
     """Return the hang of a launcher that started no rank; None when the ranks need no launcher."""
     helper = next((one for one in launch.get("processes", ()) if one["rank"] < 0), None)
     if helper is None:
         return None
     message = f"{helper['role']} has not started a rank in {limit_s:g} s. What it said is in {helper['log']}."
-    details = {"rank": helper["rank"], "role": helper["role"], "kind": HANG, "log": helper["log"]}
+    details: ErrorDetails = {"rank": helper["rank"], "role": helper["role"], "kind": HANG, "log": helper["log"]}
     return Hang(
         {"code": "RunHangs", "message": message, "details": {**details, "evidence": [], "consequences": []}}, ""
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Sequence
+from typing import TYPE_CHECKING, List, NamedTuple, Optional, Pattern, Sequence
 
 from runyard.core.error_lines import FATAL, TRACEBACK
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import EvidenceLine
 
 LAST_LINES = 20
 LAST_BYTES = 65536
@@ -40,7 +43,7 @@ class LogTail:
         """Return the lines that match a pattern."""
         return [line for line in self.lines if pattern.search(line.text)]
 
-    def show(self, lines: Sequence[Line]) -> List[Dict[str, Any]]:
+    def show(self, lines: Sequence[Line]) -> List[EvidenceLine]:
         """Return lines in the form that a diagnosis has, six at most."""
         return [{"file": self.name, "line": line.number, "text": line.text} for line in lines[:MOST_LINES]]
 

@@ -12,7 +12,7 @@ import logging
 import threading
 import time
 from dataclasses import replace
-from typing import Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, cast
 
 from runyard.client.calls.gang import GangCalls, GangNews, Peer
 from runyard.core.errors import Conflict
@@ -29,6 +29,10 @@ from runyard.supervisor.processes.exits import STOPPED
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import REFUSALS, REFUSED_FOR_S, Connection
 from runyard.supervisor.shipping.loops import ShippingLoop
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import ErrorDetails, NodeEnd, NodeFacts, RankFacts, RunError
+    from runyard.core.formats.run_files import FinalState
 
 MOST_BYTES = 100_000  # most bytes of the fact about a node's end
 _CUTS = ((8000, 300), (1000, 100), (200, 30))  # longest text, most items of a list: the first that is small enough
@@ -69,7 +73,7 @@ def choose(told: Sequence[Told]) -> Finding:
         consequences += [_consequence(other), *other.details.get("consequences", ())]
     consequences = [one for one in consequences if "rank" in one]
     ranks = {one["rank"] for one in [first.finding.details, *consequences] if "rank" in one}
-    details = {**first.finding.details, "consequences": consequences, "failed_ranks": sorted(ranks)}
+    details: ErrorDetails = {**first.finding.details, "consequences": consequences, "failed_ranks": sorted(ranks)}
     early = sorted({rank for finding in [first.finding, *others] for rank in finding.early})
     about = first.finding.about if missing is None else [NO_ANSWER, *first.finding.about[1:2]]
     return replace(first.finding, about=about, details=details, early=early)
@@ -109,11 +113,12 @@ def _list_told(outcome: Outcome, own: Peer, others: Sequence[Peer]) -> List[Told
 
 
 def _lost(peer: Peer) -> Finding:
-    ready = peer.facts.get("ready") or {}
-    address = f", {ready['address']}" if ready.get("address") else ""
+    ready = peer.facts.get("ready")
+    address = f", {ready['address']}" if ready and ready["address"] else ""
     about = f"Node {peer.rank} ({peer.host or 'unknown host'}{address}) was lost: {peer.lost}"
-    details: Dict[str, Any] = {"kind": "node lost", "node": peer.host, "node_rank": peer.rank}
-    return Finding(NODE_LOST, [about], {**details, "address": ready.get("address", "")})
+    details: ErrorDetails = {"kind": "node lost", "node": peer.host, "node_rank": peer.rank}
+    details["address"] = ready["address"] if ready else ""
+    return Finding(NODE_LOST, [about], details)
 
 
 def _missing(ordered: Sequence[Told]) -> Optional[Told]:
@@ -123,11 +128,11 @@ def _missing(ordered: Sequence[Told]) -> Optional[Told]:
     return stopped[0] if failed and stopped and all(one.finding.waited for one in failed) else None
 
 
-def _consequence(finding: Finding) -> Dict[str, Any]:
+def _consequence(finding: Finding) -> RankFacts:
     details = finding.details
-    kept: Dict[str, Any] = {name: details[name] for name in ("rank", "role", "node", "address") if name in details}
     why = "stopped after the first failure" if finding.weight == STOPPED else finding.about[0]
-    return {**kept, "why": why.splitlines()[0][:300], "log": details.get("log", "")}
+    kept = {name: details[name] for name in ("rank", "role", "node", "address") if name in details}
+    return cast("RankFacts", {**kept, "why": why.splitlines()[0][:300], "log": details.get("log", "")})
 
 
 logger = logging.getLogger(__name__)
@@ -136,7 +141,7 @@ FILE = "peers.json"
 WAIT_S = 5.0  # how long the server holds a request without news: each request is a heartbeat, too
 SAY_AGAIN_S = 60.0
 
-Hear = Callable[[Optional[str], Optional[Dict[str, Any]], int], None]
+Hear = Callable[[Optional[str], "Optional[RunError]", int], None]
 
 
 class Gang(Peers):
@@ -173,7 +178,7 @@ class Gang(Peers):
         self._check = check
         self._own = next(node for node in nodes_of(job) if node.rank == job.node_rank)
         self._lock = threading.Lock()
-        self._facts: Dict[str, Any] = {"host": self._own.name}
+        self._facts: NodeFacts = {"host": self._own.name}
         self._is_said = self._is_superseded = False
         self._peers: Dict[int, Peer] = {}
         self._epoch = self._since = ""
@@ -193,7 +198,7 @@ class Gang(Peers):
     def tell(self, **facts: Any) -> None:
         """Add facts to those that this node has sent; equal facts are not sent again. Never waits."""
         with self._lock:
-            changed = {**self._facts, **facts}
+            changed = cast("NodeFacts", {**self._facts, **facts})
             if changed == self._facts:
                 return
             self._facts, self._is_said = changed, False
@@ -270,11 +275,12 @@ class Gang(Peers):
         own = Peer(0, {"host": self._own.name}, failed_order=self._order_of_own())
         return decide_for_all(outcome, stop, own, self._others())
 
-    def say_farewell(self, final: Dict[str, Any]) -> None:
+    def say_farewell(self, final: FinalState) -> None:
         """Send this node's end as a fact, and wait until the run is over or this attempt is superseded."""
-        ended: Dict[str, Any] = {"status": final["status"]}
-        if final.get("error"):
-            ended["finding"] = final.get("finding") or to_plain(finding_of(final["error"]))
+        ended: NodeEnd = {"status": final["status"]}
+        error = final.get("error")
+        if error:
+            ended["finding"] = final.get("finding") or to_plain(finding_of(error))
         self.tell(workers_done=True, ended=shortened(ended))
         while not self.is_over and not (self._is_superseded and self._is_said):
             self._wait()
@@ -398,6 +404,6 @@ class Gang(Peers):
 
 def _joined(known: Peer, said: Peer) -> Peer:
     """Return the newest facts of a node with the older ones added: a restarted server or supervisor may know less."""
-    facts = {**known.facts, **said.facts}
+    facts: NodeFacts = {**known.facts, **said.facts}
     order = known.failed_order or said.failed_order
     return said._replace(facts=facts, lost=said.lost or known.lost, host=said.host or known.host, failed_order=order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Optional, Sequence
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 from runyard.core.specs import JobSpec
 from runyard.launchers.base import MPIRUN, nodes_of
@@ -14,6 +14,9 @@ from runyard.supervisor.proc import boot_ns
 from runyard.supervisor.processes.exits import has_failed
 from runyard.supervisor.processes.keeper import ProcessOwner, ReaperGone
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import RankExit
 
 LAST_WORDS_S = 5.0  # how long mpirun may take to end by itself after its ranks
 
@@ -47,7 +50,7 @@ class MpiJob:
         self._keeper.look()
         if not self._peers.leads:
             return self._serve_mpirun(is_stopping=is_stopping)
-        elsewhere = [{"rank": rank, "code": code} for rank, code in self._peers.daemon_exits().items()]
+        elsewhere: List[RankExit] = [{"rank": rank, "code": code} for rank, code in self._peers.daemon_exits().items()]
         return self._agents.tell([*self._keeper.exits, *elsewhere])
 
     def is_over(self, counting: Sequence[int], *, is_stopping: bool) -> bool:

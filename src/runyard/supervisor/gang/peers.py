@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
 
 from runyard.core.specs import JobSpec, NodeSpec
 from runyard.launchers.base import nodes_of
@@ -10,6 +10,9 @@ from runyard.supervisor.lifecycle.layout import Meeting
 from runyard.supervisor.lifecycle.outcome import Outcome
 from runyard.supervisor.lifecycle.prepare import Barrier
 from runyard.supervisor.lifecycle.stopping import Stop
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import FinalState
 
 FindStop = Callable[[], Optional[Stop]]
 
@@ -79,5 +82,5 @@ class Peers(Barrier):
         """Return the run's end, which may depend on other nodes; `find_stop` is asked again while it waits."""
         return outcome
 
-    def say_farewell(self, final: Dict[str, Any]) -> None:
+    def say_farewell(self, final: FinalState) -> None:
         """Send the end of a node that does not lead to the leading node, and wait for the run's end."""

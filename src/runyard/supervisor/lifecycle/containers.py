@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import TYPE_CHECKING, Dict, Iterable, List, Mapping
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import JobSpec
@@ -13,26 +13,29 @@ from runyard.environments.base import Inside, Wrapper
 from runyard.launchers.base import BY_REAPER
 from runyard.supervisor.run_folder import RunFolder
 
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import LaunchPlan, PlannedProcess, RemoveCommand
+
 logger = logging.getLogger(__name__)
 
 REMOVE_S = 60.0
 
 
 def contain(
-    plan: Mapping[str, Any],
+    plan: LaunchPlan,
     wrapper: Wrapper,
     folder: RunFolder,
     job: JobSpec,
     *,
     injection: str,
     data: Iterable[str] = (),
-) -> Dict[str, Any]:
+) -> LaunchPlan:
     """Return the plan with a container around each process; `remove` lists the commands to execute at the end.
 
     Raises:
         SubmitRejected: the job cannot run in containers.
     """
-    processes: List[Dict[str, Any]] = list(plan["processes"])
+    processes = plan["processes"]
     if any(process.get("started_by", BY_REAPER) != BY_REAPER for process in processes):
         raise SubmitRejected(
             "A run in containers cannot be started by mpirun.",
@@ -40,7 +43,8 @@ def contain(
             hint="Use PyTorchConfiguration or TensorflowConfiguration, or run without a container: use_docker=False.",
         )
     places = _Places(folder, job, injection, data)
-    wrapped, remove = [], []
+    wrapped: List[PlannedProcess] = []
+    remove: List[RemoveCommand] = []
     for process in processes:
         inside = places.inside(process, has_peers=len(processes) > 1 or job.is_gang)
         outside = wrapper.wrap(inside)
@@ -50,7 +54,7 @@ def contain(
     return {**plan, "processes": wrapped, "remove": remove}
 
 
-def remove_containers(plan: Mapping[str, Any]) -> List[str]:
+def remove_containers(plan: LaunchPlan) -> List[str]:
     """Remove what is left of the run's containers; return what could not be removed. May be repeated."""
     problems = []
     for order in plan.get("remove") or ():
@@ -72,7 +76,7 @@ class _Places:
         if job.server.get("kind") == "unix" and job.server.get("path"):
             self._readable.append(os.path.dirname(str(job.server["path"])))
 
-    def inside(self, process: Mapping[str, Any], *, has_peers: bool) -> Inside:
+    def inside(self, process: PlannedProcess, *, has_peers: bool) -> Inside:
         """Return the process as the container runtime must start it."""
         job = self._job
         return Inside(

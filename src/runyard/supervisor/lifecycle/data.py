@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Tuple, cast
 
 from runyard.client.calls.workspace import DatastoreFiles, SecretCalls
 from runyard.core.errors import MissingContent, RunyardError, SystemFailure
@@ -18,6 +18,10 @@ from runyard.data.datastores import KIND, get_document, list_documents, open_sto
 from runyard.data.references import PREFIX, Node, bring, deliver
 from runyard.supervisor.run_folder import RunFolder, shares_folder, work_folder
 from runyard.supervisor.shipping.connection import Connection
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import EnvironmentFacts, RunError
+    from runyard.data.datastores import Document
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +46,13 @@ class RunData:
         }
         work = work_folder(folder, job, job.node_rank)
         self._node = Node(work, folder.at("data"), logger.info, lambda text: warn("data", text))
-        self._documents: Optional[Dict[str, Dict[str, Any]]] = None
+        self._documents: Optional[Dict[str, Document]] = None
         self._folder = folder
 
     def bring(self) -> Dict[str, str]:
         """Put all data in place before the launch; return the variables with their paths."""
         spec = self._job.spec
-        facts: Dict[str, Any] = {}
+        facts: Dict[str, object] = {}
         found = {
             name: bring(name, reference, self._open(reference.datastore), self._node)
             for name, reference in self._references.items()
@@ -63,11 +67,11 @@ class RunData:
             found[name] = open_output(name, output, self._open(output.datastore), self._node)
         return {PREFIX + name: path for name, path in found.items()}
 
-    def recall(self) -> Dict[str, Any]:
+    def recall(self) -> EnvironmentFacts:
         """Return the facts about the run's datasets: files, bytes, fingerprint. The thread `describe` calls it."""
-        return self._folder.read_object(FACTS) if self._job.spec.datasets else {}
+        return cast("EnvironmentFacts", self._folder.read_object(FACTS) if self._job.spec.datasets else {})
 
-    def deliver(self) -> Optional[Dict[str, Any]]:
+    def deliver(self) -> Optional[RunError]:
         """Upload what the run wrote to its datastores; return the run's error when that fails.
 
         Called at every end, also of a run that failed or was canceled: the node may have the only copy.
@@ -111,7 +115,7 @@ class RunData:
     def _remote(self, datastore: str) -> _PatientFiles:
         return _PatientFiles(DatastoreFiles(self._connection.client, self._job.workspace, datastore), self._connection)
 
-    def _known(self) -> Dict[str, Dict[str, Any]]:
+    def _known(self) -> Dict[str, Document]:
         if self._documents is None:
             workspace = self._job.workspace
             assets = self._connection.insist(lambda: self._connection.client.assets.list(workspace, KIND))
@@ -147,6 +151,6 @@ class _PatientFiles:
         self._connection.insist(lambda: self._files.fetch(name, target))
 
 
-def _not_delivered(name: str, error: Exception) -> Dict[str, Any]:
+def _not_delivered(name: str, error: Exception) -> RunError:
     message = f"The script ended well, but what it wrote for `{name}` was not uploaded.\n{error}"
     return {"code": "DataNotUploaded", "message": message, "details": {"data_reference": name}}

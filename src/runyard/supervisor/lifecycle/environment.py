@@ -6,7 +6,7 @@ import logging
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import TYPE_CHECKING, Mapping, Optional, cast
 
 from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder
@@ -16,6 +16,9 @@ from runyard.core.specs import EnvironmentSpec, JobSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, SupportsLock
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import EnvironmentFacts
 
 logger = logging.getLogger(__name__)
 
@@ -77,10 +80,10 @@ class RunEnvironment:
         self.built = BuiltEnvironment(interpreter=known["interpreter"], key=known["key"])
         return True
 
-    def describe(self) -> Dict[str, Any]:
+    def describe(self) -> EnvironmentFacts:
         """Return the packages of the environment. Slow, so it is called after the launch."""
         assert self._builder is not None and self.built is not None
-        return dict(self._builder.describe(self.built, variables=self._variables))
+        return cast("EnvironmentFacts", self._builder.describe(self.built, variables=self._variables))
 
     def write_lock(self) -> Optional[str]:
         """Write the file of exact versions and hashes, if the builder knows them; return its name, else None."""

@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, List, Mapping, NamedTuple, Optional, Sequence
 
 from runyard.core.errors import SystemFailure
 from runyard.core.formats.plain import to_plain
@@ -23,6 +23,9 @@ from runyard.core.specs import JobSpec, NodeSpec
 from runyard.launchers import get_launcher
 from runyard.launchers.base import LEAST_PORTS, LOWEST_PORT, Launcher, Placement, nodes_of
 from runyard.supervisor.run_folder import RunFolder, work_folder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import LaunchPlan
 
 TRIES = 2000
 _LOCAL_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
@@ -180,7 +183,7 @@ def lay_out(
     variables: Mapping[str, str],
     injection: str,
     meeting: Meeting,
-) -> Dict[str, Any]:
+) -> LaunchPlan:
     """Return `{processes, ports}` of the nodes that run here; for a gang also `ranks`, the number in the whole job.
 
     For MPI it also writes mpirun's programs into the run folder. May be repeated before the launch.
@@ -209,8 +212,10 @@ def lay_out(
     placements = [_at_node(folder, job, placement, node) for node in own]
     processes = [process for one in placements for process in launcher.layout(job, one)]
     ports = [meeting.ports[node.rank] for node in own if meeting.ports]
-    plan = {"processes": [to_plain(process) for process in processes], "ports": ports}
-    return {**plan, "ranks": _count_ranks(launcher, job, placement)} if job.is_gang else plan
+    plan: LaunchPlan = {"processes": [to_plain(process) for process in processes], "ports": ports}
+    if job.is_gang:
+        plan["ranks"] = _count_ranks(launcher, job, placement)
+    return plan
 
 
 def _count_ranks(launcher: Launcher, job: JobSpec, placement: Placement) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Callable, List, Optional, Sequence
 
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.errors import InvalidArgument
@@ -14,6 +14,10 @@ from runyard.supervisor.lifecycle.usage import Sampling
 from runyard.supervisor.run_folder import RunFolder, prefix_of
 from runyard.supervisor.shipping.own_journal import OwnJournal
 from runyard.supervisor.shipping.tensorboard import EventFiles
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
+    from runyard.core.formats.run_files import LaunchPlan, RankExit
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +54,7 @@ class RunMonitors:
         self._sampling.start()
         self._events.start()
 
-    def find_hang(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Dict[str, Any]]:
+    def find_hang(self, launch: LaunchPlan, exits: Sequence[RankExit]) -> Optional[RunError]:
         """Look once for a hang and warn about it; return its error when the run must fail because of it."""
         hang = self._look(launch, exits)
         if hang is None:
@@ -63,14 +67,14 @@ class RunMonitors:
         self._keep(hang.error)
         return None
 
-    def finish(self, error: Optional[Mapping[str, Any]]) -> None:
+    def finish(self, error: Optional[RunError]) -> None:
         """Stop the monitors, and write `diagnosis.json` when the run's error was diagnosed."""
         self._sampling.stop()
         self._events.stop()
         if error and "kind" in (error.get("details") or {}):
             self._keep(error)
 
-    def _look(self, launch: Mapping[str, Any], exits: Sequence[Mapping[str, Any]]) -> Optional[Hang]:
+    def _look(self, launch: LaunchPlan, exits: Sequence[RankExit]) -> Optional[Hang]:
         try:
             return self._hangs.step(launch, exits)
         except Exception:  # a program that cannot be inspected must not end its run
@@ -78,7 +82,7 @@ class RunMonitors:
             self._hangs = HangWatch(self._folder, self._job, limit_s=0)
             return None
 
-    def _keep(self, error: Mapping[str, Any]) -> None:
+    def _keep(self, error: RunError) -> None:
         try:
             self._folder.write(DIAGNOSIS_FILE, document_of(error))
             self._add_file(DIAGNOSIS_FILE)

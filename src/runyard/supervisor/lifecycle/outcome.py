@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import TYPE_CHECKING, Any, Dict, Mapping, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Optional, Sequence
 
 from runyard.core.attempts import LEASE_S
 from runyard.core.errors import RunyardError
@@ -15,6 +15,8 @@ from runyard.supervisor.processes.exits import CAUSE, HELPER, has_failed
 from runyard.supervisor.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import ErrorDetails, RunError
+    from runyard.core.formats.run_files import LaunchPlan, RankExit
     from runyard.supervisor.diagnosis.diagnosis import Finding
 
 BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights outside of those of ranks
@@ -24,7 +26,7 @@ class Outcome(NamedTuple):
     """Status and error of a run. `finding` is the error before it became a text, to compare it between nodes."""
 
     status: RunStatus
-    error: Optional[Dict[str, Any]] = None
+    error: Optional[RunError] = None
     finding: Optional[Finding] = None
 
 
@@ -32,8 +34,8 @@ def decide(
     folder: RunFolder,
     job: JobSpec,
     *,
-    launch: Mapping[str, Any],
-    exits: Sequence[Mapping[str, Any]],
+    launch: LaunchPlan,
+    exits: Sequence[RankExit],
     stop: Optional[Stop],
     had_to_kill: bool,
     emptied_boot_ns: Optional[int] = None,
@@ -88,12 +90,14 @@ def after_failed_preparation(failure: PreparationFailed, *, node: Optional[NodeS
     cause = failure.cause
     code = cause.code if isinstance(cause, RunyardError) else "SystemFailure"
     text = str(cause) if isinstance(cause, RunyardError) else f"{type(cause).__name__}: {cause}"
-    details = {"stage": failure.stage, **({"node": node.name, "address": node.address} if node is not None else {})}
+    details: ErrorDetails = {"stage": failure.stage}
+    if node is not None:
+        details.update({"node": node.name, "address": node.address})
     message = f"The run did not start: {failure.stage} failed{place_of(details)}.\n{text}"
     return Outcome(RunStatus.FAILED, {"code": code, "message": message, "details": details})
 
 
-def _time_limit(job: JobSpec, had_to_kill: bool) -> Dict[str, Any]:
+def _time_limit(job: JobSpec, had_to_kill: bool) -> RunError:
     limit = f"{job.spec.time_limit_s:g} s"
     end = f"it did not stop within {job.spec.grace_s:g} s and was killed" if had_to_kill else "it was stopped"
     message = (
@@ -103,11 +107,11 @@ def _time_limit(job: JobSpec, had_to_kill: bool) -> Dict[str, Any]:
     return {"code": "RunTimeLimitExceeded", "message": message, "details": {"time_limit_s": job.spec.time_limit_s}}
 
 
-def _asked_to_fail() -> Dict[str, Any]:
+def _asked_to_fail() -> RunError:
     return {"code": "UserError", "message": "The run was marked as failed by its user.", "details": {}}
 
 
-def folder_removed(folder: RunFolder) -> Dict[str, Any]:
+def folder_removed(folder: RunFolder) -> RunError:
     """Return the error of a run whose folder was removed while it ran."""
     message = (
         f"The run's folder `{folder.path}` was removed while the run was going on, so it was ended.\n"
@@ -116,7 +120,7 @@ def folder_removed(folder: RunFolder) -> Dict[str, Any]:
     return {"code": "RunFolderRemoved", "message": message, "details": {}}
 
 
-def _cut_off() -> Dict[str, Any]:
+def _cut_off() -> RunError:
     host = socket.gethostname()
     message = (
         f"The machine `{host}` was cut off from the server for {LEASE_S:g} s, so it ended this attempt's processes: "
@@ -125,12 +129,12 @@ def _cut_off() -> Dict[str, Any]:
     return {"code": "NodeLost", "message": message, "details": {"nodes": [host]}}
 
 
-def _node_lost(job: JobSpec) -> Dict[str, Any]:
+def _node_lost(job: JobSpec) -> RunError:
     node = job.nodes[0] if job.incarnation and job.nodes else None  # on a cluster the message names the node
     machine = f"The machine `{node.name}` ({node.address})" if node is not None else "The machine"
     message = (
         f"{machine} was restarted while the run was going on, or all that the run had there was killed at once.\n"
         "Submit it again."
     )
-    details = {"node": node.name, "address": node.address} if node is not None else {}
+    details: ErrorDetails = {"node": node.name, "address": node.address} if node is not None else {}
     return {"code": "NodeLost", "message": message, "details": details}

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar, Union
 
 from runyard.core.config.settings import Settings
 from runyard.core.errors import DamagedContent, StoreUnavailable
@@ -41,6 +41,8 @@ from runyard.supervisor.shipping.connection import Connection, HomeGone
 from runyard.supervisor.shipping.loops import Backoff
 
 if TYPE_CHECKING:
+    from runyard.core.formats.documents import EnvironmentFacts, RunError
+    from runyard.core.formats.run_files import LaunchPlan
     from runyard.supervisor.lifecycle.data import RunData
 
 
@@ -56,11 +58,11 @@ class NoData:
         """Return no variables."""
         return {}
 
-    def recall(self) -> Dict[str, Any]:
+    def recall(self) -> EnvironmentFacts:
         """Return no facts."""
         return {}
 
-    def deliver(self) -> Optional[Dict[str, Any]]:
+    def deliver(self) -> Optional[RunError]:
         """Return no error."""
         return None
 
@@ -277,10 +279,10 @@ class Preparation:
     def _plan(self) -> None:
         plan = self._stage("laying out the processes", self._layout)
         cgroup = "" if "remove" in plan else self._group_name()  # containers have cgroups of their own
-        whole = {**plan, "umask": self._umask, "cgroup": cgroup}
+        whole: LaunchPlan = {**plan, "umask": self._umask, "cgroup": cgroup}
         self._stage("writing down the processes", lambda: self._folder.write("launch.json", whole))
 
-    def _layout(self) -> Dict[str, Any]:
+    def _layout(self) -> LaunchPlan:
         built = self.environment.built
         assert built is not None
         injection = str(injection_folder(Path(self._job.home)))

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import Any, Dict, Optional
+from typing import Optional
 
+from runyard.core.formats.documents import RunError
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.facts import boot_id
@@ -29,7 +30,7 @@ class Stop:
     reason: str
     since_boot_ns: int
     grace_s: float
-    error: Optional[Dict[str, Any]] = None
+    error: Optional[RunError] = None
 
 
 class Stopping:
@@ -43,7 +44,7 @@ class Stopping:
         self._signalled = False
         self._killed = False
 
-    def begin(self, reason: str, *, grace_s: float, error: Optional[Dict[str, Any]] = None) -> None:
+    def begin(self, reason: str, *, grace_s: float, error: Optional[RunError] = None) -> None:
         """Decide to stop. The first reason counts, except that any other reason replaces RANK_FAILED."""
         if self.stop is not None and not (self.stop.reason == RANK_FAILED and reason != RANK_FAILED):
             return

@@ -10,13 +10,16 @@ import logging
 import os
 import socket
 import threading
-from typing import Any, Callable, Dict, List, Mapping, Sequence
+from typing import TYPE_CHECKING, Callable, Dict, List, Sequence
 
 from runyard.core.specs import NodeSpec
 from runyard.launchers.base import Placement
 from runyard.launchers.mpi import AGENT, AGENT_FOLDER, RANK_PROGRAM, daemon_rank
 from runyard.supervisor.mpi import agent
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import RankExit
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +60,7 @@ class AgentServer:
         listener.listen(64)
         threading.Thread(target=self._serve, args=(listener,), name="agent", daemon=True).start()
 
-    def tell(self, exits: Sequence[Mapping[str, Any]]) -> None:
+    def tell(self, exits: Sequence[RankExit]) -> None:
         """Answer the agents whose daemon has ended. May be repeated with the same exits."""
         with self._lock:
             for record in exits:
@@ -119,9 +122,10 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def exit_code(record: Mapping[str, Any]) -> int:
+def exit_code(record: RankExit) -> int:
     """Return an exit record as a shell's exit code: a signal N becomes 128 + N."""
-    return int(record.get("code") or (128 + int(record["signal"]) if record.get("signal") else 0))
+    number = record.get("signal")
+    return 128 + number if number else record.get("code") or 0
 
 
 def _answer(link: socket.socket, code: int) -> None:

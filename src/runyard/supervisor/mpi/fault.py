@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Mapping, Optional, Sequence, Set
+from typing import TYPE_CHECKING, Optional, Sequence, Set
 
 from runyard.launchers.base import MPIRUN
 from runyard.supervisor.diagnosis.log_tail import read_tail
 from runyard.supervisor.processes.exits import has_failed
 from runyard.supervisor.run_folder import RunFolder
 
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import ErrorDetails, RunError
+    from runyard.core.formats.run_files import RankExit
+
 LOG = "system_logs/mpirun.log"
 
 
-def find_mpirun_fault(
-    folder: RunFolder, counting: Set[int], exits: Sequence[Mapping[str, Any]]
-) -> Optional[Dict[str, Any]]:
+def find_mpirun_fault(folder: RunFolder, counting: Set[int], exits: Sequence[RankExit]) -> Optional[RunError]:
     """Return the error of a run that failed because of mpirun itself, else None.
 
     That is so when mpirun was killed before a rank failed, or never started a rank. Otherwise its exit code only
@@ -33,13 +35,13 @@ def find_mpirun_fault(
     return _fault(folder, own, f"mpirun ended with exit code {own.get('code')} before it had started rank {ranks}.")
 
 
-def _ended(record: Mapping[str, Any]) -> int:
+def _ended(record: RankExit) -> int:
     return int(record.get("ended_boot_ns") or 0)
 
 
-def _fault(folder: RunFolder, own: Mapping[str, Any], sentence: str) -> Dict[str, Any]:
+def _fault(folder: RunFolder, own: RankExit, sentence: str) -> RunError:
     lines = read_tail(folder.at(LOG), LOG).last()
-    details = {"kind": "mpirun", "exit_code": own.get("code"), "log": LOG, "last_lines": lines}
+    details: ErrorDetails = {"kind": "mpirun", "exit_code": own.get("code"), "log": LOG, "last_lines": lines}
     if own.get("signal"):
         details["signal"] = own["signal"]
     message = "\n".join([sentence, "", f"Last lines of {LOG}:", *lines]) if lines else sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Dict, List, Optional, Sequence
 
 from runyard.core.machine.facts import boot_id
 from runyard.launchers.base import BY_MPIRUN, BY_REAPER
@@ -18,11 +18,14 @@ from runyard.supervisor.proc import (
     open_pidfd,
     send_signal,
 )
-from runyard.supervisor.processes.exits import Exit, container_exit, find_exit, read_start
+from runyard.supervisor.processes.exits import Exit, container_exit, find_exit, read_end, read_start
 from runyard.supervisor.processes.keeper import ProcessOwner
 from runyard.supervisor.processes.killing import ControlGroup, ProcessSweep, find_marked, subtree
 from runyard.supervisor.processes.reaper import remove_run_folder
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import PlannedProcess, RankExit, RankStart
 
 
 class Adopted(ProcessOwner):
@@ -42,11 +45,11 @@ class Adopted(ProcessOwner):
         self._sweep: Optional[ProcessSweep] = None
         self.launched = True
         self.ranks = list(folder.read("ranks.json") or ())
-        self.exits: List[Dict[str, Any]] = []
+        self.exits: List[RankExit] = []
         self.is_empty = False
         # The reaper died while it started these ranks: `ranks.json` lacks them, only their cookie identifies them.
-        planned = folder.read_object("launch.json").get("processes", ())
-        self._plans: Dict[int, Dict[str, Any]] = {one["rank"]: one for one in planned}
+        planned: Sequence[PlannedProcess] = folder.read_object("launch.json").get("processes", ())
+        self._plans: Dict[int, PlannedProcess] = {one["rank"]: one for one in planned}
         started = {entry["rank"] for entry in self.ranks}
         sure = {one["rank"] for one in planned if one.get("started_by", BY_REAPER) == BY_REAPER}
         self._unrecorded = sorted(sure - started) if planned or started else [0]
@@ -70,8 +73,8 @@ class Adopted(ProcessOwner):
             if entry["rank"] not in known and not self._is_alive(entry):
                 self.exits.append(self._end_of(entry))
         if self._unrecorded and not self._find_left():
-            unknown = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
-            self.exits += [{"rank": rank, **unknown} for rank in self._unrecorded]
+            unknown: RankExit = {"unknown": True, "lost": self._rebooted, "ended_boot_ns": boot_ns()}
+            self.exits += [{**unknown, "rank": rank} for rank in self._unrecorded]
             self._unrecorded = []
         self.look()  # last: an exit of mpirun must not be visible before all ranks are
         if self._sweep is not None and self._sweep.step():
@@ -116,7 +119,7 @@ class Adopted(ProcessOwner):
         if remove:
             remove_run_folder(self._folder)
 
-    def _watch(self, entry: Dict[str, Any]) -> None:
+    def _watch(self, entry: RankStart) -> None:
         if self._rebooted:
             return
         fd = open_pidfd(int(entry["pid"]), int(entry["start_ticks"]))
@@ -124,18 +127,18 @@ class Adopted(ProcessOwner):
             self._pidfds[entry["rank"]] = fd
             self._poll.register(fd, select.EPOLLIN)
 
-    def _is_alive(self, entry: Dict[str, Any]) -> bool:
+    def _is_alive(self, entry: RankStart) -> bool:
         if self._rebooted or is_alive(int(entry["pid"]), int(entry["start_ticks"])):
             return not self._rebooted
         is_watched = "shim_pid" in entry and is_alive(int(entry["shim_pid"]), int(entry["shim_start_ticks"]))
         return is_watched and not self._folder.has(f"exits/{entry['rank']}.json")  # the shim is about to write it
 
-    def _end_of(self, entry: Dict[str, Any]) -> Dict[str, Any]:
+    def _end_of(self, entry: RankStart) -> RankExit:
         """Return the exit record of a rank: the reaper's, else the kernel's, else the process's own, else `unknown`."""
-        record = self._folder.read_object(f"exits/{entry['rank']}.json")
-        if record.get("rank") == entry["rank"]:
+        record = read_end(self._folder, entry["rank"])
+        if record is not None:
             return record
-        end: Dict[str, Any] = {"rank": entry["rank"], "code": None, "signal": None, "ended_boot_ns": boot_ns()}
+        end: RankExit = {"rank": entry["rank"], "code": None, "signal": None, "ended_boot_ns": boot_ns()}
         if self._rebooted:
             return {**end, "unknown": True, "lost": True}
         found = self._ask_kernel(entry)
@@ -150,7 +153,7 @@ class Adopted(ProcessOwner):
     def _is_anyone_alive(self) -> bool:
         return any(self._is_alive(entry) for entry in self.ranks)
 
-    def _ask_kernel(self, entry: Dict[str, Any]) -> Optional[Exit]:
+    def _ask_kernel(self, entry: RankStart) -> Optional[Exit]:
         fd = self._pidfds.pop(entry["rank"], None)
         try:
             return find_exit(int(entry["pid"]), int(entry["start_ticks"]), fd)

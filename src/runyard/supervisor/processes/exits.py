@@ -11,35 +11,38 @@ import fcntl
 import os
 import signal
 import struct
-from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import PlannedProcess, RankExit, RankStart
 
 CAUSE, ABORTED, CONSEQUENCE, STOPPED, HELPER = range(5)
 
 
-def has_failed(record: Mapping[str, Any]) -> bool:
+def has_failed(record: RankExit) -> bool:
     """Return whether an exit record shows a failure: a code, a signal, or an unknown end."""
     return bool(record.get("code") or record.get("signal") or record.get("unknown"))
 
 
-def has_raised(folder: RunFolder, ranks: Sequence[Mapping[str, Any]], exits: Sequence[Mapping[str, Any]]) -> bool:
+def has_raised(folder: RunFolder, ranks: Sequence[RankStart], exits: Sequence[RankExit]) -> bool:
     """Return whether the program of a living rank has failed. Its process may wait for others, as in MPI_Finalize."""
     ended = {record["rank"] for record in exits}
     return any(folder.has(f"exceptions/{entry['pid']}.json") for entry in ranks if entry["rank"] not in ended)
 
 
-def read_start(folder: RunFolder, rank: int) -> Optional[Dict[str, Any]]:
-    """Return `{rank, pid, start_ticks, started_boot_ns, boot_id}` as the rank shim wrote it; None before the start."""
-    return _read(folder, f"starts/{rank}.json", rank)
+def read_start(folder: RunFolder, rank: int) -> Optional[RankStart]:
+    """Return the start as the rank shim wrote it; None before the start."""
+    return cast("Optional[RankStart]", _read(folder, f"starts/{rank}.json", rank))
 
 
-def read_end(folder: RunFolder, rank: int) -> Optional[Dict[str, Any]]:
+def read_end(folder: RunFolder, rank: int) -> Optional[RankExit]:
     """Return the exit record that the rank shim wrote; None when the rank has not ended or the shim was killed."""
-    return _read(folder, f"exits/{rank}.json", rank)
+    return cast("Optional[RankExit]", _read(folder, f"exits/{rank}.json", rank))
 
 
-def _read(folder: RunFolder, name: str, rank: int) -> Optional[Dict[str, Any]]:
+def _read(folder: RunFolder, name: str, rank: int) -> Optional[Mapping[str, object]]:
     found = folder.read_object(name)
     return found if found.get("rank") == rank else None
 
@@ -47,7 +50,7 @@ def _read(folder: RunFolder, name: str, rank: int) -> Optional[Dict[str, Any]]:
 _SIGNAL_BASE = 128  # container runtimes, like shells, report signal N as exit code 128 + N
 
 
-def container_exit(process: Mapping[str, Any], code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
+def container_exit(process: PlannedProcess, code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
     """Return (code, signal) of a process that ended with `code`; a container runtime reports a signal as a code."""
     if process.get("contained") and code is not None and code - _SIGNAL_BASE in set(signal.Signals):
         return None, code - _SIGNAL_BASE

@@ -11,13 +11,36 @@ import socket
 import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List
+from typing import TYPE_CHECKING, Any, Iterator, List, Mapping, TypedDict
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import RankExit, RankStart
 
 READ_BYTES = 1 << 16
 
 
 class ChannelClosed(Exception):
     """The process at the other end of the channel is gone."""
+
+
+class ReaperOrder(TypedDict, total=False):
+    """A line from the supervisor to the reaper; `do` says which of the other keys it has."""
+
+    do: str  # launch, start, look, signal, kill, aside or leave
+    rank: int  # start
+    line: str
+    signal: int
+    grace_s: float  # kill
+    aside: bool
+    remove: bool  # leave: the run folder, too
+
+
+# A line from the reaper to the supervisor. `is` (state, empty or aside) says which of the other keys it has.
+ReaperNews = TypedDict(
+    "ReaperNews",
+    {"is": str, "launched": bool, "ranks": "List[RankStart]", "exits": "List[RankExit]", "aside": bool},
+    total=False,
+)
 
 
 class Channel:
@@ -46,7 +69,7 @@ class Channel:
         """Whether bytes wait to be sent: poll for writing, then call `flush`."""
         return bool(self._out)
 
-    def send(self, message: Dict[str, Any]) -> None:
+    def send(self, message: Mapping[str, object]) -> None:
         """Send a message; what does not fit into the socket is kept for `flush`. Raises ChannelClosed."""
         self._out += json.dumps(message, separators=(",", ":")).encode() + b"\n"
         self.flush()
@@ -61,14 +84,14 @@ class Channel:
         except OSError as error:
             raise ChannelClosed from error
 
-    def send_all(self, message: Dict[str, Any]) -> None:
+    def send_all(self, message: Mapping[str, object]) -> None:
         """Send a message and wait until the socket has taken all of it. Raises ChannelClosed."""
         self.send(message)
         while self._out:
             select.select([], [self._link], [])
             self.flush()
 
-    def receive(self) -> List[Dict[str, Any]]:
+    def receive(self) -> List[Any]:
         """Return the messages that have arrived. Raises ChannelClosed after the last, when the other end is gone."""
         if self._is_closed:
             raise ChannelClosed
@@ -109,8 +132,8 @@ class ProcessOwner(ABC):
     """
 
     launched: bool
-    ranks: List[Dict[str, Any]]
-    exits: List[Dict[str, Any]]
+    ranks: List[RankStart]
+    exits: List[RankExit]
     is_empty: bool
 
     @abstractmethod
@@ -165,8 +188,8 @@ class ReaperClient(ProcessOwner):
         self._aside = threading.Event()
         self._lock = threading.Lock()
         self.launched = False
-        self.ranks: List[Dict[str, Any]] = []
-        self.exits: List[Dict[str, Any]] = []
+        self.ranks: List[RankStart] = []
+        self.exits: List[RankExit] = []
         self.is_empty = False
 
     def fileno(self) -> int:
@@ -223,7 +246,7 @@ class ReaperClient(ProcessOwner):
             self._aside.clear()
             self._say({"do": "aside", "aside": False})
 
-    def _take(self, news: Dict[str, Any]) -> None:
+    def _take(self, news: ReaperNews) -> None:
         if news.get("is") == "state":
             self.launched, self.ranks, self.exits = news["launched"], news["ranks"], news["exits"]
         elif news.get("is") == "empty":
@@ -231,7 +254,7 @@ class ReaperClient(ProcessOwner):
         elif news.get("is") == "aside" and news["aside"]:
             self._aside.set()
 
-    def _say(self, order: Dict[str, Any]) -> None:
+    def _say(self, order: ReaperOrder) -> None:
         try:
             with self._lock:
                 self._channel.send_all(order)

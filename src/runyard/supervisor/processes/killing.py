@@ -9,9 +9,12 @@ import os
 import signal
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from runyard.supervisor.proc import ProcessEntry, boot_ns, descendants, has_cookie, list_processes, send_signal
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import RankStart
 
 NO_LIMIT = 1 << 60  # cgroup v1 writes a huge number where there is no limit
 
@@ -189,7 +192,7 @@ class ProcessSweep:
             send_signal(entry.pid, entry.start_ticks, signal.SIGKILL)
 
 
-def end_marked(ranks: List[Dict[str, Any]], *, cookie: str) -> None:
+def end_marked(ranks: Sequence[RankStart], *, cookie: str) -> None:
     """Kill the processes of a run that has neither folder nor reaper any more. Waits up to 60 s."""
     known = {int(rank["pid"]): int(rank["start_ticks"]) for rank in ranks}
 

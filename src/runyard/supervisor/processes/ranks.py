@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import signal
-from typing import Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, cast
 
 from runyard.core.machine.facts import boot_id
 from runyard.launchers.base import BY_AGENT, BY_MPIRUN, BY_REAPER, MPIRUN
@@ -14,6 +14,10 @@ from runyard.supervisor.processes.exits import container_exit, read_end, read_st
 from runyard.supervisor.processes.killing import ControlGroup, make_group
 from runyard.supervisor.processes.spawn import CANNOT_EXECUTE, NOT_FOUND, start_rank
 from runyard.supervisor.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import LaunchPlan, PlannedProcess, RankExit, RankStart, ResourceUsage
+    from runyard.supervisor.processes.keeper import ReaperNews
 
 GATHERINGS = 5  # scans: a process that forks while it is moved leaves a child outside
 
@@ -27,11 +31,11 @@ class Ranks:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._boot_id = boot_id()
-        self._started: Dict[int, Dict[str, Any]] = {}
-        self._exits: Dict[int, Dict[str, Any]] = {}
-        self._unwritten: Dict[int, Dict[str, Any]] = {}
+        self._started: Dict[int, RankStart] = {}
+        self._exits: Dict[int, RankExit] = {}
+        self._unwritten: Dict[int, RankExit] = {}
         self._by_pid: Dict[int, int] = {}
-        self._planned: Dict[int, Dict[str, Any]] = {}
+        self._planned: Dict[int, PlannedProcess] = {}
         self._umask = 0o022
         self._oom_kills = self._oom_told = 0
         self._group_name = ""
@@ -39,7 +43,7 @@ class Ranks:
         self.launched = False
         self.is_killing = False  # a rank that ends by KILL from now on was killed by us, not by the kernel
 
-    def state(self) -> Dict[str, Any]:
+    def state(self) -> ReaperNews:
         """Return the message with which the reaper tells its supervisor all starts and exits."""
         ranks = [self._started[rank] for rank in sorted(self._started)]
         exits = [self._exits[rank] for rank in sorted(self._exits)]
@@ -57,7 +61,7 @@ class Ranks:
         self.launched = True
         if not self._folder.mark("launched"):  # an earlier reaper may have started the ranks
             return
-        plan = self._folder.read_object("launch.json")
+        plan = cast("LaunchPlan", self._folder.read_object("launch.json"))
         self._group_name = str(plan.get("cgroup") or "")
         self._oom_kills = oom_kills()
         self._umask = int(plan.get("umask", 0o022))
@@ -116,7 +120,7 @@ class Ranks:
         else:
             self._ended(rank, None, status)
         _, _, usage = os.wait4(pid, 0)
-        rusage = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss}
+        rusage: ResourceUsage = {"user_s": usage.ru_utime, "system_s": usage.ru_stime, "max_rss_kb": usage.ru_maxrss}
         self._exits[rank]["rusage"] = rusage
         self._try_write(f"exits/{rank}.json", self._exits[rank])
         return True
@@ -153,10 +157,10 @@ class Ranks:
     def _is_contained(self, rank: int) -> bool:
         return bool(self._planned.get(rank, {}).get("contained"))
 
-    def _of(self, starter: str) -> List[Dict[str, Any]]:
+    def _of(self, starter: str) -> List[PlannedProcess]:
         return [one for one in self._planned.values() if one.get("started_by", BY_REAPER) == starter]
 
-    def _start(self, process: Dict[str, Any]) -> None:
+    def _start(self, process: PlannedProcess) -> None:
         rank = int(process["rank"])
         try:
             pid = start_rank(process, folder=self._folder.path, umask=self._umask)
@@ -164,16 +168,16 @@ class Ranks:
             self._ended(rank, NOT_FOUND, None, error=f"The process could not be started: {error}.")
             return
         entry = read_process(pid)
-        started = {"rank": rank, "pid": pid, "start_ticks": entry.start_ticks if entry else 0}
+        started: RankStart = {"rank": rank, "pid": pid, "start_ticks": entry.start_ticks if entry else 0}
         self._note_start({**started, "started_boot_ns": boot_ns(), "boot_id": self._boot_id})
 
-    def _note_start(self, started: Dict[str, Any]) -> None:
+    def _note_start(self, started: RankStart) -> None:
         rank = int(started["rank"])
         self._by_pid[int(started["pid"])] = rank
         self._started[rank] = started
         self._try_write("ranks.json", [self._started[known] for known in sorted(self._started)])
 
-    def _is_ours(self, known: Dict[str, Any]) -> bool:
+    def _is_ours(self, known: RankStart) -> bool:
         """Return whether the pid still means that process: a child that is not collected, or a living process."""
         return "shim_pid" not in known or is_alive(int(known["pid"]), int(known["start_ticks"]))
 
@@ -198,8 +202,9 @@ class Ranks:
         return True
 
     def _ended(self, rank: int, code: Optional[int], number: Optional[int], *, error: str = "") -> None:
-        record: Dict[str, Any] = {"rank": rank, "code": code, "signal": number}
-        record.update(oom=number == signal.SIGKILL and self._was_oom(), ended_boot_ns=boot_ns(), boot_id=self._boot_id)
+        oom = number == signal.SIGKILL and self._was_oom()
+        record: RankExit = {"rank": rank, "code": code, "signal": number, "oom": oom}
+        record.update({"ended_boot_ns": boot_ns(), "boot_id": self._boot_id})
         if code in (CANNOT_EXECUTE, NOT_FOUND):
             error = error or self._word_of(rank)
         if error:

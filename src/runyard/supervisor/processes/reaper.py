@@ -7,7 +7,7 @@ import select
 import signal
 import socket
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from runyard.supervisor.own_processes import IGNORED, PreforkedSupervisor
 from runyard.supervisor.proc import ProcessEntry, boot_ns, set_subreaper
@@ -15,6 +15,9 @@ from runyard.supervisor.processes.keeper import Channel, ChannelClosed
 from runyard.supervisor.processes.killing import ProcessSweep, direct_children, find_below
 from runyard.supervisor.processes.ranks import Ranks
 from runyard.supervisor.run_folder import RunFolder, remove_tree
+
+if TYPE_CHECKING:
+    from runyard.supervisor.processes.keeper import ReaperNews, ReaperOrder
 
 FIRST_RESTART_S = 0.1
 LONGEST_RESTART_S = 2.0
@@ -49,7 +52,7 @@ class Reaper:
         self._lock_fd = lock_fd
         self._ranks = Ranks(folder)
         self._sweep: Optional[ProcessSweep] = None
-        self._leave: Optional[Dict[str, Any]] = None
+        self._leave: Optional[ReaperOrder] = None
         self._child = 0
         self._channel: Optional[Channel] = None
         self._has_news = False
@@ -175,7 +178,7 @@ class Reaper:
         for order in orders:
             self._obey(order)
 
-    def _obey(self, order: Dict[str, Any]) -> None:
+    def _obey(self, order: ReaperOrder) -> None:
         """Carry out one order: launch, start, look, signal, kill, aside or leave."""
         what = order.get("do")
         if what == "launch":
@@ -207,7 +210,7 @@ class Reaper:
             self._has_news = False
             self._tell(self._ranks.state())
 
-    def _tell(self, message: Dict[str, Any]) -> None:
+    def _tell(self, message: ReaperNews) -> None:
         try:
             if self._channel is not None:
                 self._channel.send(message)

@@ -10,7 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
-from typing import Any, Callable, Dict, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Dict
+
+if TYPE_CHECKING:
+    from runyard.core.formats.run_files import PlannedProcess
 
 _CLONE_NEWUTS = 0x04000000
 _CLONE_NEWUSER = 0x10000000
@@ -47,7 +50,7 @@ CANNOT_EXECUTE = 126
 NOT_FOUND = 127
 
 
-def start_rank(process: Mapping[str, Any], *, folder: str, umask: int) -> int:
+def start_rank(process: PlannedProcess, *, folder: str, umask: int) -> int:
     """Fork and exec one process of `launch.json`; return its pid.
 
     Called by the reaper. A process that cannot be executed ends with 127 (or 126), and writes the reason into its log
@@ -68,7 +71,7 @@ def start_rank(process: Mapping[str, Any], *, folder: str, umask: int) -> int:
         os._exit(code)
 
 
-def _become(process: Mapping[str, Any], folder: str, umask: int) -> None:
+def _become(process: PlannedProcess, folder: str, umask: int) -> None:
     os.setsid()
     _redirect(os.path.join(folder, process["log"]))
     _default_signals()
@@ -111,7 +114,7 @@ def _close_above(last: int) -> None:
                 continue
 
 
-def _leave_word(process: Mapping[str, Any], folder: str, error: BaseException) -> None:
+def _leave_word(process: PlannedProcess, folder: str, error: BaseException) -> None:
     text = f"runyard: cannot start {process['argv'][0]!r} in {process['cwd']!r}: {error}\n"
     try:
         os.write(2, text.encode("utf-8", "replace"))

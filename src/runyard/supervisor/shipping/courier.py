@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
+from typing import TYPE_CHECKING, Callable, Optional
 
 from runyard.core.attempts import is_external_writer
 from runyard.core.config.settings import Settings
@@ -19,6 +19,8 @@ from runyard.supervisor.shipping.loops import Backoff
 from runyard.supervisor.shipping.reporter import Reporter
 
 if TYPE_CHECKING:
+    from runyard.core.formats.run_files import FinalState
+    from runyard.supervisor.shipping.reporter import ReportedState
     from runyard.supervisor.shipping.shipper import ShippingLoops
 
 logger = logging.getLogger(__name__)
@@ -97,14 +99,14 @@ class Courier:
             if not self.connection.insist(self.cargo.shipper.step) and not self.cargo.shipper.is_drained():
                 time.sleep(backoff.next_s() / 10)
 
-    def tell(self, final: Dict[str, Any]) -> None:
+    def tell(self, final: FinalState) -> None:
         """Send the end of an external run whose process goes on; later records are shipped all the same."""
         try:
             self.connection.insist(lambda: self._post_once(final))
         except RunyardError as error:
             logger.warning("the run's end was not taken: %s", error)
 
-    def deliver(self, final: Dict[str, Any], *, instead: Optional[Callable[[Dict[str, Any]], None]] = None) -> bool:
+    def deliver(self, final: FinalState, *, instead: Optional[Callable[[FinalState], None]] = None) -> bool:
         """Send everything and then the final state. False when the server does not take this run any more.
 
         Called once, after the program's end; waits through outages. What the server refused for its content is tried
@@ -150,7 +152,7 @@ class Courier:
         self.connection.insist(self.cargo.files.finish)
         self.ship_all()
 
-    def _post(self, final: Dict[str, Any]) -> None:
+    def _post(self, final: FinalState) -> None:
         """Post the final state; ship again what the server lacks, and shorten an end that it refuses."""
         is_short = False
         while True:
@@ -174,22 +176,22 @@ class Courier:
         """Post the warnings of a node that does not lead."""
         warnings = self.reporter.take_unreported()
         if warnings:
-            body = {"status": RunStatus.PREPARING, "warnings": warnings}
+            body: ReportedState = {"status": RunStatus.PREPARING, "warnings": warnings}
             self.connection.insist(lambda: self.reporter.post(self._job.run_id, body))
 
-    def _post_once(self, final: Dict[str, Any], is_short: bool = False) -> None:
-        body = {"status": RunStatus(final["status"]), "error": final.get("error"), **self.cargo.shipper.facts()}
-        left: Dict[str, Any] = {} if is_short else {"warnings": self.reporter.take_unreported()}
+    def _post_once(self, final: FinalState, is_short: bool = False) -> None:
+        state: ReportedState = {"status": RunStatus(final["status"]), "error": final.get("error")}
+        left: ReportedState = {} if is_short else {"warnings": self.reporter.take_unreported()}
         environment = None if is_short else self.reporter.find_unreported_environment()
         if environment is not None:
             left["environment"] = environment
-        self.reporter.post(self._job.run_id, {**body, **left})
+        self.reporter.post(self._job.run_id, {**self.cargo.shipper.facts(), **state, **left})
 
 
-def _shortened(final: Dict[str, Any]) -> Dict[str, Any]:
+def _shortened(final: FinalState) -> FinalState:
     """Return the end with a short error, which a server takes whatever its limits are."""
     error = final.get("error")
     if not isinstance(error, dict):
         return final
     message = str(error.get("message", ""))[:SHORT_MESSAGE]
-    return {**final, "error": {"code": error.get("code"), "message": message, "details": {}}}
+    return {**final, "error": {"code": error.get("code", ""), "message": message, "details": {}}}

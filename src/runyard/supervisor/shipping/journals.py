@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from itertools import chain
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from runyard.core.formats import journal
 from runyard.core.machine.disk import OVERFLOW
@@ -32,7 +32,7 @@ DAMAGED = "system_logs/damaged_journals.txt"
 MOST_DAMAGE = 4096  # most bytes of one damaged place that the file keeps
 MOST_HELD = 256  # files kept open, so that a removed file can still be read
 
-Frame = Tuple[Dict[str, Any], bytes]
+Frame = Tuple[Mapping[str, object], bytes]
 
 
 class Part(NamedTuple):
@@ -260,7 +260,7 @@ class Journals:
         segment.end = segment.offset
         return False
 
-    def _known_header(self, segment: Segment) -> Dict[str, Any]:
+    def _known_header(self, segment: Segment) -> journal.Payload:
         """Return the segment's HEADER, or one made from the writer's other segments: a writer records one run."""
         of_writer = [one.header for one in self._segments.values() if one.writer == segment.writer and one.header]
         known = segment.header or (of_writer[0] if of_writer else {"run": self._run_id})
@@ -316,13 +316,15 @@ class Journals:
     def _run_of(self, segment: Segment) -> str:
         return str(segment.header.get("run") or self._run_id)
 
-    def _side(self, segment: Segment, payload: Dict[str, Any]) -> List[Frame]:
+    def _side(self, segment: Segment, payload: journal.Payload) -> List[Frame]:
         name = str(payload.get("file", ""))
         try:
             if "/" in name or not name.endswith(".side"):
                 raise FileNotFoundError(name)
-            data = read_part(os.path.join(os.path.dirname(segment.path), name), 0, int(payload.get("length") or 0) + 1)
-        except (OSError, ValueError):
+            length = payload.get("length")
+            most = length + 1 if isinstance(length, int) and length > 0 else 1
+            data = read_part(os.path.join(os.path.dirname(segment.path), name), 0, most)
+        except (OSError, OverflowError, MemoryError):
             self._warn("journal", f"The side file {name[:100]!r} of a record is missing; the record is lost.")
             return []
         return [({"kind": "side", "writer": segment.writer, "segment": segment.number, "file": name}, data)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from typing import Any, Dict, Mapping, NamedTuple, Sequence
+from typing import Dict, Mapping, NamedTuple, Sequence
 
 from runyard.core.formats import journal
 from runyard.core.machine.facts import boot_id
@@ -102,7 +102,7 @@ class OwnJournal:
             os.unlink(path)  # a full disk must not collect empty journals
             raise
 
-    def _header(self, writer: str) -> Dict[str, Any]:
+    def _header(self, writer: str) -> journal.SegmentHeader:
         return {
             "format": journal.FORMAT,
             "run": self._run_id,

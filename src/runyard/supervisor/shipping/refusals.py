@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 import threading
-from typing import Any, Callable, Dict, Iterator, List
+from typing import Callable, Dict, Iterator, List, Optional, TypedDict
 
 from runyard.core.errors import RunyardError
 from runyard.core.formats import journal
@@ -21,7 +21,16 @@ from runyard.supervisor.shipping.segments import Segment
 
 logger = logging.getLogger(__name__)
 
-Entry = Dict[str, Any]
+
+class Refusal(TypedDict, total=False):
+    """An entry of `refused.json`: what the server refused for its content, and why."""
+
+    source: str  # "files", "logs", "journal" or "data"
+    what: str
+    why: str
+    count: int  # how many items of it
+    run: str  # of an upload
+    upload: journal.Payload  # the FILE record's
 
 
 def is_failure_of_ours(error: RunyardError) -> bool:
@@ -46,19 +55,31 @@ class Refusals:
         self._folder = folder
         self._warn = warn
         self._lock = threading.Lock()
-        self._entries: Dict[str, Entry] = folder.read_object(REFUSED)
+        self._entries: Dict[str, Refusal] = folder.read_object(REFUSED)
 
-    def add(self, source: str, what: str, why: str, *, more: int = 0, is_final: bool = False, **about: Any) -> None:
+    def add(
+        self,
+        source: str,
+        what: str,
+        why: str,
+        *,
+        more: int = 0,
+        is_final: bool = False,
+        run: str = "",
+        upload: Optional[journal.Payload] = None,
+    ) -> None:
         """Note that `what` was refused, and warn on the first refusal.
 
-        `more`: how many more items of it; `about`: what a repetition needs; `is_final`: there is no repetition.
+        `more`: how many more items of it; `run` and `upload`: what the repetition of an upload needs; `is_final`: there
+        is no repetition.
         """
         with self._lock:
-            known = self._entries.get(_key(source, what), {})
-            count = int(known.get("count", 0)) + more
-            self._entries[_key(source, what)] = {
-                "source": source, "what": what, "why": why, "count": count, **about,
-            }  # fmt: skip
+            known = self._entries.get(_key(source, what))
+            count = more + (known.get("count", 0) if known else 0)
+            entry: Refusal = {"source": source, "what": what, "why": why, "count": count}
+            if upload is not None:
+                entry.update({"run": run, "upload": upload})
+            self._entries[_key(source, what)] = entry
             self._save()
         if not known and not is_final:
             self._warn(source, f"Not stored so far: {what}. {why} It is tried again at the end of the run.")
@@ -69,7 +90,7 @@ class Refusals:
             if self._entries.pop(_key(source, what), None) is not None:
                 self._save()
 
-    def list(self, source: str) -> List[Entry]:
+    def list(self, source: str) -> List[Refusal]:
         """Return the entries of one source: "files", "logs", "journal" or "data"."""
         with self._lock:
             return [entry for entry in self._entries.values() if entry.get("source") == source]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, TypedDict
 
 from runyard.core.errors import RunyardError, is_later
 from runyard.core.specs import JobSpec
@@ -15,12 +15,26 @@ from runyard.supervisor.shipping.loops import ShippingLoop
 
 if TYPE_CHECKING:
     from runyard.client.decoding import DesiredState
+    from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
+    from runyard.core.records import Mark
 
 logger = logging.getLogger(__name__)
 
 HEARTBEAT_S = 5.0
 HEARTBEAT_JITTER = 0.2
 TELL_AFTER_S = 2.0  # a shorter activity is not reported
+
+
+class ReportedState(TypedDict, total=False):
+    """A report to the server: arguments of `RunCalls.state`."""
+
+    status: RunStatus
+    error: Optional[RunError]
+    warnings: List[RunWarning]
+    environment: EnvironmentFacts
+    doing: str
+    marks: List[Mark]
+    logs: Dict[str, int]
 
 
 class Reporter:
@@ -51,15 +65,15 @@ class Reporter:
         self._notify = notify
         self._beats = beats
         self._lock = threading.Lock()
-        self._queue: List[Dict[str, Any]] = []
-        self._warned: List[Dict[str, Any]] = []
+        self._queue: List[ReportedState] = []
+        self._warned: List[RunWarning] = []
         self._status = RunStatus.PREPARING
         self._doing = self._told_doing = ""
         self._doing_since = 0.0
         self._heard_at = time.monotonic()
         self._loop = ShippingLoop("report", self._step, every_s=HEARTBEAT_S, jitter=HEARTBEAT_JITTER)
         self.desired: Optional[str] = None
-        self.desired_error: Optional[Dict[str, Any]] = None
+        self.desired_error: Optional[RunError] = None
         self.is_superseded = False
 
     def start(self) -> None:
@@ -102,13 +116,13 @@ class Reporter:
             self._told_doing = ""
             self._enqueue({"status": self._status})
 
-    def add_environment(self, environment: Dict[str, Any]) -> None:
+    def add_environment(self, environment: EnvironmentFacts) -> None:
         """Queue the description of the run's environment."""
         self._enqueue({"status": self._status, "environment": environment})
 
     def warn(self, source: str, message: str) -> None:
         """Show a warning on the run; each text only once. Returns without waiting."""
-        warning = {"source": source, "message": message}
+        warning: RunWarning = {"source": source, "message": message}
         with self._lock:
             if warning in self._warned:
                 return
@@ -116,18 +130,18 @@ class Reporter:
         logger.warning("%s: %s", source, message)
         self._enqueue({"status": self._status, "warnings": [warning]})
 
-    def take_unreported(self) -> List[Dict[str, Any]]:
+    def take_unreported(self) -> List[RunWarning]:
         """Return the warnings that are still queued, for the final state."""
         with self._lock:
             return [warning for body in self._queue for warning in body.get("warnings", ())]
 
-    def find_unreported_environment(self) -> Optional[Dict[str, Any]]:
+    def find_unreported_environment(self) -> Optional[EnvironmentFacts]:
         """Return the newest description of the environment that is still queued, for the final state."""
         with self._lock:
             queued = [body["environment"] for body in self._queue if body.get("environment")]
         return queued[-1] if queued else None
 
-    def hear(self, desired: Optional[str], desired_error: Optional[Dict[str, Any]], attempt: int) -> None:
+    def hear(self, desired: Optional[str], desired_error: Optional[RunError], attempt: int) -> None:
         """Take the desired state from an answer of the server, and renew the lease. Any thread may call this."""
         self._heard_at = time.monotonic()
         if self._lease is not None:
@@ -141,13 +155,13 @@ class Reporter:
         self.desired_error = desired_error or self.desired_error
         self._notify()
 
-    def post(self, run_id: str, body: Dict[str, Any]) -> None:
+    def post(self, run_id: str, body: ReportedState) -> None:
         """Post a state now, in the calling thread. Raises what the server answers."""
         wish: DesiredState = self._connection.client.runs.state(run_id, self._job.attempt, **body)
         if run_id == self._job.run_id:
             self.hear(wish.desired, wish.desired_error, wish.attempt)
 
-    def _enqueue(self, body: Dict[str, Any]) -> None:
+    def _enqueue(self, body: ReportedState) -> None:
         with self._lock:
             self._queue.append(body)
         self._loop.wake()
@@ -172,7 +186,7 @@ class Reporter:
     def _beat(self) -> None:
         doing, lasts_s = self._doing, time.monotonic() - self._doing_since
         if self._leads and doing and doing != self._told_doing and lasts_s >= self._tell_after_s:
-            body = {"status": self._status, "doing": doing}
+            body: ReportedState = {"status": self._status, "doing": doing}
             self._connection.call(lambda: self.post(self._job.run_id, body))
             self._told_doing = doing
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
+from typing import Iterator, List, NamedTuple, Optional, Set, Tuple, Union
 
 from runyard.core.formats import journal
 from runyard.core.formats.journal_damage import Clues, defined_names, find_record, iter_numbers, undefined_names
@@ -26,7 +26,7 @@ class Gap(NamedTuple):
     unnamed: List[str]
 
 
-def bridge(segment: Segment, offset: int, *, header: Mapping[str, Any]) -> Optional[Gap]:
+def bridge(segment: Segment, offset: int, *, header: journal.Payload) -> Optional[Gap]:
     """Let the segment go on with the first record behind the damage at `offset`; None while there is none.
 
     The number right before `offset` may be half a number, completed by the start of the next record: then it is lost,
@@ -55,7 +55,7 @@ def restart(segment: Segment) -> bool:
     return True
 
 
-def _go_on_at(segment: Segment, offset: int, found: int, *, known: Set[int], header: Mapping[str, Any]) -> Gap:
+def _go_on_at(segment: Segment, offset: int, found: int, *, known: Set[int], header: journal.Payload) -> Gap:
     position = segment.course.position_of(offset)
     ids = sorted(undefined_names(segment.read_file(found, _WINDOW), known))[:_MOST_UNNAMED]
     unnamed = {name_id: f"unnamed-{name_id}" for name_id in ids}
@@ -110,8 +110,10 @@ def _times(data: bytes, part: Union[journal.LongRecord, journal.Span], base: int
         cells = iter_numbers(data[part.offset - base : part.end - base])
         for number, (_name, made_ns) in enumerate(cells, 1):
             yield part.offset + number * journal.CELL, made_ns
-    elif isinstance(part.payload.get("t"), int):
-        yield part.end, part.payload["t"]
+    else:
+        made = part.payload.get("t")
+        if isinstance(made, int):
+            yield part.end, made
 
 
 def _names_before(segment: Segment, offset: int) -> Set[int]:
@@ -127,14 +129,14 @@ def _names_before(segment: Segment, offset: int) -> Set[int]:
     return names
 
 
-def _time_of(header: Mapping[str, Any]) -> int:
+def _time_of(header: journal.Payload) -> int:
     opened = header.get("t")
     return opened if isinstance(opened, int) else 0
 
 
-def _header(known: Mapping[str, Any]) -> bytes:
+def _header(known: journal.Payload) -> bytes:
     """Return a HEADER in place of a lost one, with clocks of now: they still relate its records to the wall clock."""
-    clocks: Dict[str, Any] = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
+    clocks = {"wall_ns": time.time_ns(), "t": time.monotonic_ns()}
     return journal.pack_long(journal.HEADER, {"format": journal.FORMAT, **known, **clocks})
 
 

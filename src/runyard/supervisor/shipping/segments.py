@@ -14,7 +14,7 @@ import stat
 import struct
 import time
 from dataclasses import field
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from runyard.core.formats import journal
 from runyard.core.lazy_dataclass import dataclass
@@ -29,7 +29,7 @@ class ChildRunLedger:
         self._folder = folder
         known = folder.read_object("seen.json")
         self._children: List[str] = list(known.get("children", ()))
-        self._ends: Dict[str, Dict[str, Any]] = dict(known.get("ends", {}))
+        self._ends: Dict[str, journal.Payload] = dict(known.get("ends", {}))
 
     def note(self, run_id: str, record: journal.LongRecord) -> None:
         """Note a CHILD or END record of the run `run_id`. May be repeated: the first one counts. Raises OSError."""
@@ -46,7 +46,7 @@ class ChildRunLedger:
         """Return whether the server has the record that made the run."""
         return run_id in self._children
 
-    def find_end(self, run_id: str) -> Optional[Dict[str, Any]]:
+    def find_end(self, run_id: str) -> Optional[journal.Payload]:
         """Return the payload of the run's END record, None when it has recorded no end."""
         return self._ends.get(run_id)
 
@@ -148,7 +148,7 @@ class Segment:
     offset: int = 0
     size: int = 0
     end: Optional[int] = None  # end of the last whole record, known after everything was read
-    header: Dict[str, Any] = field(default_factory=dict)
+    header: journal.Payload = field(default_factory=dict)
     is_given_up: bool = False  # the file cannot be read
     refusal: str = ""  # why the server refuses the rest of it
     skipped: List[Tuple[int, int]] = field(default_factory=list)
@@ -312,7 +312,7 @@ def find_orphans(folder: str) -> List[str]:
     return sorted(f"{stem}journal" for stem in stems if f"{stem}journal" not in names)
 
 
-def read_header(start: bytes) -> Dict[str, Any]:
+def read_header(start: bytes) -> journal.Payload:
     """Return the HEADER's payload from the first bytes of a segment, {} when it is not whole."""
     for part in journal.iter_parts(start):
         return part.payload if isinstance(part, journal.LongRecord) and part.kind == journal.HEADER else {}

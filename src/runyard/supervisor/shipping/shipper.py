@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 from runyard.core.errors import RunyardError, is_later
 from runyard.core.formats.journal import CELL
@@ -17,13 +17,17 @@ from runyard.supervisor.disk import Disk
 from runyard.supervisor.run_folder import RunFolder, prefix_of, tracked_folders
 from runyard.supervisor.shipping.connection import REFUSALS, Connection
 from runyard.supervisor.shipping.files import OutputFiles
-from runyard.supervisor.shipping.journals import LEAST_BYTES, PART_BYTES, Journals
-from runyard.supervisor.shipping.logs import FOLDERS, Frame, Log, Logs
+from runyard.supervisor.shipping.journals import LEAST_BYTES, PART_BYTES, Frame, Journals
+from runyard.supervisor.shipping.logs import FOLDERS, Log, Logs
 from runyard.supervisor.shipping.loops import ShippingLoop
 from runyard.supervisor.shipping.refusals import Refusals, explain, is_again, is_failure_of_ours, keep_record
 from runyard.supervisor.shipping.reporter import Reporter
 from runyard.supervisor.shipping.segments import ChildRunLedger, Segment
 from runyard.supervisor.shipping.uploads import ExplicitUploads, Uploader
+
+if TYPE_CHECKING:
+    from runyard.core.formats.documents import RunError
+    from runyard.supervisor.shipping.reporter import ReportedState
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +49,7 @@ class Shipper:
         *,
         connection: Connection,
         refusals: Refusals,
-        hear: Callable[[Optional[str], Optional[Dict[str, Any]], int], None],
+        hear: Callable[[Optional[str], Optional[RunError], int], None],
     ) -> None:
         self._run_id = run_id
         self._journals = journals
@@ -73,7 +77,7 @@ class Shipper:
             self._look()
             return not self._journals.behind() and not self._logs.behind()
 
-    def facts(self) -> Dict[str, Any]:
+    def facts(self) -> ReportedState:
         """Return the marks and log sizes for the final state."""
         return {"marks": self._journals.marks(), "logs": self._logs.sizes()}
 

@@ -11,7 +11,7 @@ import os
 import stat
 import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
+from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from runyard.core.errors import InvalidArgument, MissingContent, RunyardError, SystemFailure, is_later
 from runyard.core.formats import journal
@@ -197,7 +197,7 @@ class UploadTask(NamedTuple):
     size: int
 
 
-def _task_of(key: Key, run_id: str, payload: Dict[str, Any]) -> UploadTask:
+def _task_of(key: Key, run_id: str, payload: journal.Payload) -> UploadTask:
     size = payload.get("size")
     known = size if isinstance(size, int) and size >= 0 else BATCH_BYTES
     return UploadTask(key, run_id, str(payload.get("name", "")), str(payload.get("path", "")), known)
