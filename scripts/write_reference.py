@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import azureml_names
+import azureml_uses
 import click
 import rights_table
 
@@ -67,7 +68,9 @@ if __name__ == "__main__":
     security = FOLDER.parent / "security.md"
     pages = {
         FOLDER / "cli.md": page(),
+        azureml_names.TABLE: azureml_names.absent_table(),
         FOLDER / "azureml-names.md": azureml_names.page(),
+        FOLDER / "azureml-coverage.md": azureml_uses.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
         **{path: with_listings(path.read_text()) for path in (ROOT / "docs/extending").glob("*.md")},
@@ -76,4 +79,4 @@ if __name__ == "__main__":
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"docs/{path.relative_to(FOLDER.parent)} is not what the code says: run `make docs`.")
+            sys.exit(f"{path.relative_to(ROOT)} is not what the code says: run `make docs`.")

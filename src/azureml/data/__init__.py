@@ -4,5 +4,9 @@ from __future__ import annotations
 
 from runyard.sdk.data.inputs import OutputFileDatasetConfig
 from runyard.sdk.data.kinds import DataType, FileDataset, TabularDataset
+from runyard.sdk.names import absent_names
+
+__version__ = "1.61.0"
+__getattr__ = absent_names(__name__)
 
 __all__ = ["DataType", "FileDataset", "OutputFileDatasetConfig", "TabularDataset"]

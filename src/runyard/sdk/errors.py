@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any, Callable, Dict, Iterator, NoReturn, Tuple, Type, TypeVar, cast
 
 from runyard.core import errors
-from runyard.core.errors import InvalidArgument, NotYetSupported
+from runyard.core.errors import AbsentName, InvalidArgument, NotYetSupported
 from runyard.sdk import exceptions as azure
 from runyard.sdk.exceptions import TrainingException
 
@@ -127,9 +127,8 @@ def not_yet(thing: str, *, hint: str = "") -> Exception:
     return azure_error(
         NotYetSupported(
             f"{thing} is not there yet.",
-            why=f"Runyard {__version__} submits and tracks script runs on this machine; later releases bring the rest.",
-            hint=hint
-            or "What is there: docs/azureml-differences.md. `pip install --upgrade runyard` brings newer releases.",
+            why=f"Runyard {__version__} does not have this part of Azure's SDK.",
+            hint=hint or "`pip install --upgrade runyard` brings newer releases.",
         )
     )
 
@@ -138,16 +137,23 @@ class _Refusing(type):
     """Metaclass of placeholders: calling the class or reading an attribute of it is the use that is refused."""
 
     def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        unsupported(f"`{_public_name(cls)}`")
+        raise _refusal(cls, "", NotYetSupported)
 
     def __getattr__(cls, name: str) -> NoReturn:
         # Dunder names are asked for by inspect, copy, doctest and notebooks, which expect this answer.
         if name.startswith("__") or name.startswith("_repr_") or name.startswith("_ipython_"):
             raise AttributeError(name)
-        unsupported(f"`{_public_name(cls)}.{name}`")
+        raise _refusal(cls, f".{name}", AbsentName)
 
     def __repr__(cls) -> str:
         return f"<{_public_name(cls)}: not in this version of Runyard>"
+
+
+def _refusal(cls: type, member: str, kind: Type[NotYetSupported]) -> Exception:
+    from runyard.sdk.absent import reason_of, refusal  # the table of reasons is not for those who only import a name
+
+    path = _public_name(cls)
+    return azure_error(refusal(path + member, reason_of(path), kind))
 
 
 def placeholder(path: str) -> Type[Any]:

@@ -14,6 +14,7 @@ from runyard.core.errors import NotFound
 from runyard.core.specs import FILE, KIND, TABULAR, DataSource
 from runyard.data.folder import clean_data_path
 from runyard.data.tables import DELIMITED, JSON_LINES, PARQUET
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.data.inputs import DataPath, DataReference
 from runyard.sdk.data.kinds import DataType, FileDataset, TabularDataset, type_names
@@ -41,7 +42,7 @@ def has_header(header: Any) -> bool:
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
 
 
-class FileDatasetFactory:
+class FileDatasetFactory(AzureClass):
     @staticmethod
     @translates
     def from_files(
@@ -88,7 +89,7 @@ class FileDatasetFactory:
         return FileDatasetFactory.from_files((datastore, place))
 
 
-class TabularDatasetFactory:
+class TabularDatasetFactory(AzureClass):
     """Nothing is read here, but to look whether the files are there."""
 
     @staticmethod
@@ -240,8 +241,15 @@ def _fitting(folder: str, pattern: str) -> List[str]:
 AnyDataset = Union[FileDataset, TabularDataset]
 
 
-class Dataset:
+class Dataset(AzureClass):
     """`Dataset.File` and `Dataset.Tabular` make datasets; the rest finds those that were registered."""
+
+    class Scenario:
+        """What a dataset of a model is for: `Model.register(datasets=[(Dataset.Scenario.TRAINING, dataset)])`."""
+
+        TRAINING = "training"
+        VALIDATION = "validation"
+        INFERENCE = "inference"
 
     File: ClassVar[Type[FileDatasetFactory]] = FileDatasetFactory
     Tabular: ClassVar[Type[TabularDatasetFactory]] = TabularDatasetFactory
@@ -271,6 +279,34 @@ class Dataset:
                 if asset.document.get("spec", {}).get("id") == id:
                     return of_asset(workspace, asset)
         raise NotFound(f"No dataset of workspace `{workspace.name}` has the id `{id}`.")
+
+    @staticmethod
+    def get(workspace: Workspace, name: Optional[str] = None, id: Optional[str] = None) -> AnyDataset:
+        """The call of early 2019: by name, or by id.
+
+        Raises:
+            UserErrorException: there is none of that name or id, or neither is given.
+        """
+        if name is None and id is None:
+            raise UserErrorException("Dataset.get(workspace, ...) needs the name or the id of a dataset.")
+        return Dataset.get_by_name(workspace, name) if name is not None else Dataset.get_by_id(workspace, str(id))
+
+    @staticmethod
+    def list(workspace: Workspace) -> List[AnyDataset]:
+        """The call of early 2019: the latest version of each."""
+        return [*Dataset.get_all(workspace).values()]
+
+    @staticmethod
+    def auto_read_files(path: Any, include_path: bool = False) -> TabularDataset:
+        """The call of early 2019: a table of files that are read by their ending; what is no other kind is CSV."""
+        first = path[0] if isinstance(path, list) else path
+        place = first[1] if isinstance(first, tuple) else getattr(first, "path_on_datastore", None) or first
+        ending = os.path.splitext(str(place).lower())[1]
+        if ending == ".parquet":
+            return Dataset.Tabular.from_parquet_files(path, include_path=include_path)
+        if ending in (".json", ".jsonl"):
+            return Dataset.Tabular.from_json_lines_files(path, include_path=include_path)
+        return Dataset.Tabular.from_delimited_files(path, include_path=include_path)
 
     @staticmethod
     @translates

@@ -15,6 +15,7 @@ from runyard.data.datastores import (
     open_storage,
 )
 from runyard.data.folder import clean_data_path
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
 from runyard.sdk.data.inputs import DataReference, reference_name
 from runyard.sdk.errors import raises_azure_errors, unsupported
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @raises_azure_errors
-class Datastore:
+class Datastore(AzureClass):
     """A datastore of `workspace`, by default its default one.
 
     Raises:
@@ -178,6 +179,25 @@ class Datastore:
         """The container or bucket; of a folder, its path."""
         return str(self._document.get("bucket") or self._document.get("path", ""))
 
+    @property
+    def protocol(self) -> str:
+        """`https` or `http` of a blob container; of a folder, `file`."""
+        return self._address().partition("://")[0]
+
+    @property
+    def endpoint(self) -> str:
+        """What follows `ACCOUNT.blob.` in the address of a blob container, such as `core.windows.net`; else empty."""
+        return self._address().partition(".blob.")[2]
+
+    @property
+    def account_key(self) -> Optional[str]:
+        """The key of a blob container's account; None where a SAS token or nothing opens the datastore."""
+        return self._keys().get("account_key")
+
+    @property
+    def sas_token(self) -> Optional[str]:
+        return self._keys().get("sas_key")
+
     def upload(
         self, src_dir: str, target_path: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
     ) -> DataReference:
@@ -270,6 +290,19 @@ class Datastore:
         say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
         return self.path(target)
 
+    def _address(self) -> str:
+        if self._document["type"] != "azure":
+            return "file://"
+        options = self._document.get("options") or {}
+        return str(options.get("endpoint") or f"https://{self.account_name}.blob.core.windows.net")
+
+    def _keys(self) -> Dict[str, str]:
+        import json  # most datastores are folders, which have no keys
+
+        secret = self._document.get("secret")
+        keys: Dict[str, str] = json.loads(self._secret(secret)) if secret else {}
+        return keys
+
     def _storage(self) -> Storage:
         return open_storage(self._document, self._remote, self._secret)
 
@@ -283,6 +316,9 @@ class Datastore:
 
         return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
 
+
+# Azure has a class for each kind of storage; here one has them all.
+AbstractDatastore = AbstractAzureStorageDatastore = AzureBlobDatastore = Datastore
 
 _FOLDER_HINT = (
     "ws.get_default_datastore() is a folder of the server; Datastore.register_folder(ws, name, path) makes one of "

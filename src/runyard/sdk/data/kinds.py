@@ -17,6 +17,7 @@ from runyard.core.errors import NotFound
 from runyard.core.specs import MOUNT, TABULAR, DatasetInputSpec, DataSource
 from runyard.data.datasets import bring_dataset, fetch_all, list_files, opened_once
 from runyard.data.references import Node
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
 from runyard.sdk.errors import raises_azure_errors
@@ -135,6 +136,12 @@ class TabularDataset(AbstractDataset):
         reader = {**self._spec.reader, "timestamp": timestamp or ""}
         return type(self)._made(self._workspace, replace(made._spec, steps=self._spec.steps, reader=reader), None)
 
+    @property
+    def timestamp_columns(self) -> Tuple[Optional[str], Optional[str]]:
+        """The columns that `with_timestamp_columns` named: each row's time, and the time of its partition."""
+        reader = self._spec.reader
+        return reader.get("timestamp") or None, reader.get("partition_timestamp") or None
+
     def time_before(self, end_time: datetime, include_boundary: bool = True, validate: bool = True) -> TabularDataset:
         return self._between(None, end_time, include_boundary)
 
@@ -203,7 +210,7 @@ def _names(columns: Columns) -> List[str]:
 
 
 @raises_azure_errors
-class DataType:
+class DataType(AzureClass):
     """The type of a column, for `set_column_types`."""
 
     def __init__(self, kind: str, formats: Optional[Sequence[str]] = None) -> None:
@@ -229,6 +236,11 @@ class DataType:
     @staticmethod
     def to_datetime(formats: Optional[Union[str, Sequence[str]]] = None) -> DataType:
         return DataType("datetime", [formats] if isinstance(formats, str) else formats)
+
+    @staticmethod
+    def to_stream(workspace: Any, escaped: bool = False) -> DataType:
+        """A column of paths. They stay text: nothing opens them."""
+        return DataType("string")
 
     def __repr__(self) -> str:
         return f"DataType({self._kind!r})"

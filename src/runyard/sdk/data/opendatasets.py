@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from runyard.core.errors import NotFound
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.data.dataset import FileDatasetFactory, TabularDatasetFactory
 from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.errors import translates
@@ -24,7 +25,7 @@ MNIST_FILES = (
 _COLUMNS = ("AGE", "SEX", "BMI", "BP", "S1", "S2", "S3", "S4", "S5", "S6")
 
 
-class MNIST:
+class MNIST(AzureClass):
     """The four files of handwritten digits, once you have put them on the workspace's datastore."""
 
     @staticmethod
@@ -51,7 +52,7 @@ class MNIST:
     get_tabular_dataset = get_file_dataset
 
 
-class Diabetes:
+class Diabetes(AzureClass):
     """The diabetes data of scikit-learn, under the names that Azure's samples know: AGE … S6 and the target Y."""
 
     @staticmethod

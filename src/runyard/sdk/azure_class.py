@@ -1,0 +1,34 @@
+"""The base of classes that stand for Azure's. `absent.py` and its table load when a member is missed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+
+class _AzureClass(type):
+    if not TYPE_CHECKING:  # a type checker would take every attribute for known
+
+        def __getattr__(cls, name: str) -> Any:
+            raise missing_member(cls, name, f"type object {cls.__name__!r} has no attribute {name!r}")
+
+
+class AzureClass(metaclass=_AzureClass):
+    """Base of the classes that stand for Azure's: members that are Azure's and not here are refused with words."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            cls = type(self)
+            if hasattr(cls, name):  # a property that raised AttributeError itself: let it say so again
+                return object.__getattribute__(self, name)
+            raise missing_member(cls, name, f"{cls.__name__!r} object has no attribute {name!r}")
+
+
+def missing_member(cls: type, name: str, message: str) -> AttributeError:
+    if not name.startswith(("__", "_repr_", "_ipython_")):
+        from runyard.sdk.absent import find_member
+
+        refusal = find_member(cls, name)
+        if refusal is not None:
+            return refusal
+    return AttributeError(message)
