@@ -23,7 +23,7 @@ from azureml_reasons import ANOTHER_CLASS, PACKAGES, PRIVATE_HOMES, PRIVATE_MEMB
 
 import azureml.core
 from runyard.sdk.absent import table
-from runyard.sdk.errors import placeholder
+from runyard.sdk.placeholders import placeholder
 
 LIST = Path(__file__).with_name("azureml_names.tsv")
 PACKAGE = Path(azureml.core.__file__).parent.parent
@@ -352,6 +352,10 @@ def packages_part() -> str:
             what, later, _, instead = REASONS[why]
             lines.append(f"| `{package}` | {what}{'; comes with a later release' if later else ''} | {instead} |")
     return "\n".join(lines) + "\n"
+
+
+def is_table_current() -> bool:
+    return TABLE.read_text(encoding="utf-8") == absent_table()
 
 
 def write_table() -> None:

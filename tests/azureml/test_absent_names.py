@@ -17,6 +17,7 @@ from azureml.core import CondaDependencies, Environment, Model, Run
 from runyard.core.errors import AbsentModule, AbsentName, NotYetSupported
 from runyard.sdk import absent
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.exceptions import AzureMLException
 
 TABLE = json.loads(Path(absent.__file__).with_name("absent.json").read_text(encoding="utf-8"))
 
@@ -100,7 +101,6 @@ def test_what_we_have_is_found_at_microsofts_own_paths() -> None:
         "azureml.core.authentication:AuthenticationException": "azureml.exceptions:AuthenticationException",
         "azureml.core.runconfig:SparkConfiguration": "runyard.sdk.run_config.run_configuration:SparkConfiguration",
         "azureml.data.azure_storage_datastore:AzureBlobDatastore": "azureml.core:Datastore",
-        "azureml.data.dataset_error_handling:DatasetValidationError": "runyard.sdk.exceptions:DatasetValidationError",
         "azureml.exceptions._azureml_exception:UserErrorException": "azureml.exceptions:UserErrorException",
         "azureml._common.exceptions:AzureMLException": "azureml.exceptions:AzureMLException",
         "azureml._restclient.exceptions:ServiceException": "azureml.exceptions:ServiceException",
@@ -110,6 +110,7 @@ def test_what_we_have_is_found_at_microsofts_own_paths() -> None:
 
     for path, home in paths.items():
         assert load(path) is load(home), path
+    assert issubclass(load("azureml.data.dataset_error_handling:DatasetValidationError"), AzureMLException)
     assert load("azureml._restclient.constants:RunStatus").COMPLETED == "Completed"
     assert load("azureml._base_sdk_common.user_agent:append")("library", "1.0") is None
     assert load("azureml.data:__version__") == azureml.core.VERSION

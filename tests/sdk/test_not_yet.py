@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from runyard.core.errors import NotYetSupported
-from runyard.sdk.errors import placeholder
 from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.placeholders import placeholder
 
 Model = placeholder("azureml.core.model.ModelPackage")
 

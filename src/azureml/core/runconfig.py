@@ -10,8 +10,8 @@ from runyard.sdk.environments.environment import (
     MPI_GPU_IMAGE,
     Environment,
 )
-from runyard.sdk.errors import placeholder
 from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 from runyard.sdk.run_config.run_configuration import (
     DataReferenceConfiguration,
     DockerConfiguration,

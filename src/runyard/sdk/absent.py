@@ -24,8 +24,8 @@ from typing import Any, Dict, List, Optional, Type
 
 from runyard import __version__
 from runyard.core.errors import AbsentModule, AbsentName, NotYetSupported
-from runyard.sdk.errors import placeholder
 from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 
 _PRIVATE = "private"
 

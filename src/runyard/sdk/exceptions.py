@@ -159,21 +159,6 @@ class DatasetTimestampMissingError(AzureMLException):
     _error_code = "DatasetTimestampMissing"
 
 
-class _DatasetError(AzureMLException):
-    def __init__(self, message: str, exception: Optional[BaseException] = None) -> None:
-        super().__init__(message, inner_exception=exception)
-        self.validation_error_code = self._error_code
-        self.compliant_message = message
-
-
-class DatasetValidationError(_DatasetError):
-    _error_code = "DatasetValidation"
-
-
-class DatasetExecutionError(_DatasetError):
-    _error_code = "DatasetExecution"
-
-
 class ServiceException(AzureMLException):
     """The server, the disk or the network failed."""
 

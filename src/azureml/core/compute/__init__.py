@@ -5,8 +5,8 @@ from __future__ import annotations
 from runyard.sdk.compute.attached import RemoteCompute
 from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance, DsvmCompute
 from runyard.sdk.compute.target import ComputeTarget
-from runyard.sdk.errors import placeholder
 from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from runyard.sdk.errors import placeholder
 from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 
 ContainerImage = placeholder("azureml.core.image.ContainerImage")
 Image = placeholder("azureml.core.image.Image")

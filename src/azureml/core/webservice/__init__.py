@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from runyard.sdk.errors import placeholder
 from runyard.sdk.exceptions import WebserviceException
 from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 
 AciWebservice = placeholder("azureml.core.webservice.AciWebservice")
 AksEndpoint = placeholder("azureml.core.webservice.AksEndpoint")

@@ -77,11 +77,6 @@ class Workspace(AzureClass):
         self._sku = sku
         self._auth = check_auth(auth)
 
-    @property
-    def _workspace_name(self) -> str:
-        """Scripts read Azure's private name of it."""
-        return self._name
-
     @classmethod
     def _inside_run(cls, client: Client, name: str) -> Workspace:
         """The workspace of the current run: reached with the run's own token, without config.json."""
