@@ -122,14 +122,10 @@ class NotYetSupported(UserError, NotImplementedError):
 
 
 class AbsentName(NotYetSupported, AttributeError):
-    """`hasattr` and `getattr` with a default take it as the absence that it is."""
-
     code = "AbsentName"
 
 
 class AbsentModule(NotYetSupported, ModuleNotFoundError):
-    """`try: import ... except ImportError` goes on as if the package were not installed."""
-
     code = "AbsentModule"
 
 

@@ -1,4 +1,4 @@
-"""The base of classes that stand for Azure's. `absent.py` and its table load when a member is missed."""
+"""The base of classes that stand for Azure's. A member that only Azure's has is refused with words by `absent.py`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ class _AzureClass(type):
 
 
 class AzureClass(metaclass=_AzureClass):
-    """Base of the classes that stand for Azure's: members that are Azure's and not here are refused with words."""
-
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
@@ -28,7 +26,5 @@ def missing_member(cls: type, name: str, message: str) -> AttributeError:
     if not name.startswith(("__", "_repr_", "_ipython_")):
         from runyard.sdk.absent import find_member
 
-        refusal = find_member(cls, name)
-        if refusal is not None:
-            return refusal
+        return find_member(cls, name) or AttributeError(message)
     return AttributeError(message)
