@@ -29,8 +29,8 @@ __all__ = [
 class EnvironmentDefinition(Environment):
     """An environment without a name of its own, for `run_config.environment`."""
 
-    def __init__(self) -> None:
-        super().__init__(DEFAULT_NAME)
+    def __init__(self, name: Optional[str] = None) -> None:
+        super().__init__(name or DEFAULT_NAME)
 
 
 class SparkPackage(SealedConfig):
