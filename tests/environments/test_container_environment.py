@@ -166,11 +166,17 @@ def test_a_conda_package_that_pip_does_not_know_belongs_into_the_image(home: Pat
         build(home, engine, spec)
 
 
-def test_another_python_than_the_images_is_refused(home: Path, engine: FakeEngine) -> None:
+def test_another_python_than_the_images_is_said_or_refused(home: Path, engine: FakeEngine) -> None:
     engine.have("mine:1")
     spec = EnvironmentSpec(name="e", kind="container", python_version="3.5", container=ContainerSpec(image="mine:1"))
+    built, _ = build(home, engine, spec)
+
+    assert [
+        text for text in built.warnings if text.startswith("Python 3.5 is asked for, and the image `mine:1` has 3.")
+    ]
     with pytest.raises(SubmitRejected, match=r"asks for Python 3\.5"):
-        build(home, engine, spec)
+        settings = Settings(home=home, container_engine="podman", python_fallback="never")
+        get_builder("container", settings=settings).build(spec, say=print, variables=engine.variables)
 
 
 def test_an_image_without_a_python_is_refused(home: Path, engine: FakeEngine) -> None:

@@ -58,13 +58,17 @@ def test_another_python_alone_is_a_reason_to_build() -> None:
     assert plan_environment(with_packages(python_version=OWN + ".99")).kind == "uv"
 
 
-@pytest.mark.parametrize(
-    ("version", "why"), [("2.7", "3.8 or newer"), ("3.6.2", "3.8 or newer"), ("three", "no version of Python")]
-)
+@pytest.mark.parametrize(("version", "why"), [("2.7", "does not run on Python 3"), ("three", "no version of Python")])
 def test_a_python_that_cannot_be_is_refused(version: str, why: str) -> None:
     with pytest.raises(SubmitRejected) as caught:
         plan_environment(with_packages(python_version=version))
     assert version in caught.value.what and why in caught.value.why and "set_python_version" in caught.value.hint
+
+
+def test_an_old_python_is_left_to_the_node_which_takes_the_nearest() -> None:
+    spec = plan_environment(with_packages(pip_packages=["a"], python_version="3.6.2"))
+
+    assert (spec.kind, spec.python_version) == ("uv", "3.6.2")
 
 
 def test_files_that_pip_lines_name_are_read_at_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

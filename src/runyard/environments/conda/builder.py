@@ -27,7 +27,7 @@ from runyard.environments.conda.prefix import (
     translate,
 )
 from runyard.environments.pip import PipInstall, install, plan_pip
-from runyard.environments.pythons import Python
+from runyard.environments.pythons import OLDEST, Python, is_too_old
 from runyard.environments.system import Installed, list_installed
 from runyard.environments.uv import UvBuilder, build_once, environment_key, say_provided, who_asks
 
@@ -53,7 +53,11 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
     ) -> BuiltEnvironment:
         environ = os.environ if variables is None else variables
         try:
-            return self._build(spec, environ, say=say, check=check, user=user)
+            built = self._build(spec, environ, say=say, check=check, user=user)
+            warnings = self._python_warnings(spec)
+            for warning in warnings:
+                say(warning)
+            return replace(built, warnings=[*warnings, *built.warnings])
         except CondaUnavailable as error:
             plan = plan_fallback(spec, error, is_allowed=self._settings.conda_fallback != "never")
             warning = _came_from_pypi(spec, plan, str(error))
@@ -131,7 +135,22 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
         version = next((one["version"] for one in packages if one["name"] == "python"), "")
         return {"kind": "conda", "name": order.name, "python": version, "requirements": order.specs, "conda": packages}
 
+    def _python_warnings(self, spec: EnvironmentSpec) -> List[str]:
+        """Return what the run says when it cannot have the Python that was asked for."""
+        if spec.python_version is None or not is_too_old(spec.python_version):
+            return []
+        oldest = ".".join(map(str, OLDEST))
+        text = f"Python {spec.python_version} is too old (runs need {oldest} or newer); {oldest} is used instead."
+        return [f"{text} RUNYARD_PYTHON_FALLBACK=never forbids this."]
+
     def _plan(self, spec: EnvironmentSpec) -> CondaOrder:
+        if self._settings.python_fallback == "never" and spec.python_version and is_too_old(spec.python_version):
+            raise SubmitRejected(
+                f"Environment `{spec.name}` asks for Python {spec.python_version}.",
+                why=f"Runs need Python {'.'.join(map(str, OLDEST))} or newer; RUNYARD_PYTHON_FALLBACK=never forbids "
+                "another one.",
+                hint="Ask for a newer one (`python=3.11` in the conda file), or unset it.",
+            )
         cache = cache_folder(self._settings.home) / "conda"
         return CondaOrder(spec.name, plan_specs(spec), plan_channels(spec.conda_channels), str(cache))
 
@@ -148,8 +167,11 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
 
 
 def plan_specs(spec: EnvironmentSpec) -> List[str]:
-    """Return conda's specifications with the Python that was asked for."""
-    python = f"python={spec.python_version}" if spec.python_version else "python"
+    """Return conda's specifications with the Python that was asked for, or the oldest that runs can have."""
+    version = spec.python_version
+    if version and is_too_old(version):
+        version = ".".join(map(str, OLDEST))
+    python = f"python={version}" if version else "python"
     return [python, *sorted(set(spec.conda_packages))]
 
 

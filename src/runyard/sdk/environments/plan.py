@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from runyard.sdk.run_config.run_configuration import DockerConfiguration
 
 
-OLDEST = (3, 8)
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 _MANAGED_BY = ("pip", "python")  # what a conda list names beside packages
 
@@ -195,10 +194,10 @@ def _checked_python(name: str, version: Optional[str]) -> Optional[str]:
             why="That is no version of Python.",
             hint=f"Write two or three numbers: set_python_version({own_python()!r}).",
         )
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    if int(version.split(".")[0]) < 3:  # an older Python 3 becomes the nearest one that can be had
         raise SubmitRejected(
             f"Environment `{name}` asks for Python {version}.",
-            why=f"Runs need Python {'.'.join(map(str, OLDEST))} or newer.",
+            why="Code for Python 2 does not run on Python 3, and runs need Python 3.",
             hint=f"Ask for a newer one, set_python_version({own_python()!r}), or leave `python=` out.",
         )
     return version
