@@ -71,6 +71,21 @@ def test_an_old_python_is_left_to_the_node_which_takes_the_nearest() -> None:
     assert (spec.kind, spec.python_version) == ("uv", "3.6.2")
 
 
+@pytest.mark.parametrize(
+    ("packages", "kind"),
+    [
+        (["azureml-defaults"], "system"),
+        (["azureml-train-automl"], "system"),
+        (["azureml-mlflow"], "uv"),
+        (["azureml-dataset-runtime[pandas]"], "uv"),
+    ],
+)
+def test_what_microsofts_packages_bring_is_a_reason_to_build(packages: list[str], kind: str) -> None:
+    spec = plan_environment(with_packages(pip_packages=packages))
+
+    assert (spec.kind, spec.pip_packages) == (kind, [] if packages == ["azureml-defaults"] else packages)
+
+
 def test_files_that_pip_lines_name_are_read_at_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "requirements.txt").write_text("numpy\n-c limits.txt\n")
@@ -111,12 +126,13 @@ def test_spark_packages_are_refused() -> None:
 
 
 def test_packages_beside_a_python_of_ones_own_are_noted_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    environment = with_packages(pip_packages=["azureml-defaults", "torch", "an-own-one"])
+    wanted = ["azureml-defaults", "torch", "an-own-one"]
+    environment = with_packages(pip_packages=wanted)
     environment.python.user_managed_dependencies = True
     with caplog.at_level(logging.WARNING):
         spec = plan_environment(environment)
 
-    assert (spec.kind, spec.interpreter, spec.pip_packages) == ("system", sys.executable, ["torch", "an-own-one"])
+    assert (spec.kind, spec.interpreter, spec.pip_packages) == ("system", sys.executable, wanted)
     assert "names packages (torch, an-own-one) that are not installed" in caplog.text
 
 

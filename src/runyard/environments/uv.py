@@ -19,7 +19,7 @@ from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected, UserError, error_from_plain
-from runyard.core.provided_packages import package_name
+from runyard.core.provided_packages import LeftOut, package_name, tell_absent, tell_left_out
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
 from runyard.environments.cache import FAILED, CacheEntry, Marker, get_place, lock_text
@@ -130,10 +130,10 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         pip = self._plan(spec, environ)
         python = self._find_python(spec, environ)
         place = self._place(environment_key("uv", python, pip.what_counts()))
-        say_provided(pip.provided, say)
-        warnings = [python.warning] if python.warning else []
-        for warning in warnings:
-            say(warning)
+        say_left_out(pip.left_out, say)
+        if python.warning:
+            say(python.warning)
+        warnings = [*([python.warning] if python.warning else []), *tell_absent(pip.left_out)]
         marker = place.take(user)
         if marker is None:
             marker = build_once(
@@ -329,9 +329,9 @@ def _minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def say_provided(provided: Sequence[str], say: Say) -> None:
-    if provided:
-        say(f"Not installed, because Runyard provides it: {', '.join(provided)}.")
+def say_left_out(left_out: Sequence[LeftOut], say: Say) -> None:
+    for text in tell_left_out(left_out):
+        say(text)
 
 
 def who_asks(user: Optional[str]) -> str:

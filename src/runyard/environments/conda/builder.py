@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
 from runyard.environments.cache import CacheEntry, Marker, get_place, lock_text
@@ -29,7 +30,7 @@ from runyard.environments.conda.prefix import (
 from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pythons import OLDEST, Python, is_too_old
 from runyard.environments.system import Installed, list_installed
-from runyard.environments.uv import UvBuilder, build_once, environment_key, say_provided, who_asks
+from runyard.environments.uv import UvBuilder, build_once, environment_key, say_left_out, who_asks
 
 
 class CondaBuilder(EnvironmentBuilder, SupportsLock):
@@ -112,7 +113,9 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
             )
         say(f"Environment `{spec.name}` is ready: {place.prefix}")
         variables = {"CONDA_PREFIX": str(place.prefix)}
-        return BuiltEnvironment(interpreter=str(place.interpreter), variables=variables, key=place.key)
+        return BuiltEnvironment(
+            interpreter=str(place.interpreter), variables=variables, warnings=tell_absent(pip.left_out), key=place.key
+        )
 
     def _make(
         self,
@@ -130,7 +133,7 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
         )
         for one in packages:
             say(f"  {one['name']} {one['version']} {one['build']}")
-        say_provided(pip.provided, say)
+        say_left_out(pip.left_out, say)
         install(pip, str(place.interpreter), say=say, check=check, keep=keep)
         version = next((one["version"] for one in packages if one["name"] == "python"), "")
         return {"kind": "conda", "name": order.name, "python": version, "requirements": order.specs, "conda": packages}

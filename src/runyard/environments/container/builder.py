@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments.base import (
     BuiltEnvironment,
@@ -39,7 +40,7 @@ from runyard.environments.container.images import (
 from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pythons import OLDEST, Python
 from runyard.environments.system import PACKAGES_SCRIPT, list_installed
-from runyard.environments.uv import build_once, environment_key, make_venv, say_provided, who_asks
+from runyard.environments.uv import build_once, environment_key, make_venv, say_left_out, who_asks
 
 # Debian's images have python3 and no python. The first word is the name that was asked for.
 _FIND = 'p=$(command -v "$1" || { [ "$1" = python ] && command -v python3; }) && exec "$p" -c "$2"'
@@ -142,8 +143,8 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         python = self._find_python(spec, wrapper, check)
         self._inside = wrapper.image, python
         pip = self._plan_pip(spec, environ)
-        say_provided(pip.provided, say)
-        warnings = [NO_CDI] if _misses_gpus(wrapper.engine) else []
+        say_left_out(pip.left_out, say)
+        warnings = [*([NO_CDI] if _misses_gpus(wrapper.engine) else []), *tell_absent(pip.left_out)]
         if _has_other_python(spec, python):
             warnings.append(
                 f"Python {spec.python_version} is asked for, and the image `{wrapper.image.name}` has "

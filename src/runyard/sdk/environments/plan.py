@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.provided_packages import split_provided
+from runyard.core.provided_packages import brought_by, split_provided
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
+_DEFAULT_PIP = ["azureml-defaults"]
 _MANAGED_BY = ("pip", "python")  # what a conda list names beside packages
 
 
@@ -44,8 +45,10 @@ class _Wanted(NamedTuple):
 
     @property
     def to_install(self) -> List[str]:
-        """The packages that Runyard does not provide."""
-        pip = [line for line in split_provided(self.pip)[0] if requirement_name(line) not in _MANAGED_BY]
+        """The packages that Runyard does not provide, and those that its stand-ins bring along."""
+        own, left_out = split_provided(self.pip)
+        own += brought_by(left_out, own, is_base=False)
+        pip = [line for line in own if requirement_name(line) not in _MANAGED_BY]
         return [*pip, *(line for line in self.options if line.startswith("--editable")), *self.conda]
 
 
@@ -143,7 +146,7 @@ def _spec(
     interpreter: Optional[str] = None,
     python: Optional[str] = None,
 ) -> EnvironmentSpec:
-    pip = split_provided(wanted.pip)[0] if kind == "system" else wanted.pip
+    pip = [] if kind == "system" and wanted.pip == _DEFAULT_PIP else wanted.pip  # what every environment has by itself
     return EnvironmentSpec(
         name=environment.name,
         version=environment.version,
