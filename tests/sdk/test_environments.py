@@ -149,10 +149,10 @@ def test_lists_hold_registered_and_curated_ones(workspace: Workspace) -> None:
     [
         ("AzureML-Minimal", "AzureML-Minimal", "azureml-defaults"),
         ("azureml-minimal", "AzureML-Minimal", "azureml-defaults"),
-        ("AzureML-TensorFlow-1.13-GPU", "AzureML-TensorFlow-1.13-GPU", "tensorflow"),
-        ("azureml-acpt-pytorch-2.2-cuda12.1", "AzureML-acpt-pytorch-2.2-cuda12.1", "torch~=2.2.0"),
+        ("AzureML-TensorFlow-1.13-GPU", "AzureML-TensorFlow-1.13-GPU", "tensorflow==1.13.*"),
+        ("azureml-acpt-pytorch-2.2-cuda12.1", "AzureML-acpt-pytorch-2.2-cuda12.1", "torch==2.2.2"),
         ("AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "transformers"),
-        ("azureml-sklearn-1.5", "AzureML-sklearn-1.5", "scikit-learn~=1.5.0"),
+        ("azureml-sklearn-1.5", "AzureML-sklearn-1.5", "scikit-learn==1.5.2"),
         ("AzureML-BERT", "AzureML-BERT", "transformers"),
     ],
 )
@@ -173,8 +173,10 @@ def test_taking_a_curated_environment_says_what_it_is(
     with caplog.at_level(logging.WARNING):
         Environment.get(workspace, "AzureML-TensorFlow-2.0-GPU")
 
-    assert "today's packages here: matplotlib, numpy, pandas, tensorflow" in caplog.text
-    assert "too old for today's Python" in caplog.text and "Whether they use a GPU" in caplog.text
+    assert (
+        "packages here on Python 3.6: matplotlib, numpy<1.24, pandas, protobuf<3.21, tensorflow==2.0.*." in caplog.text
+    )
+    assert "the nearest one is taken" in caplog.text and "Whether they use a GPU" in caplog.text
 
 
 @pytest.mark.parametrize(

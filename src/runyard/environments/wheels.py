@@ -18,7 +18,7 @@ from runyard.environments.pip import PipInstall
 from runyard.environments.pythons import Python
 from runyard.environments.uv_program import find_uv
 
-_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*={2,3}\s*([^\s;,*]+)\s*(;.*)?")
+_PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*={2,3}\s*([^\s;,*]+(?:\.\*)?)\s*(;.*)?")
 _NO_WHEEL = re.compile(r"no usable wheels|no\s+wheels\s+with\s+a\s+matching|does\s+not\s+satisfy\s+Python")
 _ABSENT = re.compile(r"there (?:is|are) no versions? of|was not found")
 # A version that has a wheel for none of these is compiled, as pip would: it never had wheels.
@@ -122,7 +122,7 @@ class WheelSearch:
     def _nearest(self, name: str, python: Python) -> Optional[str]:
         """Return the next version that has a wheel for that Python: a later one, else an earlier one."""
         for limit, resolution in ((">=", "lowest"), ("<", "highest")):
-            line = f"{name}{limit}{self._pins[name]}"
+            line = f"{name}{limit}{self._pins[name].replace('.*', '')}"
             code, text = self._resolve([line], python, [name], ["--no-deps", "--resolution", resolution])
             found = re.search(rf"^{re.escape(name)}==(\S+)", text, re.MULTILINE)
             if code == 0 and found:
