@@ -12,7 +12,7 @@ import pytest
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, Environment
+from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, DockerBuildContext, Environment
 from runyard.sdk.environments.plan import plan_environment
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration
@@ -200,6 +200,26 @@ def test_the_images_own_python_gets_no_packages() -> None:
     spec = plan_environment(Environment.from_docker_image("mine", "an/image"), docker=DOCKER)
 
     assert (spec.interpreter, spec.pip_packages, spec.conda_channels) == ("python", [], [])
+
+
+def test_a_build_contexts_dockerfile_is_the_environments(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM an/image\nRUN true\nCOPY --from=other /a /b\n")
+    context = DockerBuildContext.from_local_directory(None, str(tmp_path))  # type: ignore[arg-type]  # not asked
+    environment = Environment.from_docker_build_context("mine", context)
+    spec = plan_environment(environment, docker=DOCKER)
+
+    assert spec.container is not None and spec.container.dockerfile == (tmp_path / "Dockerfile").read_text()
+    assert (spec.kind, spec.container.image, spec.interpreter) == ("container", "", "python")
+    (tmp_path / "Other").write_text("FROM an/image\n  COPY a /b\n")
+    context.dockerfile_path = "Other"
+    with pytest.raises(SubmitRejected, match=r"copies files of that folder: `COPY a /b`"):
+        plan_environment(environment, docker=DOCKER)
+    context.location = "https://git.example.org/x.git"
+    with pytest.raises(SubmitRejected, match=r"docker\.build_context\) cannot be used") as caught:
+        plan_environment(environment, docker=DOCKER)
+    assert caught.value.why == "Only a folder of this machine is read."
+    with pytest.raises(UserErrorException, match="must be a DockerBuildContext"):
+        Environment.from_docker_build_context("mine", "folder")  # type: ignore[arg-type]  # users do
 
 
 def test_container_settings_that_cannot_be_are_refused() -> None:

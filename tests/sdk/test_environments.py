@@ -238,3 +238,18 @@ def test_what_conda_and_pip_installed_comes_back_under_its_own_list() -> None:
     assert found.lock_file == "system_logs/requirements.lock.txt" and found.python.user_managed_dependencies is False
     before = environment_of(replace(run, environment={}))
     assert before.python.conda_dependencies.conda_packages[1:] == ["numpy"] and before.packages == {}
+
+
+def test_a_private_wheel_is_stored_once_and_has_an_address(workspace: Workspace, tmp_path: Path) -> None:
+    wheel = tmp_path / "own-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"first")
+    address = Environment.add_private_pip_wheel(workspace, str(wheel))
+    wheel.write_bytes(b"second")
+
+    assert address.startswith("file:///") and address.endswith("/own-1.0-py3-none-any.whl")
+    assert Path(address[len("file://") :]).read_bytes() == b"first"
+    assert Environment.add_private_pip_wheel(workspace, str(wheel), exist_ok=True) == address
+    with pytest.raises(UserErrorException, match="exist_ok=True"):
+        Environment.add_private_pip_wheel(workspace, str(wheel))
+    with pytest.raises(UserErrorException, match="must be a wheel"):
+        Environment.add_private_pip_wheel(workspace, str(tmp_path / "missing.whl"))

@@ -20,7 +20,7 @@ from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, Environment
 from runyard.sdk.environments.requirements_file import expand_lines
-from runyard.sdk.environments.sources import dockerfile_text
+from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def _wants_container(environment: Environment, docker: Optional[DockerConfigurat
             "container: its packages are installed on the machine itself."
         )
     elif not is_asked and names_image(environment):
-        image = environment.docker.base_image
+        image = environment.docker.base_image if environment.docker.build_context is None else None
         what = f"image {image}" if image else "Dockerfile"
         warn_once(
             f"The {what} of environment `{environment.name}` is not used: nobody asked for a container. Pass "
@@ -264,18 +264,14 @@ def plan_container(
         SubmitRejected: the settings contradict each other.
     """
     section = environment.docker
+    dockerfile = dockerfile_text(section.base_dockerfile) if section.base_dockerfile else ""
     if section.build_context is not None:
-        raise SubmitRejected(
-            f"Environment `{environment.name}` builds its image from a folder (docker.build_context).",
-            why="Only a Dockerfile's text reaches the node.",
-            hint="Use Environment.from_dockerfile(name, 'Dockerfile') with a Dockerfile that needs no other file, or "
-            "build the image yourself and name it in docker.base_image.",
-        )
+        dockerfile = context_dockerfile(section.build_context)
     registry = section.base_image_registry
     runtime: Any = docker if docker is not None and docker.use_docker else section
     container = ContainerSpec(
-        image=str(section.base_image or ""),
-        dockerfile=dockerfile_text(section.base_dockerfile) if section.base_dockerfile else "",
+        image="" if dockerfile else str(section.base_image or ""),
+        dockerfile=dockerfile,
         registry=registry.address or "",
         username=registry.username or "",
         password=registry.password or "",

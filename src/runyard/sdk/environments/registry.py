@@ -23,7 +23,7 @@ from runyard.sdk.environments.environment import Environment
 from runyard.sdk.environments.files import read_environment
 from runyard.sdk.environments.plan import dependencies_of, variable_texts
 from runyard.sdk.environments.requirements_file import expand_lines
-from runyard.sdk.environments.sources import dockerfile_text
+from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.errors import azure_error
 from runyard.sdk.exceptions import UserErrorException
 
@@ -355,6 +355,9 @@ def _definition(environment: Environment) -> Dict[str, Any]:
     copy.environment_variables = variable_texts(copy.environment_variables, "Environment.environment_variables")
     if copy.docker.base_dockerfile:
         copy.docker.base_dockerfile = dockerfile_text(copy.docker.base_dockerfile)
+    if copy.docker.build_context is not None:  # the folder is of this machine alone
+        copy.docker.base_dockerfile = context_dockerfile(copy.docker.build_context)
+        copy.docker.build_context = None
     copy.docker.base_image_registry.password = None
     definition = copy.to_plain()
     dependencies = dependencies_of(environment)
