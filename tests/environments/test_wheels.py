@@ -141,3 +141,14 @@ def test_pins_of_2019_find_their_python_on_the_index(tmp_path: Path) -> None:
 
     assert ask(built, "import sklearn, PIL; print(sklearn.__version__, PIL.__version__)") == "0.22.1 6.2.1"
     assert "cannot be had as wheels" in built.warnings[0]
+
+
+@pytest.mark.external
+@pytest.mark.timeout(300)
+def test_sources_of_before_todays_setuptools_are_built(tmp_path: Path) -> None:
+    packages = ["chainer==7.8.1", "numpy<1.24", "setuptools<66"]
+    spec = EnvironmentSpec(name="e", kind="uv", pip_packages=packages, python_version="3.11")
+    built = uv_builder(tmp_path / "home").build(spec, say=print)
+
+    code = "import chainer.links as L, numpy; print(L.Linear(3, 2)(numpy.ones((4, 3), 'f')).shape)"
+    assert ask(built, code) == "(4, 2)"

@@ -184,7 +184,6 @@ def test_taking_a_curated_environment_says_what_it_is(
     [
         ("AzureML-PySpark-MmlSpark-0.15", "starts no Spark"),
         ("azureml-automl-dnn-gpu", "Automated ML"),
-        ("AzureML-Chainer-5.1.0-GPU", "does not install"),
     ],
 )
 def test_curated_environments_that_cannot_be_had_say_why(workspace: Workspace, name: str, why: str) -> None:

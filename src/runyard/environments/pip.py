@@ -384,6 +384,10 @@ def _install_brought(pip: PipInstall, python: str, *, say: Say, check: Check, ke
         say(line)
 
 
+# What setuptools dropped, as a build's error names it, and the last versions that had it.
+_OLDER_TOOLS = {r"No module named '?pkg_resources": "setuptools<81", r"use_2to3 is invalid": "setuptools<58"}
+
+
 def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Sequence[int]) -> None:
     lines: List[str] = []
 
@@ -404,11 +408,23 @@ def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Chec
             environ = {**pip.environ(), **variables}
             return pip.run([*argv, "-r", "-"], environ=environ, say=hear, check=check, feed=feed, keep=keep)
 
+        def run_with_tools(limit: str) -> int:
+            with tempfile.NamedTemporaryFile("w", prefix="runyard-", suffix=".txt", encoding="utf-8") as tools:
+                tools.write(limit + "\n")
+                tools.flush()
+                argv.extend(["--build-constraints", tools.name])
+                return run()
+
         code = run()
         if code != 0 and pip.settings.is_first_index_only and _has_only_other_wheels(lines):
             say("warning: The first index has no wheel of it for this Python or machine; the next index is asked too.")
             lines.clear()
             code = run(UV_INDEX_STRATEGY=NEXT_INDEX)
+        older = next((limit for pattern, limit in _OLDER_TOOLS.items() if re.search(pattern, "\n".join(lines))), "")
+        if code != 0 and older:
+            say(f"warning: The sources of a package are of before today's setuptools: it is built with {older}.")
+            lines.clear()
+            code = run_with_tools(older)
     if code != 0:
         raise install_failed(pip.name, code, lines)
 
