@@ -144,7 +144,7 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
                 user=user,
                 who=who_asks(user),
             )
-        notes = [str(note) for note in marker.get("notes") or []]
+        notes = marker.get("notes") or []
         for note in notes:
             say(note)
         say(f"Environment `{spec.name}` is ready: {place.prefix}")
