@@ -130,6 +130,8 @@ def test_an_old_python_keeps_packages_to_what_its_code_knows(tmp_path: Path) -> 
     assert ask(built, "import numpy, alpha; print(numpy.version, alpha.version)") == "1.23.5 2.0.0"
     assert built.warnings[0].startswith("Python 3.6.2 is too old (runs need 3.8 or newer); 3.")
     assert "Kept to versions that code of Python 3.6.2 knows: numpy<1.24, pandas<2, protobuf<3.21." in said
+    below = offline(wheels, "numpy<3; python_version<'4'", python_version="3.6.2")
+    assert ask(uv_builder(tmp_path / "home").build(below, say=print), "import numpy; print(numpy.version)") == "1.23.5"
     own = uv_builder(tmp_path / "home").build(offline(wheels, "numpy>=2", python_version="3.6.2"), say=print)
     assert ask(own, "import numpy; print(numpy.version)") == "2.0.0"
 

@@ -62,7 +62,8 @@ def limits_of_then(pip: PipInstall, python: Python) -> List[str]:
     """Return version limits for what the environment does not pin itself and code of old Pythons relies on."""
     if tuple(int(part) for part in python.version.split(".")[:2]) > _NEWEST_WITH_THEN:
         return []
-    named = {package_name(line) for line in [*pip.requirements, *pip.constraints] if re.search(r"[<>=~@]", line)}
+    lines = [line.partition(";")[0] for line in [*pip.requirements, *pip.constraints]]
+    named = {package_name(line) for line in lines if re.search(r"[>=~@]", line)}  # `<2` goes with a lower limit
     return [limit for name, limit in _OF_THEN.items() if name not in named]
 
 
