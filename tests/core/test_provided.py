@@ -30,6 +30,7 @@ from runyard.core.provided_packages import (
         ("azureml-dataprep-rslex", "replaced"),
         (" azureml-widgets ; python_version < '3.9'", "provided"),
         ("runyard", "provided"),
+        ("sklearn==0.0", "replaced"),
         ("azure-storage-blob", None),
         ("azureml-defaultsx", None),
         ("my-azureml-core", None),
