@@ -37,7 +37,16 @@ def test_the_merged_order_is_the_one_of_the_rule(parts: list[Piece], random: obj
         seen = -1
         for position, (value, time) in enumerate(zip(list(piece.columns.values), piece.columns.times.tolist())):
             seen = max(seen, time)
-            key = (piece.external_writer, piece.attempt, seen, piece.writer, piece.segment, position)
+            at = seen + (piece.wall_offset_ns if piece.external_writer else 0)
+            key = (
+                piece.external_writer != 0,
+                piece.attempt,
+                at,
+                piece.external_writer,
+                piece.writer,
+                piece.segment,
+                position,
+            )
             expected.append((key, value, time + piece.wall_offset_ns))
     expected.sort()
     random.shuffle(parts)  # type: ignore[attr-defined]  # a Random

@@ -16,7 +16,7 @@ from runyard.store.metrics.chunks import concatenate
 from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
 from runyard.store.text import clean
 
-Source = tuple[int, int]  # external writer, attempt: the order in which their points are read
+Source = tuple[int, int]  # external writer, attempt
 
 
 @dataclass
@@ -97,7 +97,7 @@ class StoredMetrics:
             numbered = arrival.numbered and (old is None or old.numbered)
             offset = arrival.wall_offset_ns if old is None else old.wall_offset_ns
             self.pieces[source, key] = Piece(*source, key.writer, key.segment, offset, numbered, grown)
-            new = summarize(columns, server=key.server, rank=key.rank, source=source)
+            new = summarize(columns, server=key.server, rank=key.rank, source=source, wall_offset_ns=offset)
             if self.kinds[key.metric] == TABLE and key.column == ROWS:
                 new = replace(new, last_value=None, minimum=None, maximum=None)
             self.summaries[key.metric, key.column] = combine(self.summaries[key.metric, key.column], new)

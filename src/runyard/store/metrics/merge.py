@@ -1,6 +1,6 @@
 """Series of one metric become one: writers of a rank by monotonic time, attempts one after another. Pure.
 
-External writers follow the attempts, each by itself.
+External writers follow the attempts, all of them by the wall clock: they may be days and machines apart.
 
 The summary of a metric's column: last, smallest and largest value of the lowest rank. Pure; every store uses it.
 """
@@ -34,9 +34,9 @@ class Piece:
     columns: Columns
 
     @property
-    def source(self) -> tuple[int, int]:
-        """The processes that it comes from: one external writer, or those of one attempt."""
-        return self.external_writer, self.attempt
+    def source(self) -> tuple[bool, int]:
+        """The processes that it comes from: the external writers, or those of one attempt."""
+        return self.external_writer != 0, self.attempt
 
     @property
     def place(self) -> tuple[int, int, str, int]:
@@ -46,9 +46,9 @@ class Piece:
 
 def merge(pieces: Sequence[Piece], *, metric: str, column: str, rank: int) -> Series:
     """Return all points in reading order; those of several ranks, perhaps of several machines, by the wall clock."""
-    ordered = sorted(pieces, key=lambda piece: piece.place)
+    ordered = sorted(pieces, key=lambda piece: (piece.source, piece.place))
     by_source = groupby(ordered, key=lambda piece: piece.source)
-    groups = [_merge_source(list(group), by_wall_clock=rank == ALL_RANKS) for _, group in by_source]
+    groups = [_merge_source(list(group), by_wall_clock=source[0] or rank == ALL_RANKS) for source, group in by_source]
     columns = concatenate([group[0] for group in groups])
     offsets = np.concatenate([group[1] for group in groups]) if len(groups) > 1 else groups[0][1]
     kind, values = columns.kind, columns.values
@@ -105,9 +105,9 @@ class Summary:
     last_time: int
 
     @property
-    def last_place(self) -> tuple[int, int, int]:
-        """Where the last value stands in reading order: external writer, attempt, time."""
-        return self.last_external_writer, self.last_attempt, self.last_time
+    def last_place(self) -> tuple[bool, int, int]:
+        """Where the last value stands in reading order. The time of an external writer is the wall clock's."""
+        return self.last_external_writer != 0, self.last_attempt, self.last_time
 
     @property
     def last(self) -> float | None:
@@ -115,13 +115,14 @@ class Summary:
         return as_number(self.last_value)
 
 
-def summarize(columns: Columns, *, server: int, rank: int, source: tuple[int, int]) -> Summary:
+def summarize(columns: Columns, *, server: int, rank: int, source: tuple[int, int], wall_offset_ns: int) -> Summary:
     """Return the summary of points that just came; `source` is (external writer, attempt)."""
+    last_time = span(columns.times)[1] + (wall_offset_ns if source[0] else 0)
     minimum, maximum = _extremes(columns)
     last = columns.values[-1]
     if columns.kind != "json":
         last = bool(last) if columns.kind == "b1" else last.item()
-    return Summary(server, rank, len(columns), last, minimum, maximum, *source, span(columns.times)[1])
+    return Summary(server, rank, len(columns), last, minimum, maximum, *source, last_time)
 
 
 def combine(old: Summary | None, new: Summary) -> Summary:
@@ -138,7 +139,9 @@ def combine(old: Summary | None, new: Summary) -> Summary:
         later.last_value,
         _best(min, old.minimum, new.minimum),
         _best(max, old.maximum, new.maximum),
-        *later.last_place,
+        later.last_external_writer,
+        later.last_attempt,
+        later.last_time,
     )
 
 

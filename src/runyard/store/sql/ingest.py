@@ -325,7 +325,8 @@ class _Ingest:
         stored = self._series_of(metric, key)
         columns = arrival.columns(stored.count)
         stored.add(arrival, columns)
-        new = summarize(columns, server=key.server, rank=key.rank, source=self._source)
+        offset = arrival.wall_offset_ns
+        new = summarize(columns, server=key.server, rank=key.rank, source=self._source, wall_offset_ns=offset)
         if metric.kind == TABLE and key.column == ROWS:
             new = replace(new, last_value=None, minimum=None, maximum=None)
         metric.add(new)

@@ -94,8 +94,14 @@ class _Series:
     tail: bytes | None
 
     @property
-    def source(self) -> tuple[int, int]:
-        return self.external_writer, self.attempt
+    def source(self) -> tuple[bool, int]:
+        return self.external_writer != 0, self.attempt
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and last time on the clock by which its source is ordered: see `merge`."""
+        offset = self.wall_offset_ns if self.external_writer else 0
+        return self.first_time + offset, self.last_time + offset
 
     @property
     def place(self) -> tuple[int, int, str, int]:
@@ -141,7 +147,7 @@ def _iter_values(session: Session, row: _Series, kind: str) -> Iterator[Any]:
 
 def _in_order(rows: Sequence[_Series]) -> list[_Series]:
     """Return series as they follow each other in time, attempt by attempt. See `_overlap`."""
-    return sorted(rows, key=lambda row: (*row.source, row.first_time, row.writer, row.segment))
+    return sorted(rows, key=lambda row: (*row.source, row.span[0], *row.place))
 
 
 def chart(
@@ -258,7 +264,7 @@ def _decoded(session: Session, row: _Series) -> Iterator[Columns]:
 
 def _overlap(ordered: Sequence[_Series]) -> bool:
     pairs = zip(ordered, ordered[1:])
-    return any(before.source == after.source and before.last_time >= after.first_time for before, after in pairs)
+    return any(before.source == after.source and before.span[1] >= after.span[0] for before, after in pairs)
 
 
 def _range(session: Session, ordered: Sequence[_Series], window: Window, width: int, *, renumber: bool) -> Blocks:

@@ -102,11 +102,14 @@ class MetricSeriesSuite:
         assert store.find_segment("r1", 1, "r0-1-aa", 1) == SegmentState(32, {1: "other"}, 0, "worker", 0)
         assert store.find_segment("r1", 2, "r0-1-aa", 0) is None
 
-    def test_external_writers_have_journals_of_their_own_and_follow_all_attempts(self, store: RunStore) -> None:
+    def test_external_writers_have_journals_of_their_own_and_follow_all_attempts_in_order_of_time(
+        self, store: RunStore
+    ) -> None:
         a_run(store, "r1")
-        first, second = (Journal(store, "r1", attempt=0, external_writer=number) for number in (7, 9))
-        first.ship(points("m", [5, 6], times=[10, 20]), names={1: "m"})
-        second.ship(points("m", [7], times=[1]))
+        earlier = Journal(store, "r1", attempt=0, external_writer=9, wall_offset_ns=1000)
+        later = Journal(store, "r1", attempt=0, external_writer=7, wall_offset_ns=5000)  # its machine started later
+        later.ship(points("m", [7], times=[1]), names={1: "m"})
+        earlier.ship(points("m", [5, 6], times=[10, 20]))
         Journal(store, "r1", attempt=2).ship(points("m", [3, 4], times=[100, 200]))
         Journal(store, "r1", attempt=0).ship(points("m", [1, 2], times=[300, 400]))
 
@@ -115,7 +118,7 @@ class MetricSeriesSuite:
         assert store.chart("r1", "m").last.tolist() == [1, 2, 3, 4, 5, 6, 7]
         assert store.list_marks("r1", 0, external_writer=7) == [Mark("r0-1-aa", 0, 32)]
         assert store.find_segment("r1", 0, "r0-1-aa", 0, external_writer=7) == SegmentState(
-            32, {1: "m"}, 0, "worker", 0
+            32, {1: "m"}, 0, "worker", 5000
         )
         assert store.find_segment("r1", 0, "r0-1-aa", 0) == SegmentState(32, {}, 0, "worker", 0)
         assert store.find_segment("r1", 2, "r0-1-aa", 0, external_writer=7) is None

@@ -47,6 +47,12 @@ def upgrade() -> None:
         "UPDATE run_metrics SET last_external_writer = last_attempt, last_attempt = 0 "
         f"WHERE last_attempt >= {FIRST_EXTERNAL_WRITER}"
     )
+    # The times of external writers are compared by the wall clock.
+    op.execute(
+        "UPDATE run_metrics SET last_time = COALESCE((SELECT max(s.last_time + s.wall_offset_ns) FROM series s WHERE "
+        "s.metric_id = run_metrics.id AND s.rank = run_metrics.rank AND "
+        "s.external_writer = run_metrics.last_external_writer), last_time) WHERE last_external_writer != 0"
+    )
 
 
 def _zero(name: str, kind: sa.types.TypeEngine[int] | None = None) -> sa.Column[int]:
