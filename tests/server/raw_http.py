@@ -23,7 +23,7 @@ class Door:
     place: str | tuple[str, int]
     host: str
 
-    def connect(self, timeout_s: float = 10.0) -> socket.socket:
+    def connect(self, timeout_s: float = 60.0) -> socket.socket:
         sock = socket.socket(self.family, socket.SOCK_STREAM)
         sock.settimeout(timeout_s)
         sock.connect(self.place)

@@ -137,7 +137,7 @@ def test_silent_connections_close_the_page_to_nobody(small: Guarded, says: bytes
             held.append(sock)
             answer = small.tcp.ask("GET", "/api/v1/server", [BEARER])
             assert answer.status == 200
-        assert is_closed(held[0], within_s=5)
+        assert is_closed(held[0], within_s=60)
     finally:
         for sock in held:
             sock.close()
@@ -165,7 +165,6 @@ def test_a_stream_that_is_open_outlives_a_flood(small: Guarded) -> None:
         try:
             assert small.tcp.ask("GET", "/api/v1/server", [BEARER]).status == 200
             small.services.news.tell_list("default")
-            stream.settimeout(10)
             told = b""
             while b"event: runs" not in told:
                 piece = stream.recv(4096)

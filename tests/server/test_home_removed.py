@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from runyard.client.private_server import connect
+from runyard.server.net.binding import UnixSocket
 from tests.server.private import holder_of, is_alive, pid_of, settings_of, start, stop
 from tests.waiting import wait_for
 
@@ -46,6 +47,20 @@ def test_a_removed_home_ends_its_server_and_the_next_call_starts_one(place: Path
     assert new != old and pid_of(start(place)) == new
     assert holder_of(place)["pid"] == new and listeners(new) == 1
     stop(place)
+
+
+def test_a_server_that_leaves_late_keeps_its_hands_off_the_socket_of_the_next_one(tmp_path: Path) -> None:
+    """A file system gives the inode number of a removed file to the next one that is made."""
+    path = str(tmp_path / "s")
+    old = UnixSocket(path)
+    for listener in old.listeners:
+        listener.close()  # as the event loop does
+    new = UnixSocket(path)
+    old.close()
+
+    assert new.find_again() is None and os.path.exists(path)
+    new.close()
+    assert not os.path.exists(path)
 
 
 @pytest.mark.external

@@ -373,6 +373,12 @@ def test_the_number_of_open_files_is_limited(desk: Desk) -> None:
 
 def test_a_run_whose_script_damages_and_removes_its_journals(site: Site) -> None:
     script = COUNTER + (
+        "import glob\n"
+        "def is_open_elsewhere(path):\n"
+        "    for fd in glob.glob('/proc/[0-9]*/fd/*'):\n"
+        "        try:\n"
+        "            if os.readlink(fd) == os.path.realpath(path) and not fd.startswith('/proc/%d/' % pid): return True\n"
+        "        except OSError: pass\n"  # the file or the process is gone
         "fd = open_segment(0)\n"
         "for n in range(500): number(fd, float(n))\n"
         "path = '%s/journal/%s.0.journal' % (folder, writer)\n"
@@ -381,8 +387,9 @@ def test_a_run_whose_script_damages_and_removes_its_journals(site: Site) -> None
         "    file.write(b'\\xff' * 32)\n"
         "gone = open_segment(1)\n"
         "for n in range(500, 600): number(gone, float(n))\n"
-        "time.sleep(1)\n"  # the supervisor has seen the second one
-        "os.unlink('%s/journal/%s.1.journal' % (folder, writer))\n"
+        "path = '%s/journal/%s.1.journal' % (folder, writer)\n"
+        "while not is_open_elsewhere(path): time.sleep(0.01)\n"  # the supervisor has seen it
+        "os.unlink(path)\n"
         "for n in range(600, 1000): number(gone, float(n))\n"
         "open('go', 'w').close()\n"
     )

@@ -22,30 +22,51 @@ class UnixSocket:
     def __init__(self, path: str) -> None:
         self.path = path
         self.listeners = [_bind_unix(path)]
-        self._inode = _inode_of(path)
+        self._file = _pin(path)
 
     def find_again(self) -> socket.socket | None:
         """Return a new listener when the path's name is gone: something cleaned the folder for temporary files."""
-        if _inode_of(self.path) == self._inode:
+        if self._is_in_place():
             return None
         try:
             os.makedirs(os.path.dirname(self.path), 0o700, exist_ok=True)
             listener = _bind_unix(self.path)
+            file = _pin(self.path)
         except OSError as error:
             logger.warning("The socket %s is gone and cannot be made again: %s", self.path, error)
             return None
         logger.warning("The socket %s was removed; it is there again.", self.path)
-        self._inode = _inode_of(self.path)
+        os.close(self._file)
+        self._file = file
         self.listeners.append(listener)
         return listener
 
     def close(self) -> None:
-        """Stop listening and remove the socket's file unless another server's is there by now."""
+        """Stop listening and remove the socket's file unless another server's is there by now. May be called twice."""
+        if self._file < 0:
+            return
         with suppress(OSError):
-            if _inode_of(self.path) == self._inode:
+            if self._is_in_place():
                 os.unlink(self.path)
+        os.close(self._file)
+        self._file = -1
         for listener in self.listeners:
             listener.close()
+
+    def _is_in_place(self) -> bool:
+        try:
+            return os.path.samestat(os.fstat(self._file), os.lstat(self.path))
+        except OSError:
+            return False
+
+
+def _pin(path: str) -> int:
+    """Open the socket's file without connecting, so that no later file can get the same inode number.
+
+    The event loop closes the listeners before `close` is called. A file system gives a free number out again, so the
+    old server would take the file of the next one for its own and remove it.
+    """
+    return os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
 
 
 def _bind_unix(path: str) -> socket.socket:
@@ -62,14 +83,6 @@ def _bind_unix(path: str) -> socket.socket:
     finally:
         os.umask(before)
     return sock
-
-
-def _inode_of(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def listen_on(host: str, port: int) -> socket.socket:
