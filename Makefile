@@ -38,8 +38,9 @@ test: $(VENV)/ready-dev
 
 # Whole journeys are left out by folder, so that they are not even read.
 JOURNEYS = attacks browser cluster e2e faults rights soak
+NOT_FAST = $(JOURNEYS:%=tests/%) $(OF_CHECK)
 test-fast: $(VENV)/ready-dev
-	$(PYTEST) -q -n auto -m "not external and not soak and not processes" $(JOURNEYS:%=--ignore tests/%)
+	$(PYTEST) -q -n auto --dist worksteal -m "not (external or soak or slow or processes)" $(NOT_FAST:%=--ignore %)
 
 # Tests of clusters mostly wait, so those in browsers run beside them; what they say is shown at the end.
 test-external: $(VENV)/ready-dev

@@ -198,6 +198,7 @@ def drain(client: Iterator[None]) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.soak) for part in range(1, 16))])
 def test_nothing_in_use_is_lost_in_any_interleaving(part: int) -> None:
     """M70: uploads, submits, reads and deletes go on between any two steps of the collector."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -262,5 +263,5 @@ class Attempts(RuleBasedStateMachine):
         return call
 
 
-TestAttempts = Attempts.TestCase
+TestAttempts = pytest.mark.slow(Attempts.TestCase)
 TestAttempts.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)

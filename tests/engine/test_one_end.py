@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -122,5 +123,5 @@ class OneEnd(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-TestOneEnd = OneEnd.TestCase
+TestOneEnd = pytest.mark.slow(OneEnd.TestCase)
 TestOneEnd.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)

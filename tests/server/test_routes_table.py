@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tests.server.conftest import Served, serve
 
 @pytest.fixture(scope="module")
 def filled(session_folder: Path) -> Iterator[Served]:
-    with serve(session_folder / "table") as found:
+    with tempfile.TemporaryDirectory(prefix="t", dir=session_folder) as folder, serve(Path(folder)) as found:
         for index, lr in enumerate(["0.1", "auto", "1e-2", 'say "hi"']):
             found.submit(f"exp_{index}", parameters={"lr": lr}, tags={"odd tag": str(index % 2)})
         yield found
