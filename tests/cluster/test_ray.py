@@ -15,7 +15,7 @@ import pytest
 from azureml.core.compute import ComputeTarget
 from azureml.exceptions import ComputeTargetException
 from runyard import RayCompute
-from runyard.compute.base import Cause, JobState
+from runyard.compute.base import EndCause, JobState
 from runyard.compute.ray.backend import RayBackend
 from runyard.core.config.settings import Settings
 from runyard.core.errors import UserError
@@ -164,7 +164,7 @@ def test_a_job_waits_for_what_the_cluster_lacks_and_leaves_the_queue_when_cancel
     for handle in handles:
         backend.cancel(handle)
 
-    wait_for(lambda: all(one.cause is Cause.CANCELED for one in backend.poll(handles).values()))
+    wait_for(lambda: all(one.cause is EndCause.CANCELED for one in backend.poll(handles).values()))
     wait_for(lambda: ray.ask(FREE) == "12.0 0")
 
 

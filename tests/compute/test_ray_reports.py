@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, ClusterNode, JobHandle, JobReport, JobState
+from runyard.compute.base import ClusterNode, EndCause, JobHandle, JobReport, JobState
 from runyard.compute.ray.link import explain_wait, read_nodes, read_reports
 
 HANDLE = JobHandle("exp_1_aa", 2)
@@ -51,7 +51,7 @@ def test_a_job_of_which_one_node_has_finished_lives_until_the_others_have() -> N
     done = actor(1, "DEAD", reason="RAY_KILL", note={"code": 0, "tail": ""})
 
     assert report(actor(0), done).state is JobState.ALIVE
-    assert report(actor(0, "DEAD", note={"code": 0, "tail": ""}), done) == JobReport(JobState.GONE, "", Cause.ENDED)
+    assert report(actor(0, "DEAD", note={"code": 0, "tail": ""}), done) == JobReport(JobState.GONE, "", EndCause.ENDED)
 
 
 def test_attempts_are_told_apart_and_of_one_name_the_living_counts() -> None:
@@ -66,28 +66,28 @@ def test_a_process_that_failed_is_quoted() -> None:
     ended = actor(0, "DEAD", reason="RAY_KILL", note={"code": 3, "tail": "runyard: refused\n"})
 
     assert report(ended) == JobReport(
-        JobState.GONE, "its process ended with exit code 3: runyard: refused", Cause.ENDED
+        JobState.GONE, "its process ended with exit code 3: runyard: refused", EndCause.ENDED
     )
 
 
 @pytest.mark.parametrize(
     ("fields", "words", "cause"),
     [
-        ({"reason": "RAY_KILL", "is_fresh": True}, "it was taken out of Ray", Cause.CANCELED),
+        ({"reason": "RAY_KILL", "is_fresh": True}, "it was taken out of Ray", EndCause.CANCELED),
         (
             {"reason": "creation_task_failure_context", "message": "Traceback\n  in f\nOSError: no such python"},
             "it could not be started there: OSError: no such python",
-            Cause.REFUSED,
+            EndCause.REFUSED,
         ),
         (
             {"reason": "WORKER_DIED", "message": "worker process has died\nmore"},
             "worker process has died",
-            Cause.UNKNOWN,
+            EndCause.UNKNOWN,
         ),
     ],
     ids=["killed", "not startable", "worker died"],
 )
-def test_a_dead_actor_says_why(fields: Any, words: str, cause: Cause) -> None:
+def test_a_dead_actor_says_why(fields: Any, words: str, cause: EndCause) -> None:
     assert report(actor(0, "DEAD", **fields)) == JobReport(JobState.GONE, words, cause)
 
 
@@ -95,10 +95,12 @@ def test_a_lost_node_is_named_whatever_the_other_nodes_do() -> None:
     gone = node("n2", is_alive=False, message="missing too many heartbeats")
     died = actor(1, "DEAD", on="n2", reason="NODE_DIED", message="The actor died because its node has died.")
 
-    expected = JobReport(JobState.GONE, "Ray lost the node n2 (10.0.0.2): missing too many heartbeats", Cause.NODE_LOST)
+    expected = JobReport(
+        JobState.GONE, "Ray lost the node n2 (10.0.0.2): missing too many heartbeats", EndCause.NODE_LOST
+    )
     assert report(actor(0), died, nodes=[node("n1"), gone]) == expected
     assert report(actor(0), actor(1, on="n2"), nodes=[node("n1"), gone]) == expected
-    assert report(actor(0), died, nodes=[node("n1"), {**gone, "death": 3}]).cause is Cause.PREEMPTED
+    assert report(actor(0), died, nodes=[node("n1"), {**gone, "death": 3}]).cause is EndCause.PREEMPTED
 
 
 def test_a_node_that_died_after_its_part_had_ended_is_no_loss() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.compute.slurm import backend as slurm_backend
 from runyard.compute.slurm import cluster
 from runyard.compute.slurm.backend import SlurmBackend
@@ -177,7 +177,7 @@ def test_a_controller_that_does_not_answer_says_nothing_about_jobs(site: Site, t
     site.answers("sinfo", "\n".join(map(SEPARATOR.join, nodes)))
     backend._watch._trust_s = 30.0
     wait_for(lambda: seen(backend).state is JobState.GONE)
-    assert (seen(backend).cause, seen(backend).why.endswith("n2 is down.")) == (Cause.NODE_LOST, True)
+    assert (seen(backend).cause, seen(backend).why.endswith("n2 is down.")) == (EndCause.NODE_LOST, True)
     backend.close()
 
 
@@ -213,7 +213,7 @@ def test_the_books_have_the_end_of_a_job_that_left_the_queue_and_may_be_late(
     site.answers("sacct", SEPARATOR.join(("17", NAME, "CANCELLED by 1000", "None", "n1", "main", "Unknown", "")) + "\n")
     wait_for(lambda: seen(backend).state is JobState.GONE)
 
-    assert seen(backend).cause is Cause.CANCELED
+    assert seen(backend).cause is EndCause.CANCELED
     [words, *_] = site.calls("sacct")[-1]
     assert f"--name={NAME}" in words
     site.answers("sacct", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.compute.base import Cause, ClusterNode, JobState
+from runyard.compute.base import ClusterNode, EndCause, JobState
 from runyard.compute.slurm.cluster import (
     SEPARATOR,
     read_jobs,
@@ -72,36 +72,36 @@ def test_a_job_that_slurm_has_not_ended_lives(state: str) -> None:
 @pytest.mark.parametrize(
     ("text", "cause", "why"),
     [
-        (queued("COMPLETED", nodes="node2"), Cause.ENDED, "Slurm job 17 ended (COMPLETED)."),
+        (queued("COMPLETED", nodes="node2"), EndCause.ENDED, "Slurm job 17 ended (COMPLETED)."),
         (
             queued("FAILED", "NonZeroExitCode", "node2", comment="exit 127: python3.9: not found"),
-            Cause.ENDED,
+            EndCause.ENDED,
             "Slurm job 17 ended with an error (FAILED, NonZeroExitCode). exit 127: python3.9: not found",
         ),
         (
             queued("TIMEOUT", "TimeLimit", "node2"),
-            Cause.TIME_LIMIT,
+            EndCause.TIME_LIMIT,
             "Slurm job 17 was ended by Slurm at its time limit (TIMEOUT).",
         ),
-        (queued("CANCELLED by 1000"), Cause.CANCELED, "Slurm job 17 was cancelled in Slurm (CANCELLED by 1000)."),
+        (queued("CANCELLED by 1000"), EndCause.CANCELED, "Slurm job 17 was cancelled in Slurm (CANCELLED by 1000)."),
         (
             queued("OUT_OF_MEMORY", nodes="node2"),
-            Cause.ENDED,
+            EndCause.ENDED,
             "Slurm job 17 was ended by Slurm for using more memory than it had asked for (OUT_OF_MEMORY).",
         ),
         (
             queued("PREEMPTED", nodes="node2"),
-            Cause.PREEMPTED,
+            EndCause.PREEMPTED,
             "Slurm job 17 was preempted: Slurm gave its nodes to another job (PREEMPTED).",
         ),
         (
             queued("NODE_FAIL", "NodeDown", "node[2-3]"),
-            Cause.NODE_LOST,
+            EndCause.NODE_LOST,
             "Slurm job 17 was ended by Slurm because a node failed (NODE_FAIL, NodeDown); its nodes were node[2-3].",
         ),
     ],
 )
-def test_a_job_that_ended_says_how(text: str, cause: Cause, why: str) -> None:
+def test_a_job_that_ended_says_how(text: str, cause: EndCause, why: str) -> None:
     found = report(read_jobs(text)[NAME])
 
     assert (found.state, found.cause, found.why) == (JobState.GONE, cause, why)

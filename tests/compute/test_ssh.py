@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.compute.ssh.backend import SshBackend
 from runyard.compute.ssh.client import Host, NodeStand, Questions, SshClient, explain, report_of
 from runyard.core.config.settings import Settings
@@ -21,7 +21,9 @@ A, B = Host("hostA"), Host("hostB", 2222)
 ONE = JobHandle("exp_1_0000abcd", 1)
 
 
-def stand(rank: int, state: JobState, *, host: str = "hostA", why: str = "", cause: Cause = Cause.UNKNOWN) -> NodeStand:
+def stand(
+    rank: int, state: JobState, *, host: str = "hostA", why: str = "", cause: EndCause = EndCause.UNKNOWN
+) -> NodeStand:
     return NodeStand(host, rank, 2, state, why, cause)
 
 
@@ -32,22 +34,30 @@ def stand(rank: int, state: JobState, *, host: str = "hostA", why: str = "", cau
         ([], {"hostB": "no route"}, JobReport(JobState.UNKNOWN, "hostB does not answer: no route")),
         ([stand(0, ALIVE), stand(1, ALIVE)], {"hostC": "no route"}, JobReport(ALIVE)),
         ([stand(0, ALIVE)], {"hostB": "no route"}, JobReport(ALIVE, "hostB does not answer: no route")),
-        ([stand(0, GONE, cause=Cause.ENDED)], {"hostB": "?"}, JobReport(JobState.UNKNOWN, "hostB does not answer: ?")),
+        (
+            [stand(0, GONE, cause=EndCause.ENDED)],
+            {"hostB": "?"},
+            JobReport(JobState.UNKNOWN, "hostB does not answer: ?"),
+        ),
         ([stand(0, WAITING), stand(1, ORPHANED, host="b")], {}, JobReport(ORPHANED, "b: has no supervisor")),
         ([stand(0, WAITING, why="gets code"), stand(1, GONE)], {}, JobReport(WAITING, "hostA: gets code")),
         ([stand(0, ALIVE), stand(1, GONE, why="killed")], {}, JobReport(ALIVE, "hostA: killed")),
         (
-            [stand(0, GONE, cause=Cause.ENDED), stand(1, GONE, why="started again", cause=Cause.NODE_LOST)],
+            [stand(0, GONE, cause=EndCause.ENDED), stand(1, GONE, why="started again", cause=EndCause.NODE_LOST)],
             {},
-            JobReport(GONE, "hostA: started again", Cause.NODE_LOST),
+            JobReport(GONE, "hostA: started again", EndCause.NODE_LOST),
         ),
         (
-            [stand(0, ALIVE), stand(1, GONE, why="no space left", cause=Cause.NODE_LOST)],
+            [stand(0, ALIVE), stand(1, GONE, why="no space left", cause=EndCause.NODE_LOST)],
             {},
-            JobReport(GONE, "hostA: no space left", Cause.NODE_LOST),
+            JobReport(GONE, "hostA: no space left", EndCause.NODE_LOST),
         ),
         (
-            [stand(0, GONE, why="taken", cause=Cause.NODE_LOST), stand(0, GONE, cause=Cause.ENDED), stand(1, ALIVE)],
+            [
+                stand(0, GONE, why="taken", cause=EndCause.NODE_LOST),
+                stand(0, GONE, cause=EndCause.ENDED),
+                stand(1, ALIVE),
+            ],
             {},
             JobReport(ALIVE, "hostA: is gone"),
         ),
@@ -97,18 +107,18 @@ class TestBackend:
         yield backend
         backend.close()
 
-    def job(self, nodes: int, places: list[int]) -> JobSpec:
+    def job(self, nodes: int, slots: list[int]) -> JobSpec:
         spec = RunSpec(script="train.py", distribution=DistributionSpec(kind="pytorch", node_count=nodes))
-        return JobSpec("exp_1_0000abcd", 1, "exp", "default", spec, None, {}, "secret", "c", "/h", places=places)
+        return JobSpec("exp_1_0000abcd", 1, "exp", "default", spec, None, {}, "secret", "c", "/h", slots=slots)
 
-    def test_a_plan_names_the_hosts_of_its_places(self, backend: SshBackend) -> None:
+    def test_a_plan_names_the_hosts_of_its_slots(self, backend: SshBackend) -> None:
         request = backend.plan(self.job(2, [2, 1]))
 
         assert request.resources == {"hosts": ["hostA", "hostB:2222"]}
         assert request.job.is_gang and request.job.shared_folder == "/shared"
         assert "secret" not in " ".join(request.argv) and request.argv[0] == "ssh"
 
-    def test_a_host_that_does_not_answer_closes_its_places_until_it_does(self, home: Path) -> None:
+    def test_a_host_that_does_not_answer_closes_its_slots_until_it_does(self, home: Path) -> None:
         class Stub(SshClient):
             away: ClassVar[set[str]] = {"hostA"}
 
@@ -120,20 +130,20 @@ class TestBackend:
         hosts = [{"address": "hostA", "slots": 2}, {"address": "hostB", "slots": 1}]
         client = Stub(Settings(home=home), {"hosts": hosts})
         backend = SshBackend(Settings(home=home), {"hosts": hosts}, client=client)
-        assert backend.closed_places() == frozenset()
+        assert backend.closed_slots() == frozenset()
         with pytest.raises(SystemFailure, match="hostA does not answer"):
             backend.end(ONE)
-        assert backend.closed_places() == frozenset({0, 2})
+        assert backend.closed_slots() == frozenset({0, 2})
         client.away.clear()
         backend.end(ONE)
-        assert backend.closed_places() == frozenset()
+        assert backend.closed_slots() == frozenset()
         backend.close()
 
-    def test_more_nodes_than_slots_are_refused_and_places_that_are_gone_wait(self, backend: SshBackend) -> None:
+    def test_more_nodes_than_slots_are_refused_and_slots_that_are_gone_wait(self, backend: SshBackend) -> None:
         with pytest.raises(SubmitRejected, match="asks for 4 nodes") as caught:
             backend.plan(self.job(4, []))
         assert "3 slots" in caught.value.why
-        with pytest.raises(SystemFailure, match="places"):
+        with pytest.raises(SystemFailure, match="slots"):
             backend.plan(self.job(1, [3]))
 
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.compute.poller import JobPoller
 from runyard.core.errors import SystemFailure
 from tests.waiting import wait_for
 
 ONE, TWO = JobHandle("exp_1_0000abcd", 1), JobHandle("exp_2_0000abcd", 1)
 ALIVE = JobReport(JobState.ALIVE)
-GONE = JobReport(JobState.GONE, "its node is down", Cause.NODE_LOST)
+GONE = JobReport(JobState.GONE, "its node is down", EndCause.NODE_LOST)
 
 
 class Engine:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.base import Attachable, ClusterNode
+from runyard.compute.base import ClusterNode, SupportsCheck
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError
 from runyard.engine.engine import Engine
@@ -14,7 +14,7 @@ from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 
 
-class FakeEngine(FakeBackend, Attachable):
+class FakeEngine(FakeBackend, SupportsCheck):
     """What a backend was made with, and nodes that a test names."""
 
     def __init__(self, settings: Settings | None = None, options: Mapping[str, Any] | None = None) -> None:

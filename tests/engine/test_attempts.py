@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, StoreUnavailable, SubmitRejected
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
@@ -16,8 +16,8 @@ from runyard.engine.runs.join import Join
 from tests.engine.bench import Bench, log_frame
 
 FIRST, SECOND = JobHandle("exp_1", 1), JobHandle("exp_1", 2)
-LOST = JobReport(JobState.GONE, "node n7 does not answer", Cause.NODE_LOST)
-PREEMPTED = JobReport(JobState.GONE, "preempted for job 99", Cause.PREEMPTED)
+LOST = JobReport(JobState.GONE, "node n7 does not answer", EndCause.NODE_LOST)
+PREEMPTED = JobReport(JobState.GONE, "preempted for job 99", EndCause.PREEMPTED)
 ALIVE = JobReport(JobState.ALIVE)
 SECRET = "hunter2-hunter2"
 
@@ -116,7 +116,7 @@ def test_a_cluster_that_loses_every_machine_is_not_tried_for_ever(bench: Bench) 
 
 def test_a_job_that_ended_by_itself_before_it_joined_is_not_tried_again(bench: Bench) -> None:
     bench.submit(spec=a_spec(max_attempts=1))
-    lose(bench, JobReport(JobState.GONE, "python3.8: not found", Cause.ENDED))
+    lose(bench, JobReport(JobState.GONE, "python3.8: not found", EndCause.ENDED))
     bench.pass_time(60)
 
     assert (bench.run().status, attempts(bench)) == (RunStatus.FAILED, [1])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobRequest, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobRequest, JobState
 from runyard.core.errors import Conflict, SubmitRejected
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
@@ -57,17 +57,17 @@ def test_a_run_in_the_queue_of_its_engine_waits_for_what_that_engine_says(bench:
 
 
 ENDS = {
-    Cause.NODE_LOST: (RunStatus.FAILED, "NodeLost", 40),
-    Cause.PREEMPTED: (RunStatus.FAILED, "Preempted", 40),
-    Cause.TIME_LIMIT: (RunStatus.CANCELED, "RunTimeLimitExceeded", 10),
-    Cause.CANCELED: (RunStatus.CANCELED, "CanceledAtTarget", 10),
-    Cause.ENDED: (RunStatus.FAILED, "NodeLost", 10),
+    EndCause.NODE_LOST: (RunStatus.FAILED, "NodeLost", 40),
+    EndCause.PREEMPTED: (RunStatus.FAILED, "Preempted", 40),
+    EndCause.TIME_LIMIT: (RunStatus.CANCELED, "RunTimeLimitExceeded", 10),
+    EndCause.CANCELED: (RunStatus.CANCELED, "CanceledAtTarget", 10),
+    EndCause.ENDED: (RunStatus.FAILED, "NodeLost", 10),
 }
 
 
 @pytest.mark.parametrize("cause", ENDS, ids=lambda cause: cause.name)
 def test_a_job_that_is_gone_ends_its_run_in_the_words_of_the_engine_once_it_is_silent(
-    bench: Bench, cause: Cause
+    bench: Bench, cause: EndCause
 ) -> None:
     status, code, silence_s = ENDS[cause]
     submit(bench)
@@ -87,7 +87,7 @@ def test_a_job_that_is_gone_ends_its_run_in_the_words_of_the_engine_once_it_is_s
 
 def test_a_job_that_its_engine_will_never_start_fails_at_once_with_what_it_says(bench: Bench) -> None:
     submit(bench)
-    bench.cluster.reports[JOB] = JobReport(JobState.GONE, "QOSMaxGRESPerUser", Cause.REFUSED)
+    bench.cluster.reports[JOB] = JobReport(JobState.GONE, "QOSMaxGRESPerUser", EndCause.REFUSED)
     bench.pass_time(4)
 
     run = bench.run()
@@ -266,7 +266,7 @@ def seconds_until(bench: Bench, shown: Callable[[], bool]) -> int:
 
 def test_r9_a_dead_supervisor_is_shown_within_35_seconds_and_a_dead_node_is_named_within_60(bench: Bench) -> None:
     """R9, from the death on: its last word is as young as can be, and the engine takes 15 s to miss the node."""
-    lost = JobReport(JobState.GONE, "node n3 is down", Cause.NODE_LOST)
+    lost = JobReport(JobState.GONE, "node n3 is down", EndCause.NODE_LOST)
     for run_id, max_attempts in (("silent", 1), ("once", 1), ("twice", 2)):
         submit(bench, run_id, max_attempts=max_attempts)
         bench.report(RunStatus.RUNNING, run_id)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.errors import Conflict, InvalidArgument, TooLarge
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
@@ -121,7 +121,7 @@ def test_the_nodes_that_others_wait_for_are_named(bench: Bench) -> None:
 
 def test_a_machine_that_the_engine_lost_ends_the_run_though_another_goes_on_talking(bench: Bench) -> None:
     why = "node host-1 does not answer"
-    bench.cluster.reports[JobHandle("exp_1", 1)] = JobReport(JobState.GONE, why, Cause.NODE_LOST)
+    bench.cluster.reports[JobHandle("exp_1", 1)] = JobReport(JobState.GONE, why, EndCause.NODE_LOST)
     for _ in range(6):
         bench.pass_time(1)
         speak(bench, 0)

@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict, StoreUnavailable
 from runyard.core.specs import RunSpec
@@ -33,7 +33,7 @@ runs = st.sampled_from(list(LIMITS))
 far = st.sampled_from(["far_1", "far_2"])
 HEARTBEAT_S = 5.0
 ENDS_S = LEASE_S + ASK_S + GRACE_S + 3.0  # after its last answered question, at the latest
-LOSSES = [Cause.NODE_LOST, Cause.PREEMPTED]
+LOSSES = [EndCause.NODE_LOST, EndCause.PREEMPTED]
 
 
 class Killed(BaseException):
@@ -100,16 +100,16 @@ class Attempts(RuleBasedStateMachine):
             life.is_cut_off = cut
 
     @rule(run_id=far, cause=st.sampled_from(LOSSES), cut=st.booleans(), seconds=st.integers(0, 50))
-    def the_engine_loses_a_node(self, run_id: str, cause: Cause, cut: bool, seconds: int) -> None:
+    def the_engine_loses_a_node(self, run_id: str, cause: EndCause, cut: bool, seconds: int) -> None:
         self.the_engine_says(run_id, JobState.GONE, cause)
         self.the_network_changes(run_id, cut)
         self.pass_time(seconds)
 
     @rule(run_id=far, state=st.sampled_from(list(JobState)), cause=st.sampled_from(LOSSES))
-    def the_engine_says(self, run_id: str, state: JobState, cause: Cause) -> None:
+    def the_engine_says(self, run_id: str, state: JobState, cause: EndCause) -> None:
         """Also of a node that lives: an engine that lost sight of it does not know."""
         for job in self.bench.cluster.jobs_of(run_id)[-1:]:
-            told = JobReport(state, "as it seems", cause if state is JobState.GONE else Cause.UNKNOWN)
+            told = JobReport(state, "as it seems", cause if state is JobState.GONE else EndCause.UNKNOWN)
             self.bench.cluster.reports[JobHandle(run_id, job.attempt)] = told
 
     @rule(run_id=runs, really=st.sampled_from([False] * 5 + [True]))
@@ -194,7 +194,7 @@ class Attempts(RuleBasedStateMachine):
         lives = any(life.handle == handle for life in self.lives[handle.run_id])
         waits = handle not in self.started
         state = JobState.ALIVE if lives else JobState.WAITING if waits else JobState.GONE
-        self.backend_of(handle.run_id).reports[handle] = JobReport(state, "", Cause.NODE_LOST)
+        self.backend_of(handle.run_id).reports[handle] = JobReport(state, "", EndCause.NODE_LOST)
 
     def _start(self, handle: JobHandle) -> None:
         if handle in self.started:

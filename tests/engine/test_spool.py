@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.errors import StoreUnavailable, SubmissionLost
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
@@ -131,7 +131,7 @@ def test_a_next_attempt_is_refused_likewise(tmp_path: Path, fault: str) -> None:
     bench.engine.join("exp_1", 0, Join(1, "a" * 32, host="n7"))
     bench.report(RunStatus.RUNNING)
     FAULTS[fault](spool_file(bench))
-    bench.cluster.reports[JobHandle("exp_1", 1)] = JobReport(JobState.GONE, "node n7 is gone", Cause.NODE_LOST)
+    bench.cluster.reports[JobHandle("exp_1", 1)] = JobReport(JobState.GONE, "node n7 is gone", EndCause.NODE_LOST)
     bench.pass_time(60)
     run = bench.run()
 

@@ -182,7 +182,7 @@ def test_places_of_hosts_are_their_slots_and_the_next_run_waits(bench: TeamBench
     fake = bench.made[0][1]
     fake.nodes = [ClusterNode("hostA", "hostA"), ClusterNode("hostB", "hostB")]
 
-    assert [(job.run_id, job.places) for request in fake.submitted for job in (request.job,)] == [
+    assert [(job.run_id, job.slots) for request in fake.submitted for job in (request.job,)] == [
         ("exp_1", [0, 1]),
         ("exp_2", [2]),
     ]
@@ -321,7 +321,7 @@ def test_a_pool_on_an_attached_target_keeps_it_from_being_detached(bench: TeamBe
         bench.engine.compute.update("default", "cluster", {"options": {"partition": "x"}})
     with pytest.raises(InvalidArgument, match="no attached target"):
         make(bench, "pool2", replace(POOL, engine="nobody"))
-    with pytest.raises(InvalidArgument, match="has 3 places"):
+    with pytest.raises(InvalidArgument, match="has 3 slots"):
         make(bench, "pool2", replace(POOL, engine="boxes", max_nodes=4))
 
 

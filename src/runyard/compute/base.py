@@ -21,7 +21,7 @@ class JobState(str, Enum):
     UNKNOWN = "unknown"
 
 
-class Cause(str, Enum):
+class EndCause(str, Enum):
     """Why no process of a job lives any more, as its cluster reports it."""
 
     UNKNOWN = ""
@@ -39,7 +39,7 @@ class JobReport:
 
     state: JobState
     why: str = ""  # in the cluster's own words: why a waiting job waits, or how a job that is gone ended
-    cause: Cause = Cause.UNKNOWN  # of a job that is gone
+    cause: EndCause = EndCause.UNKNOWN  # of a job that is gone
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class ComputeBackend(ABC):
         """End spare processes. Started jobs go on."""
 
 
-class Attachable(ABC):
+class SupportsCheck(ABC):
     """A backend for machines that Runyard does not manage: it can tell whether they are there."""
 
     @abstractmethod
@@ -140,15 +140,15 @@ class Attachable(ABC):
         """Ask the cluster now. Raises SystemFailure when it does not answer."""
 
 
-class HasPlaces(ABC):
-    """A backend whose slots on machines are given out by the package `engine`, as `JobSpec.places`."""
+class SupportsSlots(ABC):
+    """A backend whose slots on machines are given out by the package `engine`, as `JobSpec.slots`."""
 
     @abstractmethod
-    def closed_places(self) -> frozenset[int]:
-        """Return at once the places that no run should get now, because their machine does not answer."""
+    def closed_slots(self) -> frozenset[int]:
+        """Return at once the slots that no run should get now, because their machine does not answer."""
 
 
-class ReachesBack(ABC):
+class SupportsConnectivity(ABC):
     """A backend whose machines can test the connection to the server, before a run needs it."""
 
     @abstractmethod
@@ -158,3 +158,9 @@ class ReachesBack(ABC):
         Raises:
             UserError: a machine cannot reach the server; the error has a hint.
         """
+
+
+# As they were called up to 0.2, for backends of others.
+Cause = EndCause
+Attachable = SupportsCheck
+ReachesBack = SupportsConnectivity

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Dict, List, Optional, Tuple
 
-from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, check_options, host_of_place
+from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, check_options, host_of_slot
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.names import check_asset_name
@@ -151,8 +151,8 @@ def _check_attached(spec: ComputeSpec) -> ComputeSpec:
             "No host is named.",
             hint="RemoteCompute.attach_configuration(address='hostA', username='me'), or `--address hostA`.",
         )
-    places = len(host_of_place(options["hosts"])) if kind == SSH else 0  # 0: the cluster has its own queue
-    return replace(spec, options=options, min_nodes=0, max_nodes=places, idle_seconds=0, engine="")
+    slots = len(host_of_slot(options["hosts"])) if kind == SSH else 0  # 0: the cluster has its own queue
+    return replace(spec, options=options, min_nodes=0, max_nodes=slots, idle_seconds=0, engine="")
 
 
 def find_cluster_name(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:

@@ -69,8 +69,8 @@ class SshHost(TypedDict):
     slots: int  # runs at once
 
 
-def host_of_place(hosts: Sequence[Mapping[str, Any]]) -> List[int]:
-    """Return which host each place of an ssh target is on: every host's first slot, then every second one …"""
+def host_of_slot(hosts: Sequence[Mapping[str, Any]]) -> List[int]:
+    """Return which host each slot of an ssh target is on: every host's first slot, then every second one …"""
     rounds = max((int(host.get("slots", 1)) for host in hosts), default=0)
     return [index for turn in range(rounds) for index, host in enumerate(hosts) if int(host.get("slots", 1)) > turn]
 

@@ -261,7 +261,7 @@ class JobSpec:
     interactive_pid: Optional[int] = None  # a run that we did not launch: watch this process instead of launching
     interactive_start_ticks: Optional[int] = None
     interactive_folders: Dict[str, str] = field(default_factory=dict)  # of that process: name → absolute path
-    places: List[int] = field(default_factory=list)  # of the target's places, those that the engine set aside
+    slots: List[int] = field(default_factory=list)  # of the target's slots, those that the engine set aside
     shared_folder: str = ""  # on a file system that all nodes see: the work folder lies there; "": they share none
     bundle: str = ""  # SHA-256 of the archive of our code that nodes of a cluster fetch
     incarnation: str = ""  # of the process that joined for this node, on a cluster

@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runyard.compute.base import (
-    Attachable,
     ClusterNode,
     ComputeBackend,
     JobHandle,
     JobReport,
     JobRequest,
-    ReachesBack,
+    SupportsCheck,
+    SupportsConnectivity,
 )
 from runyard.compute.local import virtual_nodes
 from runyard.compute.node_start import VARIABLE, node_command, node_ticket
@@ -42,7 +42,7 @@ _PATIENCE = {"RAY_NUM_REDIS_GET_RETRIES": "4"}  # a second each; Ray's own 20 ar
 GRACE_S = 10.0  # for a supervisor that is leaving, before it is killed
 
 
-class RayBackend(ComputeBackend, Attachable, ReachesBack):
+class RayBackend(ComputeBackend, SupportsCheck, SupportsConnectivity):
     """Starts supervisors on a Ray cluster. Its only state is the bridge: jobs are found by name in Ray's tables."""
 
     def __init__(self, settings: Settings, options: Mapping[str, Any], *, link: RayLink | None = None) -> None:
@@ -116,7 +116,7 @@ class RayBackend(ComputeBackend, Attachable, ReachesBack):
         return f"Ray {versions['ray']} (Python {versions['python']}): {len(living)} nodes, {cpus:g} CPUs, {gpus:g} GPUs"
 
     def check_reach(self, server: Mapping[str, Any]) -> None:
-        """As ReachesBack says."""
+        """As SupportsConnectivity says."""
         if server.get("kind") == "unix":
             return
         host, port = str(server["host"]).strip("[]"), int(server["port"])

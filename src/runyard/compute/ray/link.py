@@ -20,7 +20,7 @@ from concurrent.futures import Future, TimeoutError
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from runyard.compute.base import Cause, ClusterNode, JobHandle, JobReport, JobState
+from runyard.compute.base import ClusterNode, EndCause, JobHandle, JobReport, JobState
 from runyard.core.errors import SystemFailure
 
 if TYPE_CHECKING:
@@ -340,7 +340,7 @@ def _find_lost(actors: Sequence[RayActor], nodes: Sequence[RayNode]) -> JobRepor
             name = f"{node['name']} ({node['address']})" if node is not None else "of one of its actors"
             why = (node["message"] if node is not None else "") or row.get("message", "")
             is_preempted = node is not None and node["death"] == _BY_THE_AUTOSCALER
-            cause = Cause.PREEMPTED if is_preempted else Cause.NODE_LOST
+            cause = EndCause.PREEMPTED if is_preempted else EndCause.NODE_LOST
             return JobReport(JobState.GONE, f"Ray lost the node {name}: {_first_line(why)}", cause)
     return None
 
@@ -350,15 +350,15 @@ def _gone(dead: Sequence[RayActor]) -> JobReport:
     failed = next((note for note in notes if note and note["code"] != 0), None)
     if failed is not None:
         words = failed["tail"].strip() or "it wrote nothing"
-        return JobReport(JobState.GONE, f"its process ended with {_code(failed['code'])}: {words}", Cause.ENDED)
+        return JobReport(JobState.GONE, f"its process ended with {_code(failed['code'])}: {words}", EndCause.ENDED)
     if all(notes):
-        return JobReport(JobState.GONE, "", Cause.ENDED)
+        return JobReport(JobState.GONE, "", EndCause.ENDED)
     row = next(row for row in dead if not row.get("note"))
     reason, message = row.get("reason", ""), row.get("message", "")
     if reason == _KILLED:
-        return JobReport(JobState.GONE, "it was taken out of Ray", Cause.CANCELED)
+        return JobReport(JobState.GONE, "it was taken out of Ray", EndCause.CANCELED)
     if reason == "creation_task_failure_context":
-        return JobReport(JobState.GONE, f"it could not be started there: {_last_line(message)}", Cause.REFUSED)
+        return JobReport(JobState.GONE, f"it could not be started there: {_last_line(message)}", EndCause.REFUSED)
     return JobReport(JobState.GONE, _first_line(message))
 
 

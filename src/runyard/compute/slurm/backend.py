@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import Any
 
 from runyard.compute.base import (
-    Attachable,
     ClusterNode,
     ComputeBackend,
     JobHandle,
     JobReport,
     JobRequest,
     JobState,
+    SupportsCheck,
 )
 from runyard.compute.node_start import VARIABLE, node_start_script, node_ticket
 from runyard.compute.poller import JobPoller
@@ -39,7 +39,7 @@ MPIRUN = "mpirun"
 MOST_ENDS = 1000  # lost nodes of so many jobs are kept
 
 
-class SlurmBackend(ComputeBackend, Attachable):
+class SlurmBackend(ComputeBackend, SupportsCheck):
     """Starts supervisors as Slurm jobs, which are found by their names. See ComputeBackend for threads and repetition.
 
     The poller's thread alone uses `_seen`, `_lost` and `_places`.

@@ -14,7 +14,7 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runyard.compute.base import Cause, ClusterNode, JobReport, JobState
+from runyard.compute.base import ClusterNode, EndCause, JobReport, JobState
 from runyard.compute.slurm.sbatch import PREFIX
 from runyard.core.errors import SystemFailure, UserError
 
@@ -25,17 +25,17 @@ NODE_FIELDS = SEPARATOR.join(("%N", "%o", "%T", "%c", "%m", "%G", "%E"))
 _NOTHING = ("", "None", "(null)", "N/A", "Unknown", "none", "None assigned")
 
 _WAITING = ("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT")
-_ENDS: Mapping[str, tuple[Cause, str]] = {
-    "COMPLETED": (Cause.ENDED, "ended"),
-    "FAILED": (Cause.ENDED, "ended with an error"),
-    "OUT_OF_MEMORY": (Cause.ENDED, "was ended by Slurm for using more memory than it had asked for"),
-    "TIMEOUT": (Cause.TIME_LIMIT, "was ended by Slurm at its time limit"),
-    "DEADLINE": (Cause.TIME_LIMIT, "was ended by Slurm at its deadline"),
-    "CANCELLED": (Cause.CANCELED, "was cancelled in Slurm"),
-    "REVOKED": (Cause.CANCELED, "was taken back by Slurm"),
-    "PREEMPTED": (Cause.PREEMPTED, "was preempted: Slurm gave its nodes to another job"),
-    "NODE_FAIL": (Cause.NODE_LOST, "was ended by Slurm because a node failed"),
-    "BOOT_FAIL": (Cause.NODE_LOST, "was ended by Slurm because a node did not boot"),
+_ENDS: Mapping[str, tuple[EndCause, str]] = {
+    "COMPLETED": (EndCause.ENDED, "ended"),
+    "FAILED": (EndCause.ENDED, "ended with an error"),
+    "OUT_OF_MEMORY": (EndCause.ENDED, "was ended by Slurm for using more memory than it had asked for"),
+    "TIMEOUT": (EndCause.TIME_LIMIT, "was ended by Slurm at its time limit"),
+    "DEADLINE": (EndCause.TIME_LIMIT, "was ended by Slurm at its deadline"),
+    "CANCELLED": (EndCause.CANCELED, "was cancelled in Slurm"),
+    "REVOKED": (EndCause.CANCELED, "was taken back by Slurm"),
+    "PREEMPTED": (EndCause.PREEMPTED, "was preempted: Slurm gave its nodes to another job"),
+    "NODE_FAIL": (EndCause.NODE_LOST, "was ended by Slurm because a node failed"),
+    "BOOT_FAIL": (EndCause.NODE_LOST, "was ended by Slurm because a node did not boot"),
 }
 # What Slurm's reasons mean; https://slurm.schedmd.com/job_reason_codes.html has them all.
 _REASONS: Mapping[str, str] = {

@@ -12,21 +12,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from runyard.compute.base import (
-    Attachable,
-    Cause,
     ClusterNode,
     ComputeBackend,
-    HasPlaces,
+    EndCause,
     JobHandle,
     JobReport,
     JobRequest,
     JobState,
-    ReachesBack,
+    SupportsCheck,
+    SupportsConnectivity,
+    SupportsSlots,
 )
 from runyard.compute.node_start import node_ticket
 from runyard.compute.poller import EVERY_S, JobPoller
 from runyard.compute.ssh.client import CALL_S, END_S, Host, HostAnswer, NodeStand, Questions, SshClient, report_of
-from runyard.core.compute_options import SSH_PORT, host_of_place
+from runyard.core.compute_options import SSH_PORT, host_of_slot
 from runyard.core.config.settings import Settings
 from runyard.core.errors import RunyardError, SubmitRejected, SystemFailure, UserError
 from runyard.core.names import check_run_id
@@ -43,16 +43,16 @@ LEAST_FREE_BYTES = 200 * 1024 * 1024
 _PER_HOST_S = 0.05  # of asking: many machines are asked less often
 
 
-class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
+class SshBackend(ComputeBackend, SupportsCheck, SupportsSlots, SupportsConnectivity):
     """Jobs are found by their start records and run folders on the hosts (host_script.py).
 
-    `JobSpec.places` says which host each node is for. A host that does not answer makes its jobs UNKNOWN, never gone.
+    `JobSpec.slots` says which host each node is for. A host that does not answer makes its jobs UNKNOWN, never gone.
     """
 
     def __init__(self, settings: Settings, options: Mapping[str, Any], *, client: SshClient | None = None) -> None:
         self._client = client or SshClient(settings, options)
         self._hosts = [Host(one["address"], one.get("port", SSH_PORT)) for one in options.get("hosts", ())]
-        self._place_hosts = host_of_place(options.get("hosts", ()))
+        self._slot_hosts = host_of_slot(options.get("hosts", ()))
         self._options = dict(options)
         self._questions = Questions(self._hosts, self._look)
         every_s = max(EVERY_S, _PER_HOST_S * len(self._hosts))
@@ -63,12 +63,12 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         self._away: dict[Host, float] = {}  # until when, on the monotonic clock
 
     def plan(self, job: JobSpec) -> JobRequest:
-        """Return the job with the hosts of its places; see ComputeBackend."""
+        """Return the job with the hosts of its slots; see ComputeBackend."""
         count = job.spec.distribution.node_count
-        if count > len(self._place_hosts):
+        if count > len(self._slot_hosts):
             raise SubmitRejected(
                 f"Run `{job.run_id}` asks for {count} nodes on `{job.spec.target}`.",
-                why=f"Its {len(self._hosts)} machines have {len(self._place_hosts)} slots in all.",
+                why=f"Its {len(self._hosts)} machines have {len(self._slot_hosts)} slots in all.",
                 hint="Ask for fewer nodes, or attach the target with more machines or slots.",
             )
         hosts = self._hosts_for(job, count)
@@ -121,7 +121,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         self._client.close(self._hosts)
 
     def check(self) -> str:
-        """As Attachable says. The key of a host that is not known yet is recorded here, and only here."""
+        """As SupportsCheck says. The key of a host that is not known yet is recorded here, and only here."""
         if not self._hosts:
             raise UserError("The target names no machine.", hint="address='hostA', or address='hostA,hostB'.")
         answers = self._on_all(self._hosts, lambda host: {"do": "probe"}, record=True)
@@ -132,11 +132,11 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
         for host, found in answers.items():
             self._check_space(host, found)
         told = [self._describe(host, found) for host, found in answers.items()]
-        slots = len(self._place_hosts)
+        slots = len(self._slot_hosts)
         return f"{len(told)} machine(s), {slots} slot(s): {'; '.join(told)}"
 
     def check_reach(self, server: Mapping[str, Any]) -> None:
-        """As ReachesBack says."""
+        """As SupportsConnectivity says."""
         answers = self._on_all(self._hosts, lambda host: {"do": "probe", "server": {**server, "token": ""}})
         _raise_first(answers)
         for host, found in answers.items():
@@ -148,29 +148,29 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
                     hint="Let it through the firewall, or start the server with a --host that the machine can reach.",
                 )
 
-    def closed_places(self) -> frozenset[int]:
-        """As HasPlaces says. A machine is tried again some seconds after it did not answer."""
+    def closed_slots(self) -> frozenset[int]:
+        """As SupportsSlots says. A machine is tried again some seconds after it did not answer."""
         now = time.monotonic()
         with self._lock:
             away = {host for host, until in self._away.items() if until > now}
-        return frozenset(place for place, index in enumerate(self._place_hosts) if self._hosts[index] in away)
+        return frozenset(slot for slot, index in enumerate(self._slot_hosts) if self._hosts[index] in away)
 
     def list_nodes(self) -> list[ClusterNode]:
         """Return all hosts, asked now; a host that does not answer is listed as down."""
         answers = self._on_all(self._hosts, lambda host: {"do": "probe"})
         if answers and all(isinstance(found, RunyardError) for found in answers.values()):
             _raise_first(answers)
-        return [_engine_node(host, found, self._keys(host)) for host, found in answers.items()]
+        return [_cluster_node(host, found, self._keys(host)) for host, found in answers.items()]
 
     def _hosts_for(self, job: JobSpec, count: int) -> list[Host]:
-        places = job.places or range(count)
-        if len(places) < count or any(not 0 <= place < len(self._place_hosts) for place in places):
+        slots = job.slots or range(count)
+        if len(slots) < count or any(not 0 <= slot < len(self._slot_hosts) for slot in slots):
             raise SystemFailure(
-                f"Run `{job.run_id}` has places {list(places)} for {count} nodes; the target has "
-                f"{len(self._place_hosts)}.",
+                f"Run `{job.run_id}` has slots {list(slots)} for {count} nodes; the target has "
+                f"{len(self._slot_hosts)}.",
                 why="The target was changed since they were set aside.",
             )
-        return [self._hosts[self._place_hosts[place]] for place in list(places)[:count]]
+        return [self._hosts[self._slot_hosts[slot]] for slot in list(slots)[:count]]
 
     def _node(self, request: JobRequest, rank: int) -> NodeOrder:
         home = str(self._options.get("node_home", ""))
@@ -195,7 +195,7 @@ class SshBackend(ComputeBackend, Attachable, HasPlaces, ReachesBack):
             hosts = self._where.get(handle) or set(self._hosts)
         silent = {str(host): _fault(handle, one) for host, one in answers.items() if host in hosts}
         stands = [
-            NodeStand(str(host), one["rank"], one["count"], JobState(one["state"]), one["why"], Cause(one["cause"]))
+            NodeStand(str(host), one["rank"], one["count"], JobState(one["state"]), one["why"], EndCause(one["cause"]))
             for host, answer in answers.items()
             for one in answer.jobs.get(handle, ())
         ]
@@ -276,7 +276,7 @@ def _fault(handle: JobHandle, answer: HostAnswer) -> str:
     return answer.fault or ("" if handle in answer.jobs else "it was not asked yet")
 
 
-def _engine_node(host: Host, found: HostFacts | RunyardError, keys: str) -> ClusterNode:
+def _cluster_node(host: Host, found: HostFacts | RunyardError, keys: str) -> ClusterNode:
     if isinstance(found, RunyardError):
         return ClusterNode(str(host), host.address, "down", note=found.why or found.what, host_key=keys)
     return ClusterNode(

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.compute.node_start import node_start_script
 from runyard.compute.ssh import host_script
 from runyard.core.compute_options import SSH, SSH_PORT, check_options
@@ -394,7 +394,7 @@ class NodeStand:
     count: int  # of the whole job
     state: JobState
     why: str = ""
-    cause: Cause = Cause.UNKNOWN
+    cause: EndCause = EndCause.UNKNOWN
 
 
 def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobReport:
@@ -402,9 +402,9 @@ def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobRepor
     found = _by_rank(nodes)
     missing = silent if not nodes or len(found) < max(node.count for node in nodes) else {}
     states = {node.state for node in found}
-    lost = [node for node in found if node.state is JobState.GONE and node.cause is Cause.NODE_LOST]
+    lost = [node for node in found if node.state is JobState.GONE and node.cause is EndCause.NODE_LOST]
     if lost:  # the others would wait for it for ever
-        return JobReport(JobState.GONE, _say(lost, JobState.GONE, "is gone"), Cause.NODE_LOST)
+        return JobReport(JobState.GONE, _say(lost, JobState.GONE, "is gone"), EndCause.NODE_LOST)
     if JobState.ORPHANED in states:
         return JobReport(JobState.ORPHANED, _say(found, JobState.ORPHANED, "has no supervisor"))
     if JobState.ALIVE in states:
@@ -413,7 +413,7 @@ def report_of(nodes: Sequence[NodeStand], silent: Mapping[str, str]) -> JobRepor
         return JobReport(JobState.UNKNOWN, _silence(missing))
     if JobState.WAITING in states:
         return JobReport(JobState.WAITING, _say(found, JobState.WAITING, "gets ready"))
-    cause = Cause.ENDED if any(node.cause is Cause.ENDED for node in found) else Cause.UNKNOWN
+    cause = EndCause.ENDED if any(node.cause is EndCause.ENDED for node in found) else EndCause.UNKNOWN
     return JobReport(JobState.GONE, _say(found, JobState.GONE, ""), cause)
 
 
@@ -429,7 +429,7 @@ def _by_rank(nodes: Sequence[NodeStand]) -> list[NodeStand]:
 
 def _rank(node: NodeStand) -> tuple[int, bool]:
     """Return its place in the order of what says most; one that came second and was sent away says least."""
-    return _ORDER.index(node.state), node.cause is Cause.NODE_LOST
+    return _ORDER.index(node.state), node.cause is EndCause.NODE_LOST
 
 
 def _say(nodes: Sequence[NodeStand], state: JobState, default: str) -> str:

@@ -22,7 +22,7 @@ from runyard.core.compute import (
     check_compute_name,
     check_target_name,
 )
-from runyard.core.compute_options import SLURM, SSH, host_of_place
+from runyard.core.compute_options import SLURM, SSH, host_of_slot
 from runyard.core.errors import Conflict, InvalidArgument, NotFound
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Asset
@@ -122,9 +122,9 @@ def _runs_on_hosts(context: EngineContext, target: Target) -> dict[str, str]:
     if target.backend != SSH:
         return {}
     hosts: Sequence[dict[str, str]] = target.options.get("hosts", [])
-    places = host_of_place(hosts)
+    host_of = host_of_slot(hosts)
     held = [(slot, job) for job in context.board.on_target(target.key) if not _waits(job) for slot in job.slots]
-    return {hosts[places[slot]]["address"]: job.run_id for slot, job in held if slot < len(places)}
+    return {hosts[host_of[slot]]["address"]: job.run_id for slot, job in held if slot < len(host_of)}
 
 
 def _nodes(context: EngineContext, key: Key, spec: ComputeSpec, jobs: list[QueueEntry]) -> list[ComputeNode]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from runyard.compute.base import Attachable, ReachesBack
+from runyard.compute.base import SupportsCheck, SupportsConnectivity
 from runyard.core.compute import (
     ASSET_KIND,
     INSTANCE,
@@ -96,10 +96,10 @@ def leave(compute: ComputeState, asset: Asset, staying: Mapping[str, Any] | None
 def _look(compute: ComputeState, addresses: Addresses, target: Target) -> None:
     try:
         backend = compute.backends.of(target)
-        if isinstance(backend, Attachable):
+        if isinstance(backend, SupportsCheck):
             said = backend.check()
             logger.info("compute target %s of workspace %s: %s", target.name, target.workspace, said)
-        if isinstance(backend, ReachesBack) and addresses.for_nodes is not None:
+        if isinstance(backend, SupportsConnectivity) and addresses.for_nodes is not None:
             backend.check_reach(addresses.for_nodes)
     except Exception:
         _let_go(compute, target)
@@ -189,7 +189,7 @@ def _on_attached(targets: Targets, workspace: str, name: str, spec: ComputeSpec)
     if target.slots is not None and spec.max_nodes > target.slots:
         raise InvalidArgument(
             f"A pool on `{target.name}` cannot have {spec.max_nodes} nodes.",
-            why=f"That target has {target.slots} places.",
+            why=f"That target has {target.slots} slots.",
             hint=f"max_nodes={target.slots}, or attach more hosts.",
         )
     return replace(spec, engine=target.name, backend=target.backend, options=dict(target.options))

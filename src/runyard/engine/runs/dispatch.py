@@ -149,7 +149,7 @@ def job_spec_of(context: EngineContext, run: Run, token: str, spooled: Spooled) 
         resource_group=workspace.resource_group,
         node_count=run.spec.distribution.node_count,
         devices=devices,
-        places=list(held.slots) if held is not None else [],
+        slots=list(held.slots) if held is not None else [],
         bundle=_bundle_for(context.compute, context.addresses, run),
         submitter=dict(spooled.submitter),
         interactive_pid=spooled.interactive_pid,

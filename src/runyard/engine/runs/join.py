@@ -77,7 +77,7 @@ def _join(context: EngineContext, run_id: str, rank: int, said: Join) -> JobSpec
             now = context.clock.monotonic()
             context.gangs.add(run_id, said.attempt, rank, now, host=said.host, incarnation=said.incarnation)
         job = job_spec_of(context, run, "", spooled)
-    return replace(job, node_rank=rank, incarnation=said.incarnation, submitter={}, places=[], devices=[])
+    return replace(job, node_rank=rank, incarnation=said.incarnation, submitter={}, slots=[], devices=[])
 
 
 def _check_join(context: EngineContext, run: Run, rank: int, said: Join) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 
-from runyard.compute.base import Cause, JobHandle, JobReport, JobState
+from runyard.compute.base import EndCause, JobHandle, JobReport, JobState
 from runyard.core.attempts import LEASE_S
 from runyard.core.errors import Conflict
 from runyard.core.formats.documents import RunError
@@ -44,12 +44,12 @@ from runyard.engine.state.backends import Backends, InstanceKey
 logger = logging.getLogger(__name__)
 
 KILLED_S = 10.0  # two heartbeats: a cluster that saw or made the end of a job has no process of it any more
-MACHINE_GONE = (Cause.NODE_LOST, Cause.PREEMPTED)
+MACHINE_GONE = (EndCause.NODE_LOST, EndCause.PREEMPTED)
 # How long a supervisor elsewhere must be silent before what its cluster says is believed.
 QUIET_S = {
-    Cause.NODE_LOST: LEASE_S + MARGIN_S,
-    Cause.PREEMPTED: LEASE_S + MARGIN_S,
-    Cause.UNKNOWN: LEASE_S,
+    EndCause.NODE_LOST: LEASE_S + MARGIN_S,
+    EndCause.PREEMPTED: LEASE_S + MARGIN_S,
+    EndCause.UNKNOWN: LEASE_S,
 }
 
 
@@ -82,7 +82,7 @@ def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now:
             _end(context, run, loss)
 
 
-def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, now: float) -> bool:
+def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: EndCause, now: float) -> bool:
     if context.compute.is_local(run):
         return True
     if never_ran(context.store, job):
@@ -90,7 +90,7 @@ def _is_believed(context: EngineContext, run: Run, job: QueueEntry, cause: Cause
     return now - job.last_heard_at >= QUIET_S.get(cause, KILLED_S)
 
 
-def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: Cause, loss: LossReason) -> None:
+def _prepare_for(context: EngineContext, run: Run, job: QueueEntry, cause: EndCause, loss: LossReason) -> None:
     """See to it that what may live stops: by giving the attempt up, or by ending the run where it is the last."""
     if not (job.cluster_gone or cause in MACHINE_GONE):
         return

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from runyard.artifacts.base import ArtifactStore
-from runyard.compute.base import Cause, JobReport, JobState
+from runyard.compute.base import EndCause, JobReport, JobState
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
 from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
 from runyard.core.formats.plain import to_plain
@@ -105,7 +105,7 @@ def _was_killed(details: Mapping[str, Any]) -> bool:
 def _cluster_loss(context: EngineContext, run: Run) -> Mapping[str, Any] | None:
     """Return the error of an attempt whose cluster says that it took its machines away, or lost them."""
     report = _report_of(context, run)
-    if report.state is not JobState.GONE or report.cause not in (Cause.PREEMPTED, Cause.NODE_LOST):
+    if report.state is not JobState.GONE or report.cause not in (EndCause.PREEMPTED, EndCause.NODE_LOST):
         return None
     loss = loss_reason(run, report, hosts_of(context.store, context.compute, run))
     return loss.error if loss.code in RETRIED else None

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from runyard.compute.base import Cause, JobReport
+from runyard.compute.base import EndCause, JobReport
 from runyard.core.attempts import LEASE_S
 from runyard.core.formats.documents import ErrorDetails, RunError
 from runyard.core.records import Run
@@ -32,12 +32,12 @@ NODE_LOST, PREEMPTED = "NodeLost", "Preempted"
 NEVER_STARTED = "NeverStarted"  # the code of an attempt of which nothing began; its run's error says why
 RETRIED = frozenset({NODE_LOST, PREEMPTED})  # codes after which a run's next attempt may follow
 _CODES = {
-    Cause.PREEMPTED: PREEMPTED,
-    Cause.TIME_LIMIT: "RunTimeLimitExceeded",
-    Cause.CANCELED: "CanceledAtTarget",
-    Cause.REFUSED: "SubmitRejected",
+    EndCause.PREEMPTED: PREEMPTED,
+    EndCause.TIME_LIMIT: "RunTimeLimitExceeded",
+    EndCause.CANCELED: "CanceledAtTarget",
+    EndCause.REFUSED: "SubmitRejected",
 }
-_CANCELED = (Cause.TIME_LIMIT, Cause.CANCELED)
+_CANCELED = (EndCause.TIME_LIMIT, EndCause.CANCELED)
 
 
 @dataclass(frozen=True)
@@ -81,40 +81,40 @@ def _besides(run: Run) -> str:
     return f", besides {never_started_count(run)} of which nothing began" if never_started_count(run) else ""
 
 
-def _what(run: Run, cause: Cause) -> str:
+def _what(run: Run, cause: EndCause) -> str:
     target = f"`{run.spec.target}`"
-    if cause is Cause.PREEMPTED:
+    if cause is EndCause.PREEMPTED:
         return f"Run `{run.id}` was preempted on {target}: its machines were given to somebody else."
-    if cause is Cause.TIME_LIMIT:
+    if cause is EndCause.TIME_LIMIT:
         return f"Run `{run.id}` was ended by {target} at the time limit that this target has."
-    if cause is Cause.CANCELED:
+    if cause is EndCause.CANCELED:
         return f"Run `{run.id}` was canceled at {target}, not through Runyard."
-    if cause is Cause.REFUSED:
+    if cause is EndCause.REFUSED:
         return f"Run `{run.id}` was refused by {target}."
     if run.status in BEFORE_START:
         return f"Run `{run.id}` never started on {target}: its supervisor is gone."
-    if cause is Cause.NODE_LOST:
+    if cause is EndCause.NODE_LOST:
         return f"Run `{run.id}` was lost on {target}: its machine is gone."
     return f"Run `{run.id}` was lost on {target}: its processes and its supervisor are gone without an end."
 
 
-def _why(cause: Cause) -> str:
+def _why(cause: EndCause) -> str:
     known = {
-        Cause.UNKNOWN: "The machine was restarted, or somebody killed them all.",
-        Cause.ENDED: "The job there ended by itself; its supervisor was killed, or its machine was restarted.",
+        EndCause.UNKNOWN: "The machine was restarted, or somebody killed them all.",
+        EndCause.ENDED: "The job there ended by itself; its supervisor was killed, or its machine was restarted.",
     }
     return known.get(cause, "")
 
 
 def _hint(run: Run, report: JobReport) -> str:
     cause = report.cause
-    if cause is Cause.TIME_LIMIT:
+    if cause is EndCause.TIME_LIMIT:
         return "Ask the target for more time, or save checkpoints below ./outputs and submit it again."
-    if cause is Cause.REFUSED:
+    if cause is EndCause.REFUSED:
         return f"`runyard runs show {run.id} --plan` prints what was asked for; change it and submit again."
-    if cause is Cause.ENDED and report.why:
+    if cause is EndCause.ENDED and report.why:
         return f"Put right what it says and submit it again; `runyard compute test {run.spec.target}` tries every node."
-    if cause is Cause.CANCELED or run.spec.max_attempts > 1:
+    if cause is EndCause.CANCELED or run.spec.max_attempts > 1:
         return "Submit it again."
     return "Submit it again; with `max_attempts=3` in ScriptRunConfig it would have been started again by itself."
 

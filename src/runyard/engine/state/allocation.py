@@ -26,7 +26,7 @@ class QueueEntry:
 
     run_id: str
     target: str
-    launched: bool = True  # false: a run that we only watch; it takes no place on its target
+    launched: bool = True  # false: a run that we only watch; it takes no slot of its target
     stage: Stage = Stage.WAITING
     attempt: int = 0
     last_heard_at: float = 0.0  # monotonic time of the supervisor's last message, or of the hand-over
@@ -46,7 +46,7 @@ class QueueEntry:
     workspace: str = ""
     parent: str = ""  # the run that submitted it
     nodes: int = 1
-    slots: tuple[int, ...] = ()  # which places of its target it has
+    slots: tuple[int, ...] = ()  # which slots of its target it has
     gpus: int = 0  # how many devices it is given when it starts
     shares_gpus: bool = False  # others may have them too
     devices: tuple[str, ...] = ()  # what it has; before the start what it named itself
@@ -73,7 +73,7 @@ class Capacity:
 
     targets: Targets
     devices: Callable[[], Sequence[str]]  # the machine's GPUs that runs may have
-    closed: Callable[[Target], AbstractSet[int]] = lambda target: frozenset()  # places whose machine does not answer
+    closed: Callable[[Target], AbstractSet[int]] = lambda target: frozenset()  # slots whose machine does not answer
 
 
 class Allocator:
@@ -81,7 +81,7 @@ class Allocator:
 
     First come, first served at every target; among those that want GPUs also across targets. A job that finds no room
     keeps those behind it from passing, unless its target can never hold it. A run that submits a child mostly waits for
-    it, so it lends its places and GPUs to one child at a time: otherwise both could wait for ever.
+    it, so it lends its slots and GPUs to one child at a time: otherwise both could wait for ever.
     """
 
     def __init__(self, room: Capacity, holders: Iterable[QueueEntry]) -> None:
@@ -149,7 +149,7 @@ class Allocator:
         self._shared.update(set(job.devices) - set(job.owned_gpus))
 
     def _find_lender(self, job: QueueEntry) -> QueueEntry | None:
-        """Return the run that submitted this one, when it holds places here and no other child has them."""
+        """Return the run that submitted this one, when it holds slots here and no other child has them."""
         parent = self._holders.get(job.parent)
         if parent is None or parent.run_id in self._lent or self._target(parent) != self._target(job):
             return None

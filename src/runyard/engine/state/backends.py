@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from runyard.compute import load_backend
-from runyard.compute.base import ComputeBackend, HasPlaces
+from runyard.compute.base import ComputeBackend, SupportsSlots
 from runyard.core.compute import LOCAL
 from runyard.core.compute_options import SECRETS
 from runyard.core.config.settings import Settings
@@ -192,10 +192,10 @@ class Backends:
         return self.get(self.key_of(target))
 
     def closed_slots(self, target: Target) -> frozenset[int]:
-        """Return the target's places that cannot be given now. Never waits: an instance is not made for it."""
+        """Return the target's slots that cannot be given now. Never waits: an instance is not made for it."""
         with self._lock:
             made = self._made.get(self.key_of(target))
-        return made.closed_places() if isinstance(made, HasPlaces) else frozenset()
+        return made.closed_slots() if isinstance(made, SupportsSlots) else frozenset()
 
     def close(self) -> None:
         """Close every instance; none is made any more."""

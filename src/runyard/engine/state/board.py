@@ -151,7 +151,7 @@ class Board:
         return Allocator(self._capacity, (job for job in self._jobs.values() if job.stage is not Stage.WAITING))
 
     def _are_free(self, job: QueueEntry) -> bool:
-        """Whether the job says which places it has, and no other has them."""
+        """Whether the job says which slots it has, and no other has them."""
         held = {slot for other in self._jobs.values() if self._key(other) == self._key(job) for slot in other.slots}
         return bool(job.slots) and not held & set(job.slots)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from runyard.compute.base import Attachable, ClusterNode
+from runyard.compute.base import ClusterNode, SupportsCheck
 from runyard.core.errors import RunyardError
 from runyard.engine.state.allocation import QueueEntry
 from runyard.engine.state.backends import MOST_INSTANCES, Backends, InstanceKey
@@ -87,7 +87,7 @@ class ClusterNodes:
 
 def _list(backends: Backends, key: InstanceKey) -> NodesSeen:
     backend = backends.get(key)
-    return NodesSeen(backend.list_nodes()) if isinstance(backend, Attachable) else NodesSeen()
+    return NodesSeen(backend.list_nodes()) if isinstance(backend, SupportsCheck) else NodesSeen()
 
 
 def _seen(ask: Callable[[], NodesSeen], before: NodesSeen) -> NodesSeen:

@@ -30,7 +30,7 @@ class Spooled:
     interactive_folders: Mapping[str, str] = field(default_factory=dict)
     spec: Mapping[str, Any] | None = None  # the whole one, where the stored one has secrets left out
     handed: int | None = None  # the attempt that its target has taken, where the file stays for further ones
-    slots: tuple[int, ...] = ()  # and the places that it has there
+    slots: tuple[int, ...] = ()  # and the slots that it has there
 
 
 class Spool:
