@@ -12,7 +12,7 @@ from runyard.supervisor.diagnosis.diagnosis import Finding
 from runyard.supervisor.gang.gang import MOST_BYTES, decide_for_all, shortened
 from runyard.supervisor.lifecycle.outcome import Outcome
 from runyard.supervisor.lifecycle.stopping import CANCEL, RANK_FAILED, Stop
-from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, STOPPED
+from runyard.supervisor.processes.exits import FailureWeight as Weight
 
 COMPLETED = Outcome(RunStatus.COMPLETED)
 OWN = Peer(0, {"host": "host-0"})
@@ -38,7 +38,7 @@ def details_of(outcome: Outcome) -> dict[str, Any]:
 
 
 def test_a_cause_comes_before_consequences_whoever_spoke_first() -> None:
-    found = decide_for_all(own(0, CONSEQUENCE), None, OWN._replace(failed_order=1), [failed(1, CAUSE, 2)])
+    found = decide_for_all(own(0, Weight.CONSEQUENCE), None, OWN._replace(failed_order=1), [failed(1, Weight.CAUSE, 2)])
 
     assert details_of(found)["rank"] == 1
     assert [one["rank"] for one in details_of(found)["consequences"]] == [0]
@@ -46,14 +46,19 @@ def test_a_cause_comes_before_consequences_whoever_spoke_first() -> None:
 
 
 def test_of_equal_weights_the_first_to_arrive_counts() -> None:
-    others = [failed(1, CAUSE, 3), failed(2, CAUSE, 1)]
+    others = [failed(1, Weight.CAUSE, 3), failed(2, Weight.CAUSE, 1)]
 
-    assert details_of(decide_for_all(own(0, CAUSE), None, OWN._replace(failed_order=2), others))["rank"] == 2
+    assert details_of(decide_for_all(own(0, Weight.CAUSE), None, OWN._replace(failed_order=2), others))["rank"] == 2
 
 
 def test_a_lost_node_is_the_cause_of_what_its_peers_suffer() -> None:
     lost = Peer(2, {"ready": {"address": "10.0.0.3"}}, lost="no ping.", host="c", failed_order=9)
-    found = decide_for_all(own(0, CONSEQUENCE), None, OWN._replace(failed_order=1), [failed(1, ABORTED, 2), lost])
+    found = decide_for_all(
+        own(0, Weight.CONSEQUENCE),
+        None,
+        OWN._replace(failed_order=1),
+        [failed(1, Weight.ABORTED, 2), lost],
+    )
 
     assert found.error is not None and found.error["code"] == "NodeLost"
     assert found.error["message"].startswith("Node 2 (c, 10.0.0.3) was lost: no ping.")
@@ -62,12 +67,12 @@ def test_a_lost_node_is_the_cause_of_what_its_peers_suffer() -> None:
 
 def test_who_still_ran_when_all_others_had_waited_in_vain_is_the_hang() -> None:
     stop = Stop(RANK_FAILED, 0, 1.0)
-    waited = own(0, CONSEQUENCE, waited=True)
-    found = decide_for_all(waited, stop, OWN._replace(failed_order=1), [failed(1, STOPPED, 2)])
+    waited = own(0, Weight.CONSEQUENCE, waited=True)
+    found = decide_for_all(waited, stop, OWN._replace(failed_order=1), [failed(1, Weight.STOPPED, 2)])
 
     assert details_of(found)["rank"] == 1
     assert found.error is not None and found.error["message"].startswith("User program did not answer")
-    not_waited = decide_for_all(own(0, CONSEQUENCE), stop, OWN, [failed(1, STOPPED, 2)])
+    not_waited = decide_for_all(own(0, Weight.CONSEQUENCE), stop, OWN, [failed(1, Weight.STOPPED, 2)])
     assert details_of(not_waited)["rank"] == 0
 
 
@@ -78,11 +83,11 @@ def test_a_cancel_stays_one_and_nodes_that_ended_well_complete_the_run() -> None
     assert decide_for_all(COMPLETED, None, OWN, [well]) == COMPLETED
     assert decide_for_all(COMPLETED, None, OWN, [canceled]).status is RunStatus.CANCELED
     was_canceled = Outcome(RunStatus.CANCELED)
-    assert decide_for_all(was_canceled, Stop(CANCEL, 0, 1.0), OWN, [failed(1, CAUSE, 1)]) == was_canceled
+    assert decide_for_all(was_canceled, Stop(CANCEL, 0, 1.0), OWN, [failed(1, Weight.CAUSE, 1)]) == was_canceled
 
 
 def test_whatever_a_program_wrote_fits_into_one_message() -> None:
-    much = {"status": "Failed", "finding": to_plain(finding(1, CAUSE))}
+    much = {"status": "Failed", "finding": to_plain(finding(1, Weight.CAUSE))}
     much["finding"]["details"]["last_lines"] = ["ü" * 100_000] * 5000
     short = shortened(much)
 

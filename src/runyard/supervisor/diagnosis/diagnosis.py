@@ -13,7 +13,7 @@ from runyard.core.lazy_dataclass import dataclass
 from runyard.core.specs import JobSpec
 from runyard.supervisor.diagnosis.causes import AT_EXIT, EXIT_CODE, HANG, FailureCause, find_cause, signal_name
 from runyard.supervisor.diagnosis.log_tail import LogTail, read_tail
-from runyard.supervisor.processes.exits import ABORTED, CAUSE, CONSEQUENCE, HELPER, STOPPED, has_failed
+from runyard.supervisor.processes.exits import FailureWeight, has_failed
 from runyard.supervisor.processes.killing import memory_limit
 from runyard.supervisor.run_folder import RunFolder
 
@@ -29,7 +29,7 @@ NO_ANSWER = "User program did not answer: the other ranks waited for it until th
 
 @dataclass(frozen=True)
 class RankEnd:
-    """The failure of one rank. `weight` says how far it is from being the cause: CAUSE, ABORTED, CONSEQUENCE, …"""
+    """The failure of one rank. `weight` says how far it is from being the cause (FailureWeight)."""
 
     rank: int
     process: PlannedProcess
@@ -48,7 +48,7 @@ class RankEnd:
     @property
     def waited_in_vain(self) -> bool:
         """Whether the rank failed because it had waited in vain for another."""
-        return self.weight == CONSEQUENCE and self.cause.is_timeout
+        return self.weight == FailureWeight.CONSEQUENCE and self.cause.is_timeout
 
 
 def list_failures(
@@ -108,12 +108,12 @@ def _rank_end(
     ended = int(record.get("ended_boot_ns") or 0)
     raised = int(exception["boot_ns"] if exception else 0) or ended
     weight = _weight(record, cause, min(raised, ended), stopped_boot_ns, has_raised=exception is not None)
-    if weight == CAUSE and cause.kind == EXIT_CODE and not own_end:
-        weight = ABORTED  # Python did not end it: MPI aborts ranks that lost a peer with a code of its own
+    if weight == FailureWeight.CAUSE and cause.kind == EXIT_CODE and not own_end:
+        weight = FailureWeight.ABORTED  # Python did not end it: MPI aborts ranks that lost a peer with its own code
     if rank < 0:  # mpirun and its daemons only repeat the end of their ranks
-        weight = HELPER
+        weight = FailureWeight.HELPER
     elif alone:
-        weight = CAUSE
+        weight = FailureWeight.CAUSE
     return RankEnd(rank, process, record, exception, cause, tail, weight, min(raised, ended) if ended else raised)
 
 
@@ -126,19 +126,19 @@ def _weight(
     has_raised: bool,
 ) -> int:
     if stopped_boot_ns is not None and failed_boot_ns > stopped_boot_ns:
-        return STOPPED
+        return FailureWeight.STOPPED
     if (record.get("signal") in _STOPS and not has_raised) or record.get("code") in _STOP_CODES or cause.tells_of_peers:
-        return CONSEQUENCE
-    return ABORTED if cause.kind == AT_EXIT else CAUSE
+        return FailureWeight.CONSEQUENCE
+    return FailureWeight.ABORTED if cause.kind == AT_EXIT else FailureWeight.CAUSE
 
 
 def _missing_first(failures: List[RankEnd]) -> List[RankEnd]:
     """Put ranks first that still ran when all other ranks had given up waiting for one."""
-    waited = [end for end in failures if end.weight < STOPPED]
+    waited = [end for end in failures if end.weight < FailureWeight.STOPPED]
     if not waited or not all(end.waited_in_vain for end in waited):
         return failures
-    missing = [end for end in failures if end.weight == STOPPED]
-    helpers = [end for end in failures if end.weight == HELPER]
+    missing = [end for end in failures if end.weight == FailureWeight.STOPPED]
+    helpers = [end for end in failures if end.weight == FailureWeight.HELPER]
     found = [
         replace(end, cause=FailureCause(HANG, NO_ANSWER, evidence=end.tail.show(end.tail.lines[-3:])))
         for end in missing
@@ -186,7 +186,7 @@ class Finding:
     code: str
     about: List[str]  # sentences about which rank failed first, and why
     details: ErrorDetails = field(default_factory=ErrorDetails)
-    weight: int = CAUSE
+    weight: int = FailureWeight.CAUSE
     early: List[int] = field(default_factory=list)  # ranks that had ended earlier without an error
     waited: bool = False  # all failed ranks had waited in vain for another
 
@@ -213,14 +213,14 @@ def find_failure(
 ) -> Finding:
     """Return the finding about a run's failed ranks. There must be at least one."""
     failures = list_failures(folder, launch, exits, stopped_boot_ns=stopped_boot_ns)
-    first, others = failures[0], [end for end in failures[1:] if end.weight != HELPER]
+    first, others = failures[0], [end for end in failures[1:] if end.weight != FailureWeight.HELPER]
     return Finding(
         code="ExitCodeUnknown" if first.record.get("unknown") else "UserError",
         about=_about_first(first, launch, job),
         details=_details(first, others, job),
         weight=first.weight,
         early=[int(one["rank"]) for one in exits if _ended_well_before(one, first)],
-        waited=all(end.waited_in_vain for end in failures if end.weight < STOPPED),
+        waited=all(end.waited_in_vain for end in failures if end.weight < FailureWeight.STOPPED),
     )
 
 
@@ -230,7 +230,7 @@ def error_of(finding: Finding) -> RunError:
     return {"code": finding.code, "message": _with_tail(message, finding.details), "details": finding.details}
 
 
-def finding_of(error: RunError, *, weight: int = CAUSE) -> Finding:
+def finding_of(error: RunError, *, weight: int = FailureWeight.CAUSE) -> Finding:
     """Return an error that no rank caused as a finding, to be compared with those of other nodes."""
     about = str(error.get("message", "")).partition(LAST_LINES_TITLE)[0]
     return Finding(str(error.get("code") or "SystemFailure"), [about], {**(error.get("details") or {})}, weight)
@@ -287,7 +287,7 @@ def _details(first: RankEnd, others: Sequence[RankEnd], job: Optional[JobSpec]) 
 
 def _about_first(first: RankEnd, launch: LaunchPlan, job: Optional[JobSpec]) -> List[str]:
     advice = [first.cause.advice] if first.cause.advice else []
-    if first.weight == HELPER:
+    if first.weight == FailureWeight.HELPER:
         role = str(first.process.get("role") or "A process of ours")
         return [first.cause.sentence.replace("User program", role, 1), *advice]
     count = count_ranks(launch)
@@ -304,7 +304,7 @@ def _where(first: RankEnd, job: Optional[JobSpec], count: int) -> str:
 def _about_others(finding: Finding) -> List[str]:
     others = [int(one["rank"]) for one in finding.details.get("consequences") or ()]
     lines = [f"{name_ranks(others)} ended because of it."] if others else []
-    if finding.early and finding.weight == CONSEQUENCE:
+    if finding.early and finding.weight == FailureWeight.CONSEQUENCE:
         names = name_ranks(finding.early)
         lines.append(f"{names} had ended before, without an error; perhaps the others still needed it.")
     return lines
@@ -315,7 +315,7 @@ def _ended_well_before(record: RankExit, first: RankEnd) -> bool:
 
 
 def _consequence(end: RankEnd, job: Optional[JobSpec]) -> RankFacts:
-    why = "stopped after the first failure" if end.weight == STOPPED else end.cause.sentence
+    why = "stopped after the first failure" if end.weight == FailureWeight.STOPPED else end.cause.sentence
     return {**facts_of(end.rank, end.process, job), "why": why.splitlines()[0][:300], "log": end.log}
 
 

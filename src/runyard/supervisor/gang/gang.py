@@ -25,7 +25,7 @@ from runyard.supervisor.gang.peers import FindStop, Peers
 from runyard.supervisor.lifecycle.layout import Meeting
 from runyard.supervisor.lifecycle.outcome import Outcome, before_launch
 from runyard.supervisor.lifecycle.stopping import CUT_OFF, RANK_FAILED, SUPERSEDED, Stop
-from runyard.supervisor.processes.exits import STOPPED
+from runyard.supervisor.processes.exits import FailureWeight
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.connection import REFUSALS, REFUSED_FOR_S, Connection
 from runyard.supervisor.shipping.loops import ShippingLoop
@@ -123,14 +123,14 @@ def _lost(peer: Peer) -> Finding:
 
 def _missing(ordered: Sequence[Told]) -> Optional[Told]:
     """Return the node whose ranks still ran when all other nodes had given up waiting for a rank."""
-    failed = [one for one in ordered if one.finding.weight < STOPPED]
-    stopped = [one for one in ordered if one.finding.weight == STOPPED]
+    failed = [one for one in ordered if one.finding.weight < FailureWeight.STOPPED]
+    stopped = [one for one in ordered if one.finding.weight == FailureWeight.STOPPED]
     return stopped[0] if failed and stopped and all(one.finding.waited for one in failed) else None
 
 
 def _consequence(finding: Finding) -> RankFacts:
     details = finding.details
-    why = "stopped after the first failure" if finding.weight == STOPPED else finding.about[0]
+    why = "stopped after the first failure" if finding.weight == FailureWeight.STOPPED else finding.about[0]
     kept = {name: details[name] for name in ("rank", "role", "node", "address") if name in details}
     return cast("RankFacts", {**kept, "why": why.splitlines()[0][:300], "log": details.get("log", "")})
 

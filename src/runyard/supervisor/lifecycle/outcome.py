@@ -11,15 +11,13 @@ from runyard.core.specs import JobSpec, NodeSpec
 from runyard.core.statuses import RunStatus
 from runyard.supervisor.lifecycle.prepare import PreparationFailed
 from runyard.supervisor.lifecycle.stopping import CANCEL, CUT_OFF, FAIL, FOLDER_GONE, HANG, SUPERSEDED, TIME_LIMIT, Stop
-from runyard.supervisor.processes.exits import CAUSE, HELPER, has_failed
+from runyard.supervisor.processes.exits import FailureWeight, has_failed
 from runyard.supervisor.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from runyard.core.formats.documents import ErrorDetails, RunError
     from runyard.core.formats.run_files import LaunchPlan, RankExit
     from runyard.supervisor.diagnosis.diagnosis import Finding
-
-BEFORE_ALL, AFTER_ALL = CAUSE - 1, HELPER + 1  # weights outside of those of ranks
 
 
 class Outcome(NamedTuple):
@@ -67,7 +65,7 @@ def decide(
     ranks = [record for record in exits if record["rank"] >= 0]
     fault = find_mpirun_fault(folder, counting, exits)
     if fault is not None and (len(ends) < len(counting) or any(has_failed(record) for record in ends)):
-        weight = BEFORE_ALL if fault["details"].get("signal") else AFTER_ALL
+        weight = FailureWeight.BEFORE_ALL if fault["details"].get("signal") else FailureWeight.AFTER_ALL
         return Outcome(RunStatus.FAILED, fault, finding_of(fault, weight=weight))
     if any(has_failed(record) for record in ends):
         stopped = stop.since_boot_ns if stop is not None else emptied_boot_ns

@@ -1,8 +1,7 @@
 """Exit records of ranks: how to read them, and how to find an exit code when this process is not the parent.
 
 Exit records come from the reaper, from the rank shims of ranks that mpirun started (`starts/<rank>.json`,
-`exits/<rank>.json`), or from the kernel. CAUSE to HELPER are the weights of failures: how far a failed rank is from
-being the cause of the run's failure.
+`exits/<rank>.json`), or from the kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import fcntl
 import os
 import signal
 import struct
+from enum import IntEnum
 from typing import TYPE_CHECKING, Mapping, NamedTuple, Optional, Sequence, Tuple, cast
 
 from runyard.supervisor.run_folder import RunFolder
@@ -18,7 +18,17 @@ from runyard.supervisor.run_folder import RunFolder
 if TYPE_CHECKING:
     from runyard.core.formats.run_files import PlannedProcess, RankExit, RankStart
 
-CAUSE, ABORTED, CONSEQUENCE, STOPPED, HELPER = range(5)
+
+class FailureWeight(IntEnum):
+    """How far a failure is from being the cause of the run's failure; the lowest is shown as the run's error."""
+
+    BEFORE_ALL = -1  # mpirun's own fault that explains those of the ranks
+    CAUSE = 0
+    ABORTED = 1  # ended by MPI or at exit, which may follow from a peer's failure
+    CONSEQUENCE = 2
+    STOPPED = 3  # by us, after the first failure
+    HELPER = 4  # a process beside the ranks
+    AFTER_ALL = 5  # mpirun's fault that follows from those of the ranks
 
 
 def has_failed(record: RankExit) -> bool:
