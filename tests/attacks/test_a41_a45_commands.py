@@ -151,7 +151,7 @@ def test_a41_an_option_of_a_target_or_a_run_is_one_word_or_refused(kind: str, op
             check_options(kind, {option: text})
         if kind == "slurm" and option != "mpi":
             with pytest.raises(InvalidArgument):
-                check_resources(ResourceSpec(engine={option: text}))
+                check_resources(ResourceSpec(cluster_options={option: text}))
     good = {"address": "head:6379"}.get(option, "gpu")
     assert check_options(kind, {option: good}) == {option: good}
 
@@ -163,7 +163,7 @@ def test_a41_hosts_ids_names_and_resources_are_what_they_say_or_refused(tmp_path
             lambda text=text: check_options("ssh", {"hosts": [{"address": "a", "port": text}]}),
             lambda text=text: check_options("ray", {"env": {text: "x"}}),
             lambda text=text: check_resources(ResourceSpec(custom={text: 1})),
-            lambda text=text: check_resources(ResourceSpec(engine={text: "x"})),
+            lambda text=text: check_resources(ResourceSpec(cluster_options={text: "x"})),
             lambda text=text: check_run_id(text),
             lambda text=text: check_experiment_name(text),
         ):
@@ -180,10 +180,14 @@ def test_a41_more_words_for_sbatch_change_nothing_that_makes_the_job_ours(
     backend = SlurmBackend(Settings(home=tmp_path), {})
     try:
         with pytest.raises(UserError):
-            job = replace(a_job(), spec=replace(a_job().spec, resources=ResourceSpec(engine={"extra": [extra]})))
+            job = replace(
+                a_job(), spec=replace(a_job().spec, resources=ResourceSpec(cluster_options={"extra": [extra]}))
+            )
             check_resources(job.spec.resources)
             backend.plan(job)
-        job = replace(a_job(), spec=replace(a_job().spec, resources=ResourceSpec(engine={"extra": ["--nice=1"]})))
+        job = replace(
+            a_job(), spec=replace(a_job().spec, resources=ResourceSpec(cluster_options={"extra": ["--nice=1"]}))
+        )
         assert "--nice=1" in backend.plan(job).argv
     finally:
         backend.close()

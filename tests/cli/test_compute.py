@@ -33,7 +33,7 @@ def test_a_pool_is_made_shown_changed_and_deleted() -> None:
     ok("compute", "update", "cpu-cluster", "--max-nodes", "3", "--min-nodes", "1", "--idle", "10m")
 
     listed = ok("compute", "list")[0].splitlines()
-    assert listed[0].split() == ["TARGET", "TYPE", "ENGINE", "NODES", "RUNNING", "WAITING"]
+    assert listed[0].split() == ["TARGET", "TYPE", "CLUSTER", "NODES", "RUNNING", "WAITING"]
     assert listed[1].split() == ["local", "Local", "0", "0"]
     assert listed[2].split() == ["cpu-cluster", "AmlCompute", "1", "of", "3", "0", "0"]
     shown = ok("compute", "show", "cpu-cluster")[0]

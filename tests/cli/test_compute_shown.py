@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runyard.cli.commands.compute import _engine, _nodes, _print_target
+from runyard.cli.commands.compute import _cluster, _nodes, _print_target
 from runyard.cli.plan_report import print_handed
 from runyard.core.compute import ComputeNode, ComputeRun, ComputeSpec, ComputeTarget
 from runyard.sdk.compute.self_test import NodeReport, find_faults, node_count_of
@@ -28,7 +28,7 @@ def test_an_attached_target_is_shown_with_its_engines_nodes_and_words(capsys: py
     _print_target(TARGET)
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
 
-    assert "engine slurm:gpu" in lines and "note slurmctld answers late." in lines
+    assert "cluster slurm:gpu" in lines and "note slurmctld answers late." in lines
     assert "n1 alloc 4 2 8.6 GB exp_1" in lines and "n2 down 0 0 Not responding" in lines
     assert "exp_2 2 Slurm job 7 waits: Resources." in lines
 
@@ -37,14 +37,14 @@ def test_an_attached_target_is_shown_with_its_engines_nodes_and_words(capsys: py
     ("spec", "alias", "said"),
     [
         (ComputeSpec(), "", ""),
-        (ComputeSpec(engine="cluster", backend="ray", options={"address": "h:1"}), "", "cluster"),
+        (ComputeSpec(cluster="cluster", backend="ray", options={"address": "h:1"}), "", "cluster"),
         (ComputeSpec(type="Ray", backend="ray", options={"address": "auto"}), "", "ray:auto"),
         (ComputeSpec(type="VirtualMachine", backend="ssh", options={"hosts": []}), "", "ssh"),
-        (ComputeSpec(engine="slurm:gpu", backend="slurm"), "slurm:gpu", "alias of slurm:gpu"),
+        (ComputeSpec(cluster="slurm:gpu", backend="slurm"), "slurm:gpu", "alias of slurm:gpu"),
     ],
 )
 def test_where_runs_of_a_target_are_is_said_in_few_words(spec: ComputeSpec, alias: str, said: str) -> None:
-    assert _engine(ComputeTarget("default", "x", spec, alias_of=alias)) == said
+    assert _cluster(ComputeTarget("default", "x", spec, alias_of=alias)) == said
 
 
 def test_a_plan_of_a_cluster_is_its_script_and_what_it_asks_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_a_plan_of_a_cluster_is_its_script_and_what_it_asks_for(capsys: pytest.C
 
 
 def test_a_pool_on_an_engine_counts_the_nodes_of_its_runs() -> None:
-    spec = ComputeSpec(max_nodes=4, engine="slurm:gpu", backend="slurm")
+    spec = ComputeSpec(max_nodes=4, cluster="slurm:gpu", backend="slurm")
     assert _nodes(ComputeTarget("default", "p", spec, nodes=NODES, running=[ComputeRun("exp_1", 3)])) == "3 of 4"
     assert _nodes(TARGET) == "2"
 

@@ -57,7 +57,7 @@ def test_what_a_run_asks_for_is_said_in_slurms_words_and_wins_over_its_target() 
         resources=ResourceSpec(
             memory_bytes=3 * 1024**3 + 1,
             custom={"nvme": 1.5},
-            engine={"partition": "a100", "extra": ["--exclusive", "--nice=10"]},
+            cluster_options={"partition": "a100", "extra": ["--exclusive", "--nice=10"]},
         ),
     )
     asked = option_words(
@@ -111,7 +111,7 @@ def test_a_kind_of_gpu_is_counted_once_and_a_site_has_its_own_time() -> None:
 def test_options_that_would_change_what_a_job_is_are_refused(word: Any) -> None:
     for job, options in (
         (a_job(), {"extra": [word]}),
-        (a_job(resources=ResourceSpec(engine={"extra": [word]})), {}),
+        (a_job(resources=ResourceSpec(cluster_options={"extra": [word]})), {}),
     ):
         with pytest.raises(SubmitRejected, match="The option extra holds"):
             option_words(job, options)

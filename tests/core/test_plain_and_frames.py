@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from runyard.core.compute import ComputeSpec
 from runyard.core.errors import NotFound, ProtocolError, SystemFailure, error_from_plain
 from runyard.core.formats.frames import iter_frames, join_frames
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.records import NewRun, Phase, Run
-from runyard.core.specs import EnvironmentSpec, RunSpec
+from runyard.core.specs import EnvironmentSpec, ResourceSpec, RunSpec
 from runyard.core.statuses import RunStatus
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=timezone.utc)
@@ -33,6 +34,15 @@ def test_a_run_survives_the_trip_over_json() -> None:
     assert plain["status"] == "Running"
     assert plain["created_at"] == "2026-01-02T03:04:05.678901+00:00"
     assert from_plain(Run, plain) == run
+
+
+def test_a_renamed_field_keeps_its_name_in_stored_runs_and_for_older_versions() -> None:
+    plain = to_plain(RunSpec(resources=ResourceSpec(cluster_options={"partition": "gpu"})))
+    target = to_plain(ComputeSpec(cluster="slurm:gpu"))
+
+    assert plain["resources"]["engine"] == {"partition": "gpu"} and target["engine"] == "slurm:gpu"
+    assert from_plain(RunSpec, plain).resources.cluster_options == {"partition": "gpu"}
+    assert from_plain(ComputeSpec, target) == ComputeSpec(cluster="slurm:gpu")
 
 
 def test_a_field_of_a_newer_peer_is_dropped() -> None:

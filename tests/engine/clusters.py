@@ -1,4 +1,4 @@
-"""A fake engine of somebody else's machines, and a server that other machines reach."""
+"""A fake cluster of somebody else's machines, and a server that other machines reach."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from runyard.testing.compute_backend import FakeBackend
 from tests.engine.bench import Bench
 
 
-class FakeEngine(FakeBackend, SupportsCheck):
+class FakeCluster(FakeBackend, SupportsCheck):
     """What a backend was made with, and nodes that a test names."""
 
     def __init__(self, settings: Settings | None = None, options: Mapping[str, Any] | None = None) -> None:
@@ -41,7 +41,7 @@ class TeamBench(Bench):
     """Backends of other kinds than `local` are made when a target needs one: `made` has them."""
 
     def __init__(self, home: Path, **more: Any) -> None:
-        self.made: list[tuple[str, FakeEngine]] = []
+        self.made: list[tuple[str, FakeCluster]] = []
         self.fault: Exception | None = None
         self.check_fault: RunyardError | None = None
         super().__init__(home, **more)
@@ -50,10 +50,10 @@ class TeamBench(Bench):
         self.is_team = True
         return super()._engine()
 
-    def make_backend(self, kind: str, settings: Settings, options: Mapping[str, Any]) -> FakeEngine:
+    def make_backend(self, kind: str, settings: Settings, options: Mapping[str, Any]) -> FakeCluster:
         if self.fault is not None:
             raise self.fault
-        made = FakeEngine(settings, options)
+        made = FakeCluster(settings, options)
         made.check_fault = self.check_fault
         self.made.append((kind, made))
         return made

@@ -20,7 +20,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.sanitize import HIDDEN
 from runyard.engine.state.backends import MOST_INSTANCES
 from tests.engine.bench import Bench
-from tests.engine.clusters import FakeEngine, TeamBench
+from tests.engine.clusters import FakeCluster, TeamBench
 
 SLURM = ComputeSpec(type=SLURM_TYPE, options={"partition": "gpu"})
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\ncanary-key\n-----END OPENSSH PRIVATE KEY-----"
@@ -47,7 +47,7 @@ def submit(bench: Bench, run_id: str, target: str, *, nodes: int = 1, **spec: An
     bench.submit(run_id, spec=RunSpec(target=target, script="train.py", distribution=distribution, **spec))
 
 
-def test_targets_with_the_same_engine_share_a_backend_that_is_made_on_first_use(bench: TeamBench) -> None:
+def test_targets_with_the_same_cluster_share_a_backend_that_is_made_on_first_use(bench: TeamBench) -> None:
     make(bench, "one", SLURM)
     make(bench, "same", SLURM)
     make(bench, "other", replace(SLURM, options={"partition": "cpu"}))
@@ -67,7 +67,7 @@ def test_targets_with_the_same_engine_share_a_backend_that_is_made_on_first_use(
     assert all(fake.is_closed for _, fake in bench.made) and bench.backend.is_closed
 
 
-def test_jobs_are_polled_at_the_engine_that_has_them_and_no_other(bench: TeamBench) -> None:
+def test_jobs_are_polled_at_the_cluster_that_has_them_and_no_other(bench: TeamBench) -> None:
     make(bench, "one", SLURM)
     submit(bench, "exp_1", "one")
     submit(bench, "exp_2", "slurm:cpu")
@@ -85,7 +85,7 @@ def test_jobs_are_polled_at_the_engine_that_has_them_and_no_other(bench: TeamBen
     assert asked == {0: {"exp_1"}, 1: {"exp_2"}}
 
 
-def test_an_engine_that_cannot_be_set_up_refuses_its_runs_and_nobody_elses(bench: TeamBench) -> None:
+def test_a_cluster_that_cannot_be_set_up_refuses_its_runs_and_nobody_elses(bench: TeamBench) -> None:
     make(bench, "cluster", SLURM)
     bench.fault = ImportError("no module named sbatch")
     bench.restart()
@@ -100,7 +100,7 @@ def test_an_engine_that_cannot_be_set_up_refuses_its_runs_and_nobody_elses(bench
     assert [request.run_id for request in bench.made[-1][1].submitted] == ["exp_3"]
 
 
-def test_attaching_looks_at_the_engine_first_and_stores_nothing_when_it_cannot_be_used(bench: TeamBench) -> None:
+def test_attaching_looks_at_the_cluster_first_and_stores_nothing_when_it_cannot_be_used(bench: TeamBench) -> None:
     bench.check_fault = UserError("There is no partition `gpu`.", hint="Partitions here: cpu.")
     with pytest.raises(UserError, match="no partition `gpu`"):
         make(bench, "boxes", BOXES)
@@ -116,7 +116,7 @@ def test_attaching_looks_at_the_engine_first_and_stores_nothing_when_it_cannot_b
 def test_a_server_that_no_other_machine_reaches_takes_no_target_and_no_run_elsewhere(tmp_path: Path) -> None:
     alone = Bench(tmp_path)
 
-    for spec in (SLURM, BOXES, replace(POOL, engine="slurm")):
+    for spec in (SLURM, BOXES, replace(POOL, cluster="slurm")):
         with pytest.raises(UserError, match="cannot reach this server"):
             make(alone, "cluster", spec)
     with pytest.raises(SubmitRejected, match=r"(?s)cannot reach this server.*--host"):
@@ -205,10 +205,10 @@ def test_gpus_of_the_servers_machine_are_no_matter_of_a_run_elsewhere(tmp_path: 
     with pytest.raises(SubmitRejected, match="gives GPUs out by number"):
         submit(bench, "exp_4", "cluster", variables={"RUNYARD_GPUS": "shared"})
     with pytest.raises(SubmitRejected, match="Did you mean `partition`"):
-        submit(bench, "exp_5", "cluster", resources=ResourceSpec(engine={"partitoin": "x"}))
+        submit(bench, "exp_5", "cluster", resources=ResourceSpec(cluster_options={"partitoin": "x"}))
 
 
-def test_what_an_engine_says_of_its_nodes_is_shown_also_when_it_fails_later(bench: TeamBench) -> None:
+def test_what_a_cluster_says_of_its_nodes_is_shown_also_when_it_fails_later(bench: TeamBench) -> None:
     make(bench, "cluster", SLURM)
     fake, context = bench.made[0][1], bench.engine.context
     shown = look(bench, "cluster")
@@ -226,7 +226,7 @@ def test_what_an_engine_says_of_its_nodes_is_shown_also_when_it_fails_later(benc
     assert (again.nodes, again.note) == (shown.nodes, "slurmctld does not answer.")
 
 
-def test_an_engine_that_never_answers_keeps_nobody_waiting(bench: TeamBench) -> None:
+def test_a_cluster_that_never_answers_keeps_nobody_waiting(bench: TeamBench) -> None:
     import threading
 
     make(bench, "cluster", SLURM)
@@ -277,9 +277,9 @@ def test_changed_hosts_are_looked_at_counted_and_keep_their_key(bench: TeamBench
 
 def test_pools_go_where_the_servers_settings_say_and_stay_there(bench: TeamBench) -> None:
     make(bench, "before", POOL)
-    write_server_settings(bench.settings.home, ServerSettings(amlcompute_engine="slurm:gpu"))
+    write_server_settings(bench.settings.home, ServerSettings(amlcompute_cluster="slurm:gpu"))
     made = make(bench, "after", POOL)
-    assert (made.spec.backend, made.spec.engine, made.spec.options) == ("slurm", "slurm:gpu", {"partition": "gpu"})
+    assert (made.spec.backend, made.spec.cluster, made.spec.options) == ("slurm", "slurm:gpu", {"partition": "gpu"})
     make(bench, "after", POOL)
     make(bench, "before", POOL)
     write_server_settings(bench.settings.home, ServerSettings())
@@ -292,37 +292,37 @@ def test_pools_go_where_the_servers_settings_say_and_stay_there(bench: TeamBench
     assert [request.run_id for request in bench.made[0][1].submitted] == ["exp_1", "exp_2"]
     assert [run.run_id for run in look(bench, "after").waiting] == ["exp_3"]
     assert [request.run_id for request in bench.backend.submitted] == ["exp_4"]
-    asked = read_settings({"RUNYARD_AMLCOMPUTE_ENGINE": "ray:head:6379"}).amlcompute_engine
-    bench.settings = replace(bench.settings, amlcompute_engine=asked)
+    asked = read_settings({"RUNYARD_AMLCOMPUTE_ENGINE": "ray:head:6379"}).amlcompute_cluster
+    bench.settings = replace(bench.settings, amlcompute_cluster=asked)
     bench.restart()
     assert make(bench, "by-variable", POOL).spec.options == {"address": "head:6379"}
 
 
-def test_a_pool_on_an_engine_that_cannot_be_used_is_refused_and_one_that_is_away_is_waited_for(
+def test_a_pool_on_a_cluster_that_cannot_be_used_is_refused_and_one_that_is_away_is_waited_for(
     bench: TeamBench,
 ) -> None:
     bench.check_fault = UserError("There is no partition `gpu`.")
     with pytest.raises(UserError, match="no partition `gpu`"):
-        make(bench, "pool", replace(POOL, engine="slurm:gpu"))
+        make(bench, "pool", replace(POOL, cluster="slurm:gpu"))
     bench.check_fault = SystemFailure("slurmctld does not answer.")
-    assert make(bench, "pool", replace(POOL, engine="slurm:gpu")).spec.backend == "slurm"
+    assert make(bench, "pool", replace(POOL, cluster="slurm:gpu")).spec.backend == "slurm"
     for wrong in ("slurm:a b", "ray:x", "-x"):
-        with pytest.raises(InvalidArgument, match="names no engine"):
-            write_server_settings(bench.settings.home, ServerSettings(amlcompute_engine=wrong))
+        with pytest.raises(InvalidArgument, match="names no cluster"):
+            write_server_settings(bench.settings.home, ServerSettings(amlcompute_cluster=wrong))
 
 
 def test_a_pool_on_an_attached_target_keeps_it_from_being_detached(bench: TeamBench) -> None:
     make(bench, "cluster", SLURM)
     make(bench, "boxes", BOXES)
-    assert make(bench, "pool", replace(POOL, engine="cluster")).spec.options == {"partition": "gpu"}
+    assert make(bench, "pool", replace(POOL, cluster="cluster")).spec.options == {"partition": "gpu"}
     with pytest.raises(Conflict, match="These pools are on it: pool"):
         bench.engine.compute.delete("default", "cluster")
     with pytest.raises(Conflict, match="These pools are on it: pool"):
         bench.engine.compute.update("default", "cluster", {"options": {"partition": "x"}})
     with pytest.raises(InvalidArgument, match="no attached target"):
-        make(bench, "pool2", replace(POOL, engine="nobody"))
+        make(bench, "pool2", replace(POOL, cluster="nobody"))
     with pytest.raises(InvalidArgument, match="has 3 slots"):
-        make(bench, "pool2", replace(POOL, engine="boxes", max_nodes=4))
+        make(bench, "pool2", replace(POOL, cluster="boxes", max_nodes=4))
 
 
 def test_names_in_old_code_mean_targets_by_the_alias_file(bench: TeamBench) -> None:
@@ -360,7 +360,7 @@ def test_a_changed_alias_concerns_new_runs_only(bench: TeamBench) -> None:
     aliases = bench.settings.home / "aliases"
     aliases.parent.mkdir(parents=True, exist_ok=True)
     aliases.write_text("old = slurm:one\n")
-    bench.backends = {**bench.backends, "slurm": FakeEngine()}
+    bench.backends = {**bench.backends, "slurm": FakeCluster()}
     bench.restart()
     submit(bench, "exp_1", "old")
     aliases.write_text("old = local\n")
@@ -394,7 +394,7 @@ def test_a_wrong_line_of_the_alias_file_is_named_and_breaks_nothing_else(
     submit(bench, "exp_2", "local")
 
 
-def test_an_engine_can_be_named_directly(bench: TeamBench) -> None:
+def test_a_cluster_can_be_named_directly(bench: TeamBench) -> None:
     submit(bench, "exp_1", "ray:10.0.0.7:6379")
 
     assert [(kind, fake.options) for kind, fake in bench.made] == [("ray", {"address": "10.0.0.7:6379"})]
@@ -440,9 +440,9 @@ def test_a_submitters_variables_stay_with_runs_of_this_machine(bench: TeamBench)
     assert os.environ.get("LD_PRELOAD") != "/tmp/x.so"
 
 
-def test_a_fake_engine_is_found_by_its_kind_whatever_the_options(tmp_path: Path) -> None:
+def test_a_fake_cluster_is_found_by_its_kind_whatever_the_options(tmp_path: Path) -> None:
     bench = TeamBench(tmp_path)
-    bench.backends = {**bench.backends, "slurm": FakeEngine()}
+    bench.backends = {**bench.backends, "slurm": FakeCluster()}
     bench.restart()
     make(bench, "one", SLURM)
     make(bench, "two", replace(SLURM, options={"partition": "cpu"}))

@@ -13,7 +13,7 @@ from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments import get_builder
 from runyard.environments.base import BuiltEnvironment, EnvironmentBuilder, Inside, SupportsLock
 from runyard.environments.container.images import DOCKER, PODMAN, find_runtime
-from tests.environments.engine import FakeEngine
+from tests.environments.container_runtime import FakeRuntime
 from tests.environments.test_conda import offline_variables
 from tests.environments.wheels import make_wheel
 
@@ -25,8 +25,8 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> FakeEngine:
-    return FakeEngine(tmp_path)
+def runtime(tmp_path: Path) -> FakeRuntime:
+    return FakeRuntime(tmp_path)
 
 
 def a_spec(**container: object) -> EnvironmentSpec:
@@ -38,43 +38,43 @@ def a_builder(home: Path) -> EnvironmentBuilder:
     return get_builder("container", settings=Settings(home=home, container_engine="podman"))
 
 
-def build(home: Path, engine: FakeEngine, spec: EnvironmentSpec) -> tuple[BuiltEnvironment, list[str]]:
+def build(home: Path, runtime: FakeRuntime, spec: EnvironmentSpec) -> tuple[BuiltEnvironment, list[str]]:
     said: list[str] = []
-    return a_builder(home).build(spec, say=said.append, variables=engine.variables), said
+    return a_builder(home).build(spec, say=said.append, variables=runtime.variables), said
 
 
-def test_an_image_on_the_machine_is_used_and_its_python_is_asked_once(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
-    built, said = build(home, engine, a_spec())
-    again, _ = build(home, engine, a_spec())
+def test_an_image_on_the_machine_is_used_and_its_python_is_asked_once(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
+    built, said = build(home, runtime, a_spec())
+    again, _ = build(home, runtime, a_spec())
 
     assert built.interpreter == again.interpreter
     assert os.path.exists(built.interpreter)
-    assert built.variables["PATH"].startswith(str(engine.program.parent))
-    commands = [call.replace("--log-level fatal ", "").split()[0] for call in engine.calls()]
+    assert built.variables["PATH"].startswith(str(runtime.program.parent))
+    commands = [call.replace("--log-level fatal ", "").split()[0] for call in runtime.calls()]
     assert commands == ["info", "image", "run", "info", "image"]
     assert any("The image is mine:1 (sha256:local)." in line for line in said)
 
 
-def test_a_process_is_wrapped_with_the_folders_of_its_run(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
-    built, _ = build(home, engine, a_spec(arguments=["--memory", "1g"]))
+def test_a_process_is_wrapped_with_the_folders_of_its_run(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
+    built, _ = build(home, runtime, a_spec(arguments=["--memory", "1g"]))
     assert built.wrapper is not None
     inside = Inside("n", ["python", "a.py"], {"A": "b"}, "/r/work", writable=["/r"], readable=["/i"])
     outside = built.wrapper.wrap(inside)
 
-    assert outside.argv[:4] == [str(engine.program), "--log-level", "fatal", "run"]
+    assert outside.argv[:4] == [str(runtime.program), "--log-level", "fatal", "run"]
     assert outside.argv[-7:] == ["--memory", "1g", "--entrypoint", "", "sha256:local", "python", "a.py"]
     assert "type=bind,source=/r,target=/r" in outside.argv
     assert "type=bind,source=/i,target=/i,readonly" in outside.argv
     assert outside.variables["A"] == "b"
-    assert outside.remove == [str(engine.program), "rm", "--force", "--ignore", "--time", "0", "n"]
+    assert outside.remove == [str(runtime.program), "rm", "--force", "--ignore", "--time", "0", "n"]
 
 
-def test_the_description_tells_of_the_image_and_its_packages(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
+def test_the_description_tells_of_the_image_and_its_packages(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
     builder = a_builder(home)
-    built = builder.build(a_spec(), say=print, variables=engine.variables)
+    built = builder.build(a_spec(), say=print, variables=runtime.variables)
     found = builder.describe(built)
     assert isinstance(builder, SupportsLock)
     lock = builder.lock(a_spec(), built)
@@ -85,11 +85,11 @@ def test_the_description_tells_of_the_image_and_its_packages(home: Path, engine:
 
 
 def test_an_image_that_is_not_there_is_fetched_with_the_registrys_password_on_stdin(
-    home: Path, engine: FakeEngine
+    home: Path, runtime: FakeRuntime
 ) -> None:
     spec = a_spec(image="team/mine:1", registry="registry.example.org", username="me", password="hush-hush")
-    _, said = build(home, engine, spec)
-    calls = engine.calls()
+    _, said = build(home, runtime, spec)
+    calls = runtime.calls()
 
     login = next(call for call in calls if call.startswith("login"))
     pull = next(call for call in calls if call.startswith("pull"))
@@ -97,55 +97,55 @@ def test_an_image_that_is_not_there_is_fetched_with_the_registrys_password_on_st
     assert pull.endswith("registry.example.org/team/mine:1")
     assert login.split()[2] == pull.split()[2]
     assert not os.path.exists(os.path.dirname(login.split()[2]))
-    assert (engine.folder / "password").read_text() == "hush-hush"
+    assert (runtime.folder / "password").read_text() == "hush-hush"
     assert "hush-hush" not in "".join([*calls, *said])
 
 
-def test_a_refused_password_is_an_error_that_does_not_show_it(home: Path, engine: FakeEngine) -> None:
-    engine.mark("refuse")
+def test_a_refused_password_is_an_error_that_does_not_show_it(home: Path, runtime: FakeRuntime) -> None:
+    runtime.mark("refuse")
     spec = a_spec(registry="registry.example.org", username="me", password="hush-hush")
     with pytest.raises(SubmitRejected, match="refuses the user `me`") as failed:
-        build(home, engine, spec)
+        build(home, runtime, spec)
 
     assert "base_image_registry" in failed.value.hint
     assert "hush-hush" not in str(failed.value)
 
 
-def test_an_image_that_cannot_be_fetched_tells_the_engines_reason(home: Path, engine: FakeEngine) -> None:
-    engine.mark("offline")
+def test_an_image_that_cannot_be_fetched_tells_the_runtimes_reason(home: Path, runtime: FakeRuntime) -> None:
+    runtime.mark("offline")
     with pytest.raises(SubmitRejected, match="could not be fetched") as failed:
-        build(home, engine, a_spec())
+        build(home, runtime, a_spec())
 
     assert "no route to registry" in failed.value.why
     assert "podman pull docker.io/library/mine:1" in failed.value.hint
 
 
-def test_a_dockerfile_is_built_once_for_its_content(home: Path, engine: FakeEngine) -> None:
+def test_a_dockerfile_is_built_once_for_its_content(home: Path, runtime: FakeRuntime) -> None:
     spec = a_spec(image="", dockerfile="FROM scratch\n")
-    build(home, engine, spec)
-    build(home, engine, spec)
-    build(home, engine, a_spec(image="", dockerfile="FROM scratch\n# other\n"))
+    build(home, runtime, spec)
+    build(home, runtime, spec)
+    build(home, runtime, a_spec(image="", dockerfile="FROM scratch\n# other\n"))
 
-    builds = [call for call in engine.calls() if call.startswith("build")]
+    builds = [call for call in runtime.calls() if call.startswith("build")]
     assert len(builds) == 2
-    assert (engine.folder / "dockerfile").read_text() == "FROM scratch\n# other\n"
+    assert (runtime.folder / "dockerfile").read_text() == "FROM scratch\n# other\n"
 
 
-def test_a_dockerfile_that_fails_shows_the_builds_words(home: Path, engine: FakeEngine) -> None:
+def test_a_dockerfile_that_fails_shows_the_builds_words(home: Path, runtime: FakeRuntime) -> None:
     with pytest.raises(SubmitRejected, match="could not be built") as failed:
-        build(home, engine, a_spec(image="", dockerfile="FAIL\n"))
+        build(home, runtime, a_spec(image="", dockerfile="FAIL\n"))
 
     assert "step 1 failed" in failed.value.why
 
 
-def test_packages_are_added_to_the_images_python(home: Path, engine: FakeEngine, tmp_path: Path) -> None:
-    engine.have("mine:1")
+def test_packages_are_added_to_the_images_python(home: Path, runtime: FakeRuntime, tmp_path: Path) -> None:
+    runtime.have("mine:1")
     make_wheel(tmp_path, "tabulate", "1.4")
     spec = EnvironmentSpec(
         name="boxed", kind="container", conda_packages=["tabulate=1"], container=ContainerSpec(image="mine:1")
     )
     builder = a_builder(home)
-    built = builder.build(spec, say=print, variables={**offline_variables(tmp_path), **engine.variables})
+    built = builder.build(spec, say=print, variables={**offline_variables(tmp_path), **runtime.variables})
     described = builder.describe(built)
     packages = described["packages"]
     assert isinstance(packages, dict) and built.wrapper is not None
@@ -156,14 +156,14 @@ def test_packages_are_added_to_the_images_python(home: Path, engine: FakeEngine,
     assert built.interpreter.startswith(str(home / "environments"))
     prefix = os.path.dirname(os.path.dirname(built.interpreter))
     assert f"type=bind,source={prefix},target={prefix},readonly" in outside.argv
-    assert f"runyard-build-{built.key}" in "".join(engine.calls())
+    assert f"runyard-build-{built.key}" in "".join(runtime.calls())
 
 
-def test_a_conda_package_that_pip_does_not_know_belongs_into_the_image(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
+def test_a_conda_package_that_pip_does_not_know_belongs_into_the_image(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
     spec = EnvironmentSpec(kind="container", conda_packages=["gxx"], container=ContainerSpec(image="mine:1"))
     with pytest.raises(SubmitRejected, match="`gxx` no counterpart on PyPI"):
-        build(home, engine, spec)
+        build(home, runtime, spec)
 
 
 def test_another_python_than_the_images_is_said_or_refused(home: Path, engine: FakeEngine) -> None:
@@ -179,43 +179,43 @@ def test_another_python_than_the_images_is_said_or_refused(home: Path, engine: F
         get_builder("container", settings=settings).build(spec, say=print, variables=engine.variables)
 
 
-def test_an_image_without_a_python_is_refused(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
+def test_an_image_without_a_python_is_refused(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
     spec = EnvironmentSpec(kind="container", interpreter="/no/python", container=ContainerSpec(image="mine:1"))
     with pytest.raises(SubmitRejected, match="cannot run the script"):
-        build(home, engine, spec)
+        build(home, runtime, spec)
 
 
-def test_an_environment_without_an_image_is_refused(home: Path, engine: FakeEngine) -> None:
+def test_an_environment_without_an_image_is_refused(home: Path, runtime: FakeRuntime) -> None:
     with pytest.raises(SubmitRejected, match="names no image"):
-        build(home, engine, a_spec(image=""))
+        build(home, runtime, a_spec(image=""))
 
 
 def test_the_first_engine_that_works_is_taken(tmp_path: Path) -> None:
-    podman = FakeEngine(tmp_path)
+    podman = FakeRuntime(tmp_path)
     podman.mark("broken")
     (tmp_path / "second").mkdir()
-    docker = FakeEngine(tmp_path / "second", name="docker", info="28.0 [name=rootless]")
+    docker = FakeRuntime(tmp_path / "second", name="docker", info="28.0 [name=rootless]")
     path = f"{podman.program.parent}:{docker.program.parent}"
 
-    engine = find_runtime(None, {"PATH": path})
+    runtime = find_runtime(None, {"PATH": path})
 
-    assert (engine.kind, engine.program, engine.is_rootless) == (DOCKER, str(docker.program), True)
+    assert (runtime.kind, runtime.program, runtime.is_rootless) == (DOCKER, str(docker.program), True)
 
 
 def test_a_named_engine_may_be_a_path(tmp_path: Path) -> None:
-    podman = FakeEngine(tmp_path, info="true")
+    podman = FakeRuntime(tmp_path, info="true")
     settings = Settings(home=tmp_path, container_engine=str(podman.program), container_arguments="-- --x")
 
-    engine = find_runtime(settings, {"PATH": "/nowhere"})
+    runtime = find_runtime(settings, {"PATH": "/nowhere"})
 
-    assert (engine.kind, engine.is_rootless, engine.behind) == (PODMAN, True, ["--x"])
+    assert (runtime.kind, runtime.is_rootless, runtime.behind) == (PODMAN, True, ["--x"])
 
 
 def test_without_an_engine_the_error_tells_what_each_answered(tmp_path: Path) -> None:
-    podman = FakeEngine(tmp_path)
+    podman = FakeRuntime(tmp_path)
     podman.mark("broken")
-    with pytest.raises(SubmitRejected, match="no container engine works here") as failed:
+    with pytest.raises(SubmitRejected, match="no container runtime works here") as failed:
         find_runtime(None, {"PATH": str(podman.program.parent)})
 
     assert "podman does not work (cannot connect); docker is not on this machine" in failed.value.why

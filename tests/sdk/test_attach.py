@@ -26,7 +26,7 @@ from runyard.sdk.run_config.resources import read_resources
 from runyard.sdk.run_config.run_configuration import RunConfiguration
 from runyard.sdk.submit.submission import plan_submission
 from runyard.sdk.workspaces.workspace import Workspace
-from tests.engine.clusters import FakeEngine
+from tests.engine.clusters import FakeCluster
 from tests.server.conftest import Served, serve
 from tests.waiting import wait_for
 
@@ -34,12 +34,12 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\ncanary\n-----END OPENSSH PRIVATE KEY
 
 
 @pytest.fixture(scope="module")
-def engines() -> dict[str, FakeEngine]:
-    return {kind: FakeEngine() for kind in ("ray", "slurm", "ssh")}
+def engines() -> dict[str, FakeCluster]:
+    return {kind: FakeCluster() for kind in ("ray", "slurm", "ssh")}
 
 
 @pytest.fixture(scope="module")
-def team(session_folder: Path, engines: dict[str, FakeEngine]) -> Iterator[Served]:
+def team(session_folder: Path, engines: dict[str, FakeCluster]) -> Iterator[Served]:
     with tempfile.TemporaryDirectory(prefix="t", dir=session_folder) as folder:
         with serve(Path(folder), engines=engines) as found:
             yield found
@@ -57,13 +57,13 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def handed(engine: FakeEngine, run_id: str) -> Any:
-    """Return the job that the engine got: it is handed over soon after the submit."""
-    wait_for(lambda: engine.jobs_of(run_id), what=f"the hand-over of {run_id}")
-    return engine.jobs_of(run_id)[0]
+def handed(cluster: FakeCluster, run_id: str) -> Any:
+    """Return the job that the cluster got: it is handed over soon after the submit."""
+    wait_for(lambda: cluster.jobs_of(run_id), what=f"the hand-over of {run_id}")
+    return cluster.jobs_of(run_id)[0]
 
 
-def test_the_code_of_the_first_page_runs(ws: Workspace, engines: dict[str, FakeEngine], project: Path) -> None:
+def test_the_code_of_the_first_page_runs(ws: Workspace, engines: dict[str, FakeCluster], project: Path) -> None:
     key = str(project / "key")
     slurm = SlurmCompute.attach_configuration(partition="gpu", account=None, extra=["--qos=high"])
     hosts = RemoteCompute.attach_configuration(address="hostA", username="me", private_key_file=key)
@@ -91,7 +91,7 @@ def test_the_code_of_the_first_page_runs(ws: Workspace, engines: dict[str, FakeE
 
 
 def test_an_attached_target_shows_its_machines_and_is_detached_when_no_run_names_it(
-    ws: Workspace, team: Served, engines: dict[str, FakeEngine], project: Path, capsys: pytest.CaptureFixture[str]
+    ws: Workspace, team: Served, engines: dict[str, FakeCluster], project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target: Any = ComputeTarget.attach(ws, "cluster", SlurmCompute.attach_configuration("gpu"))
 
@@ -117,7 +117,7 @@ def test_an_attached_target_shows_its_machines_and_is_detached_when_no_run_names
 
 
 def test_a_pool_on_an_engine_has_the_status_that_the_engine_gives_it(
-    ws: Workspace, team: Served, engines: dict[str, FakeEngine], project: Path
+    ws: Workspace, team: Served, engines: dict[str, FakeCluster], project: Path
 ) -> None:
     (team.services.settings.home / "aliases").write_text("old-cluster = slurm:gpu\n")
     before = engines["slurm"].nodes
@@ -159,19 +159,19 @@ def test_a_pool_on_an_engine_has_the_status_that_the_engine_gives_it(
     engines["slurm"].nodes = before
 
 
-def _as_run(team: Served, engine: FakeEngine, run_id: str) -> Client:
+def _as_run(team: Served, cluster: FakeCluster, run_id: str) -> Client:
     """Return a client with the token that the run's own code has."""
-    found = Client(Transport(replace(team.address, token=engine.jobs_of(run_id)[-1].token)))
+    found = Client(Transport(replace(team.address, token=cluster.jobs_of(run_id)[-1].token)))
     team.others.append(found)
     return found
 
 
 def _pool_spec() -> Any:
-    return replace(AmlCompute.provisioning_configuration(max_nodes=2)._spec(), engine="slurm:gpu")
+    return replace(AmlCompute.provisioning_configuration(max_nodes=2)._spec(), cluster="slurm:gpu")
 
 
 def test_hosts_are_named_in_one_text_or_a_list_and_scripts_of_2018_attach_them_otherwise(
-    ws: Workspace, engines: dict[str, FakeEngine]
+    ws: Workspace, engines: dict[str, FakeCluster]
 ) -> None:
     config = RemoteCompute.attach_configuration
     several = config("me", address="hostA,hostB:2222", slots=2)._spec()
@@ -202,7 +202,7 @@ def test_a_configuration_that_cannot_be_is_refused_when_it_is_made(make: Any, sa
         make()
 
 
-def test_resources_of_a_run_reach_its_engine(ws: Workspace, engines: dict[str, FakeEngine], project: Path) -> None:
+def test_resources_of_a_run_reach_its_engine(ws: Workspace, engines: dict[str, FakeCluster], project: Path) -> None:
     resources = Resources(cpus=8, memory="16GB", gpus=2, custom={"fpga": 1}, partition="big", extra=["--exclusive"])
     config = ScriptRunConfig(str(project), "train.py", compute_target="slurm:gpu", resources=resources, max_attempts=3)
     run = Experiment(ws, "exp").submit(config)
@@ -249,7 +249,7 @@ def test_amounts_that_cannot_be_are_refused_at_submit(project: Path, resources: 
 
 
 def test_what_was_handed_over_can_be_read_without_secrets(
-    ws: Workspace, team: Served, engines: dict[str, FakeEngine], project: Path
+    ws: Workspace, team: Served, engines: dict[str, FakeCluster], project: Path
 ) -> None:
     fake = engines["slurm"]
     plan = fake.plan

@@ -16,7 +16,7 @@ from runyard.environments.base import Inside, Outside, Wrapper
 from runyard.supervisor.lifecycle.containers import contain, remove_containers
 from runyard.supervisor.processes.exits import container_exit
 from runyard.supervisor.run_folder import RunFolder
-from tests.environments.engine import FakeEngine
+from tests.environments.container_runtime import FakeRuntime
 from tests.supervisor.supervised import Job, Site
 from tests.supervisor.test_stopping import ask
 from tests.waiting import wait_for
@@ -45,15 +45,15 @@ def a_plan(folder: Path, *ranks: int, **fields: Any) -> dict[str, Any]:
     }
 
 
-def start(site: Site, engine: FakeEngine, script: str, **options: Any) -> Job:
+def start(site: Site, engine: FakeRuntime, script: str, **options: Any) -> Job:
     environment = EnvironmentSpec(name="boxed", kind="container", container=ContainerSpec(image="mine:1"))
     submitter = {**engine.variables, "RUNYARD_CONTAINER_ENGINE": "podman", "OF_THE_SUBMITTER": "1"}
     return site.start(script, environment=environment, submitter=submitter, **options)
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> FakeEngine:
-    engine = FakeEngine(tmp_path)
+def engine(tmp_path: Path) -> FakeRuntime:
+    engine = FakeRuntime(tmp_path)
     engine.have("mine:1")
     return engine
 
@@ -128,7 +128,7 @@ def test_what_cannot_be_removed_is_told_and_what_is_gone_is_not(tmp_path: Path) 
     assert "COOKIE" not in (tmp_path / "fine.env").read_text()
 
 
-def test_a_run_goes_through_the_engine_with_its_own_variables_only(site: Site, engine: FakeEngine) -> None:
+def test_a_run_goes_through_the_engine_with_its_own_variables_only(site: Site, engine: FakeRuntime) -> None:
     script = "import json, os\nprint(json.dumps(dict(os.environ)))\nopen('outputs/a', 'w').write('x')\n"
     job = start(site, engine, script, variables={"SPECIAL": "yes"})
     run = job.wait()
@@ -145,7 +145,7 @@ def test_a_run_goes_through_the_engine_with_its_own_variables_only(site: Site, e
     assert f"rm --force --ignore --time 0 runyard-{job.id}-1-0-{job.cookie[:8]}" in engine.calls()[-1]
 
 
-def test_a_canceled_run_leaves_neither_process_nor_container(site: Site, engine: FakeEngine) -> None:
+def test_a_canceled_run_leaves_neither_process_nor_container(site: Site, engine: FakeRuntime) -> None:
     script = (
         "import subprocess, time\nsubprocess.Popen(['sleep', '1000'])\nopen('on', 'w').write('1')\ntime.sleep(1000)\n"
     )
@@ -159,7 +159,7 @@ def test_a_canceled_run_leaves_neither_process_nor_container(site: Site, engine:
     assert engine.calls()[-1].startswith("rm --force")
 
 
-def test_without_an_engine_the_run_fails_with_what_to_do(site: Site, engine: FakeEngine) -> None:
+def test_without_an_engine_the_run_fails_with_what_to_do(site: Site, engine: FakeRuntime) -> None:
     engine.mark("broken")
     run = start(site, engine, "").wait()
 
@@ -169,7 +169,7 @@ def test_without_an_engine_the_run_fails_with_what_to_do(site: Site, engine: Fak
     assert "use_docker=False" in run.error["message"]
 
 
-def test_each_rank_has_a_container_and_all_share_memory(site: Site, engine: FakeEngine) -> None:
+def test_each_rank_has_a_container_and_all_share_memory(site: Site, engine: FakeRuntime) -> None:
     script = "import os\nprint(os.environ['RANK'], os.environ['WORLD_SIZE'])\n"
     distribution = DistributionSpec(kind="pytorch", processes_per_node=2)
     job = start(site, engine, script, distribution=distribution)

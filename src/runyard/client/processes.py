@@ -76,7 +76,7 @@ def server_variables(settings: Settings, environ: Mapping[str, str]) -> Dict[str
         RUNYARD_IDLE_STOP=repr(settings.idle_stop_s),
         RUNYARD_PORT=str(settings.port),
         RUNYARD_LOCAL_RUNS=str(settings.local_runs),
-        RUNYARD_AMLCOMPUTE_ENGINE=settings.amlcompute_engine,
+        RUNYARD_AMLCOMPUTE_ENGINE=settings.amlcompute_cluster,
         RUNYARD_GPU_DEVICES=settings.gpu_devices,
         RUNYARD_GRACE=repr(settings.grace_s),
         RUNYARD_KEEP_RUN_FOLDERS="1" if settings.keep_run_folders else "",

@@ -32,7 +32,7 @@ MOST_NODES, MOST_IDLE_SECONDS = 1000, 10 * 365 * 86400
 class ComputeSpec:
     """What the user asked for. A pool has `max_nodes` nodes; `min_nodes` of them are always there.
 
-    `options` (core.compute_options) of an attached target say how its cluster is reached. `engine` puts a pool on one:
+    `options` (core.compute_options) of an attached target say how its cluster is reached. `cluster` puts a pool on one:
     `slurm:gpu`, `ray:host:6379` or the name of an attached target.
     """
 
@@ -49,7 +49,8 @@ class ComputeSpec:
     tags: Dict[str, str] = field(default_factory=dict)
     is_stopped: bool = False  # no run starts on it
     azure: Dict[str, Any] = field(default_factory=dict)  # settings that only Azure's services act on, as given
-    engine: str = ""  # of a pool: its cluster; empty: that of the server's settings, else the server's machine
+    # Of a pool; empty: that of the server's settings, else the server's machine. Stored targets have it as `engine`.
+    cluster: str = field(default="", metadata={"alias": "engine"})
     backend: str = ""  # the kind of the cluster, filled in by the server; empty: the server's machine
     options: Dict[str, Any] = field(default_factory=dict)
 
@@ -152,7 +153,7 @@ def _check_attached(spec: ComputeSpec) -> ComputeSpec:
             hint="RemoteCompute.attach_configuration(address='hostA', username='me'), or `--address hostA`.",
         )
     slots = len(host_of_slot(options["hosts"])) if kind == SSH else 0  # 0: the cluster has its own queue
-    return replace(spec, options=options, min_nodes=0, max_nodes=slots, idle_seconds=0, engine="")
+    return replace(spec, options=options, min_nodes=0, max_nodes=slots, idle_seconds=0, cluster="")
 
 
 def find_cluster_name(name: str) -> Optional[Tuple[str, Dict[str, Any]]]:

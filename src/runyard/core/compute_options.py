@@ -46,7 +46,7 @@ def check_resources(resources: ResourceSpec) -> None:
     for name, amount in resources.custom.items():
         _matching(_RESOURCE)("custom resource", name)
         _number(f"custom resource {name}", amount)
-    _checked(RUN_OPTIONS, resources.engine, "the resources of a run")
+    _checked(RUN_OPTIONS, resources.cluster_options, "the resources of a run")
 
 
 def check_known(name: str, known: Sequence[str], of_what: str) -> None:
@@ -157,7 +157,7 @@ def _extra(name: str, value: Any) -> List[str]:
             return found
     raise InvalidArgument(
         f"The option {name} is {str(value)[:100]!r}.",
-        why="It is a list of options for the engine's submit command, each beginning with a dash, on one line.",
+        why="It is a list of options for the cluster's submit command, each beginning with a dash, on one line.",
         hint=f"{name}=['--qos=high', '--exclusive']",
     )
 

@@ -179,7 +179,8 @@ class ResourceSpec:
     cpus: Optional[float] = None  # None: as many as the node's processes
     memory_bytes: Optional[int] = None
     custom: Dict[str, float] = field(default_factory=dict)  # Ray's resources by name; Slurm's `--gres` by name
-    engine: Dict[str, Any] = field(default_factory=dict)  # Slurm: partition, account, qos, constraint, extra (a list)
+    # Slurm: partition, account, qos, constraint, extra (a list). Stored runs and older versions know it as `engine`.
+    cluster_options: Dict[str, Any] = field(default_factory=dict, metadata={"alias": "engine"})
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,8 @@ def _serve_on(unix: UnixSocket, settings: Settings, token: str, on_ready: Callab
     team = open_team_port(ours, settings.home)
     if team is not None:
         settings = replace(settings, idle_stop_s=0.0)  # others count on it
-    if ours.amlcompute_engine:
-        settings = replace(settings, amlcompute_engine=ours.amlcompute_engine)
+    if ours.amlcompute_cluster:
+        settings = replace(settings, amlcompute_cluster=ours.amlcompute_cluster)
     place = ours.database or database_file(settings.home)
     store = open_database(settings.home, place)
     try:

@@ -57,10 +57,10 @@ logger = logging.getLogger(__name__)
 
 
 def watch_engine(gone: Callable[[], None], environ: Mapping[str, str] = os.environ) -> None:
-    """Call `gone` once, from the thread `engine-watch`, when the cluster's process is gone; do nothing without one."""
+    """Call `gone` once, from the thread `cluster-watch`, when the cluster's process is gone; do nothing without one."""
     fd = _find_descriptor(environ)
     if fd is not None:
-        threading.Thread(target=_wait, args=(fd, gone), name="engine-watch", daemon=True).start()
+        threading.Thread(target=_wait, args=(fd, gone), name="cluster-watch", daemon=True).start()
 
 
 def _find_descriptor(environ: Mapping[str, str]) -> Optional[int]:
@@ -80,8 +80,8 @@ def _wait(fd: int, gone: Callable[[], None]) -> None:
         while os.read(fd, 4096):
             pass
     except OSError as error:  # a reset socket: the other end is gone as well
-        logger.info("the engine's pipe: %s", error)
-    logger.warning("the engine's process that started this supervisor is gone")
+        logger.info("the cluster's pipe: %s", error)
+    logger.warning("the cluster's process that started this supervisor is gone")
     gone()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from runyard.cli.app import LazyGroup
-from runyard.cli.commands.compute_attach import engine_options, target_options
+from runyard.cli.commands.compute_attach import cluster_options, target_options
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.lookup import compute_names
 from runyard.cli.output import Seconds, moment, print_fields, print_json, print_table, seconds, size
@@ -58,8 +58,8 @@ def list_targets(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    rows = [(one.name, one.spec.type, _engine(one), _nodes(one), len(one.running), len(one.waiting)) for one in found]
-    print_table(("TARGET", "TYPE", "ENGINE", "NODES", "RUNNING", "WAITING"), rows)
+    rows = [(one.name, one.spec.type, _cluster(one), _nodes(one), len(one.running), len(one.waiting)) for one in found]
+    print_table(("TARGET", "TYPE", "CLUSTER", "NODES", "RUNNING", "WAITING"), rows)
     for one in found:
         if one.note:
             click.echo(f"{plain(one.name)}: {plain(one.note)}", err=True)
@@ -83,18 +83,20 @@ def show(name: str, as_json: bool) -> None:
 @click.option("--max-nodes", type=click.IntRange(1), metavar="N", required=True, help="Most nodes at once.")
 @click.option("--min-nodes", type=click.IntRange(0), metavar="N", default=0, help="Nodes that are always there.")
 @click.option("--idle", type=Seconds(), metavar="TIME", default=DEFAULT_IDLE_SECONDS, help="An idle node goes after.")
-@click.option("--engine", metavar="ENGINE", default="", help="Put it on slurm:PARTITION, ray:HOST:PORT or a target.")
+@click.option(
+    "--cluster", "--engine", metavar="CLUSTER", default="", help="Put it on slurm:PARTITION, ray:HOST:PORT or a target."
+)
 @click.option("--description", metavar="TEXT", default="", help="What it is for.")
 @AS_JSON
-def create(name: str, max_nodes: int, min_nodes: int, idle: int, engine: str, description: str, as_json: bool) -> None:
+def create(name: str, max_nodes: int, min_nodes: int, idle: int, cluster: str, description: str, as_json: bool) -> None:
     """Make a pool of nodes. A run takes as many as its node_count; others wait.
 
-    Without --engine it is where the server's setting compute.amlcompute.engine says, else on the server's machine.
+    Without --cluster it is where the server's setting compute.amlcompute.engine says, else on the server's machine.
     """
     check_compute_name(name)
     workspace = Workspace.from_config()
     spec = ComputeSpec(
-        min_nodes=min_nodes, max_nodes=max_nodes, idle_seconds=idle, description=description, engine=engine
+        min_nodes=min_nodes, max_nodes=max_nodes, idle_seconds=idle, description=description, cluster=cluster
     )
     _say(workspace._client.compute.create(workspace.name, name, spec), "is there", as_json)
 
@@ -105,7 +107,7 @@ def create(name: str, max_nodes: int, min_nodes: int, idle: int, engine: str, de
 @click.option("--min-nodes", type=click.IntRange(0), metavar="N", help="Nodes that are always there.")
 @click.option("--idle", type=Seconds(), metavar="TIME", help="An idle node goes after.")
 @click.option("--description", metavar="TEXT", help="What it is for.")
-@engine_options
+@cluster_options
 @click.option("--unset", metavar="OPTION", multiple=True, help="Take an option of an attached target away.")
 @AS_JSON
 def update(
@@ -123,7 +125,7 @@ def update(
     changes.update(description=description, options=_changed_options(name, given, unset))
     if all(value is None for value in changes.values()):
         raise click.UsageError(
-            "Nothing is changed. Add --max-nodes, --min-nodes, --idle, --description, or an option of its engine."
+            "Nothing is changed. Add --max-nodes, --min-nodes, --idle, --description, or an option of its cluster."
         )
     _change(name, "is changed", as_json, **changes)
 
@@ -186,13 +188,13 @@ def _nodes(target: ComputeTarget) -> str:
     return f"{text}, stopped" if target.spec.is_stopped else text
 
 
-def _engine(target: ComputeTarget) -> str:
+def _cluster(target: ComputeTarget) -> str:
     """Return where its runs are, in few words."""
     if target.alias_of:
         return f"alias of {target.alias_of}"
     spec = target.spec
     where = spec.options.get("partition") or spec.options.get("address") or ""
-    return spec.engine or (f"{spec.backend}:{where}" if where else spec.backend)
+    return spec.cluster or (f"{spec.backend}:{where}" if where else spec.backend)
 
 
 def _print_target(target: ComputeTarget) -> None:
@@ -201,7 +203,7 @@ def _print_target(target: ComputeTarget) -> None:
         [
             ("target", target.name),
             ("type", spec.type),
-            ("engine", _engine(target)),
+            ("cluster", _cluster(target)),
             ("nodes", _nodes(target)),
             ("at least", str(spec.min_nodes) if spec.min_nodes else ""),
             ("runs at once", str(spec.max_nodes or "no limit") if target.name == LOCAL else ""),

@@ -68,7 +68,7 @@ _OPTIONS = (
 )
 
 
-def engine_options(command: Command) -> Command:
+def cluster_options(command: Command) -> Command:
     """Add the options of all kinds of clusters; the options that a target may have are checked when it is made."""
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -92,7 +92,7 @@ def target_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
 @click.command()
 @click.argument("name")
 @click.argument("kind", type=click.Choice((RAY, SLURM, SSH)))
-@engine_options
+@cluster_options
 @click.option("--description", metavar="TEXT", default="", help="What it is for.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) -> None:

@@ -164,7 +164,7 @@ class SlurmBackend(ComputeBackend, SupportsCheck):
 
     def _check_size(self, job: JobSpec) -> None:
         count = job.spec.distribution.node_count
-        if count > self._node_count and not job.spec.resources.engine.get("partition"):
+        if count > self._node_count and not job.spec.resources.cluster_options.get("partition"):
             raise SubmitRejected(
                 f"Run `{job.run_id}` asks for {count} nodes on `{job.spec.target}`.",
                 why=f"There are {self._node_count} in {self._where()} of Slurm.",

@@ -49,8 +49,8 @@ def option_words(
     Raises:
         SubmitRejected: one of them is nothing that sbatch can be told.
     """
-    engine = job.spec.resources.engine
-    asked = {**options, **engine}
+    own = job.spec.resources.cluster_options
+    asked = {**options, **own}
     return {
         "job-name": job_name(job.run_id, job.attempt),
         "nodes": str(job.spec.distribution.node_count),
@@ -58,7 +58,7 @@ def option_words(
         **{name: _value(name, asked[name]) for name in _PLACES if asked.get(name)},
         **_resources(job),
         **_time_limit(job, longest.get(str(asked.get("partition") or ""))),
-        **read_extra([*(options.get("extra") or []), *(engine.get("extra") or [])]),
+        **read_extra([*(options.get("extra") or []), *(own.get("extra") or [])]),
     }
 
 

@@ -31,7 +31,8 @@ class ServerSettings:
     tls_cert: str = field(default="", metadata={"key": "server.tls_cert"})
     tls_key: str = field(default="", metadata={"key": "server.tls_key"})
     behind_proxy: bool = field(default=False, metadata={"key": "server.behind_proxy"})  # plain HTTP; a proxy has TLS
-    amlcompute_engine: str = field(default="", metadata={"key": "compute.amlcompute.engine"})
+    # The key keeps its first name: settings files have it.
+    amlcompute_cluster: str = field(default="", metadata={"key": "compute.amlcompute.engine"})
     quota_run_bytes: int = field(default=0, metadata={"key": "server.quota_run_bytes"})  # of one run's files; 0: none
     quota_user_bytes: int = field(default=0, metadata={"key": "server.quota_user_bytes"})  # of all runs of a user
     local_for_users: bool = field(default=False, metadata={"key": "compute.local.for_users"})  # else admins alone
@@ -170,8 +171,8 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
         ),
         (
             "compute.amlcompute.engine",
-            not _is_engine(settings.amlcompute_engine),
-            f"{settings.amlcompute_engine!r} names no engine.",
+            not _is_cluster(settings.amlcompute_cluster),
+            f"{settings.amlcompute_cluster!r} names no cluster.",
             "slurm, slurm:PARTITION, ray:HOST:PORT, or the name of an attached target.",
         ),
         (

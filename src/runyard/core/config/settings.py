@@ -22,7 +22,7 @@ class Settings:
     idle_stop_s: float = 3600.0  # RUNYARD_IDLE_STOP: the private server leaves after this long without work
     port: int = 0  # RUNYARD_PORT: the private server's loopback port; 0: pick one and keep it
     local_runs: int = 0  # RUNYARD_LOCAL_RUNS: most runs at once on `local`; 0: no limit
-    amlcompute_engine: str = ""  # RUNYARD_AMLCOMPUTE_ENGINE: where the server puts new pools: slurm, ray:HOST:PORT …
+    amlcompute_cluster: str = ""  # RUNYARD_AMLCOMPUTE_ENGINE: where the server puts new pools: slurm, ray:HOST:PORT …
     gpu_devices: str = ""  # RUNYARD_GPU_DEVICES: the GPUs that runs may have, `0,1` or `none`; empty: all
     grace_s: float = 30.0  # RUNYARD_GRACE: seconds between TERM and KILL
     keep_run_folders: bool = False  # RUNYARD_KEEP_RUN_FOLDERS: leave work folders after the end
@@ -52,7 +52,7 @@ def read_settings(environ: Optional[Mapping[str, str]] = None) -> Settings:
         idle_stop_s=_number(env, "RUNYARD_IDLE_STOP", Settings.idle_stop_s),
         port=int(_number(env, "RUNYARD_PORT", Settings.port)),
         local_runs=int(_number(env, "RUNYARD_LOCAL_RUNS", Settings.local_runs)),
-        amlcompute_engine=env.get("RUNYARD_AMLCOMPUTE_ENGINE", "").strip(),
+        amlcompute_cluster=env.get("RUNYARD_AMLCOMPUTE_ENGINE", "").strip(),
         gpu_devices=_devices(env, "RUNYARD_GPU_DEVICES"),
         grace_s=_number(env, "RUNYARD_GRACE", Settings.grace_s),
         keep_run_folders=env.get("RUNYARD_KEEP_RUN_FOLDERS", "") in ("1", "true", "yes"),

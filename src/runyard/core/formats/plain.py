@@ -1,4 +1,7 @@
-"""Dataclasses to JSON-ready values and back. Unknown fields of a newer peer are dropped."""
+"""Dataclasses to JSON-ready values and back. Unknown fields of a newer peer are dropped.
+
+A field whose metadata has an `alias` has that name as a plain value; pydantic reads the same metadata.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from runyard.core.lazy_dataclass import is_dataclass
 
 T = TypeVar("T")
 Convert = Callable[[Any], Any]
-_HINTS: Dict[type, Dict[str, object]] = {}
-_FIELDS: Dict[type, List[Tuple[str, Optional[Convert]]]] = {}
+_KEYS: Dict[type, List[Tuple[str, str]]] = {}
+_RENAMED: Dict[type, bool] = {}
+_FIELDS: Dict[type, List[Tuple[str, str, Optional[Convert]]]] = {}
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
@@ -21,7 +25,7 @@ def to_plain(value: Any) -> Any:
     if type(value) in _SCALARS:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: to_plain(getattr(value, name)) for name in _hints(type(value))}
+        return {key: to_plain(getattr(value, name)) for name, key in _keys(type(value))}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, datetime):
@@ -33,21 +37,30 @@ def to_plain(value: Any) -> Any:
     return value
 
 
+def shallow(value: object) -> Dict[str, object]:
+    """Return the fields of a dataclass as they are, by their plain names."""
+    cls = type(value)
+    if cls not in _RENAMED:
+        _RENAMED[cls] = any(name != key for name, key in _keys(cls))
+    return {key: getattr(value, name) for name, key in _keys(cls)} if _RENAMED[cls] else vars(value)
+
+
 def from_plain(cls: Type[T], plain: Mapping[str, Any]) -> T:
     """Return a `cls` made from what `to_plain` gave."""
     found = {}
-    for name, convert in _fields(cls):
-        if name in plain:
-            value = plain[name]
+    for name, key, convert in _fields(cls):
+        if key in plain:
+            value = plain[key]
             found[name] = value if convert is None or value is None else convert(value)
     return cls(**found)
 
 
-def _fields(cls: type) -> List[Tuple[str, Optional[Convert]]]:
+def _fields(cls: type) -> List[Tuple[str, str, Optional[Convert]]]:
     """Return a class's fields with what makes each from a plain value; looked up once, lists of runs are long."""
     found = _FIELDS.get(cls)
     if found is None:
-        found = _FIELDS[cls] = [(name, _converter(hint)) for name, hint in _hints(cls).items()]
+        hints = get_type_hints(cls)
+        found = _FIELDS[cls] = [(name, key, _converter(hints[name])) for name, key in _keys(cls)]
     return found
 
 
@@ -86,9 +99,10 @@ def _each_value(convert: Optional[Convert]) -> Convert:
     return lambda items: {key: None if item is None else known(item) for key, item in items.items()}
 
 
-def _hints(cls: type) -> Dict[str, object]:
-    found = _HINTS.get(cls)
+def _keys(cls: type) -> List[Tuple[str, str]]:
+    """Return the names of a class's fields, each with its name as a plain value."""
+    found = _KEYS.get(cls)
     if found is None:
-        hints = get_type_hints(cls)
-        found = _HINTS[cls] = {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+        fields = dataclasses.fields(cls)
+        found = _KEYS[cls] = [(field.name, field.metadata.get("alias", field.name)) for field in fields]
     return found

@@ -63,7 +63,7 @@ def describe(context: EngineContext, asset: Asset) -> ComputeTarget:
 
 def describe_cluster(context: EngineContext, workspace: str, target: Target) -> ComputeTarget:
     """Return a cluster that is named directly as a pool of all its nodes. `max_nodes` 0: no limit of ours."""
-    spec = ComputeSpec(POOL, max_nodes=0, engine=target.name, backend=target.backend, options=dict(target.options))
+    spec = ComputeSpec(POOL, max_nodes=0, cluster=target.name, backend=target.backend, options=dict(target.options))
     found = _with_runs(context, ComputeTarget(workspace, target.name, spec), target)
     return (
         _with_cluster(context, found, target)
@@ -296,7 +296,8 @@ class ComputeTargets:
 
 def check_changes(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changes that are named; raise InvalidArgument when there are none."""
-    named = {field.name: changes[field.name] for field in fields(ComputeSpec) if changes.get(field.name) is not None}
+    keys = {field.name: field.metadata.get("alias", field.name) for field in fields(ComputeSpec)}
+    named = {name: changes[key] for name, key in keys.items() if changes.get(key) is not None}
     if not named:
         raise InvalidArgument("Nothing is changed.", hint="Name what shall change, such as max_nodes.")
     return named
@@ -340,8 +341,8 @@ def _check_same(context: EngineContext, known: Asset, spec: ComputeSpec) -> None
         is_same = context.compute.secrets.is_same(there.options, spec.options)
     else:
         # The cluster was chosen when the pool was made; what is configured now concerns new ones.
-        engine = spec.engine or there.engine
-        is_same = replace(spec, backend=there.backend, options=there.options, engine=engine) == there
+        cluster = spec.cluster or there.cluster
+        is_same = replace(spec, backend=there.backend, options=there.options, cluster=cluster) == there
     if is_same:
         return
     raise Conflict(

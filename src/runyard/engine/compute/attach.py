@@ -119,7 +119,7 @@ def _refuse_pools_own(name: str, changes: Mapping[str, Any]) -> None:
         raise InvalidArgument(
             f"Compute target `{name}` has no {found[0]}.",
             why="It is attached: its cluster decides how many nodes there are.",
-            hint=f"A pool on it has: `runyard compute create NAME --max-nodes 4 --engine {name}`.",
+            hint=f"A pool on it has: `runyard compute create NAME --max-nodes 4 --cluster {name}`.",
         )
 
 
@@ -137,7 +137,7 @@ def _check_left(context: EngineContext, asset: Asset) -> None:
 
 def check_no_pools(store: RunStore, workspace: str, name: str) -> None:
     """Raise Conflict if pools are on the target, since they share its options."""
-    pools = [asset.name for asset in store.list_assets(workspace, ASSET_KIND) if spec_of(asset).engine == name]
+    pools = [asset.name for asset in store.list_assets(workspace, ASSET_KIND) if spec_of(asset).cluster == name]
     if pools:
         raise Conflict(
             f"Compute target `{name}` is in use.",
@@ -163,18 +163,18 @@ def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSp
     """
     if spec.is_attached:
         return replace(spec, backend=KIND_OF_TYPE[spec.type])
-    name = "" if spec.type == INSTANCE else spec.engine or configured_backend(context.settings)
+    name = "" if spec.type == INSTANCE else spec.cluster or configured_backend(context.settings)
     if name in ("", LOCAL):
-        return replace(spec, engine="", backend="", options={})
+        return replace(spec, cluster="", backend="", options={})
     known = parse_cluster_name(name)
     if known is not None:
-        return replace(spec, engine=name, backend=known[0], options=known[1])
+        return replace(spec, cluster=name, backend=known[0], options=known[1])
     return _on_attached(context.compute.targets, workspace, name, spec)
 
 
 def configured_backend(settings: Settings) -> str:
     """Return the cluster that the settings name for pools; empty: pools are on this machine."""
-    return read_server_settings(settings.home).amlcompute_engine or settings.amlcompute_engine
+    return read_server_settings(settings.home).amlcompute_cluster or settings.amlcompute_cluster
 
 
 def _on_attached(targets: Targets, workspace: str, name: str, spec: ComputeSpec) -> ComputeSpec:
@@ -192,4 +192,4 @@ def _on_attached(targets: Targets, workspace: str, name: str, spec: ComputeSpec)
             why=f"That target has {target.slots} slots.",
             hint=f"max_nodes={target.slots}, or attach more hosts.",
         )
-    return replace(spec, engine=target.name, backend=target.backend, options=dict(target.options))
+    return replace(spec, cluster=target.name, backend=target.backend, options=dict(target.options))

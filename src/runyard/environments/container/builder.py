@@ -197,12 +197,12 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         self, container: ContainerSpec, environ: Mapping[str, str], *, say: Say, check: Check
     ) -> ContainerWrapper:
         machine = {**os.environ, **environ}  # the container runtime is this machine's, whatever the run's variables say
-        engine = find_runtime(self._settings, machine)
-        say(f"Running in containers by {engine.program}.")
+        runtime = find_runtime(self._settings, machine)
+        say(f"Running in containers by {runtime.program}.")
         client = client_variables(machine)
-        image = Images(engine, self._images_folder(), client=client, say=say, check=check).get(container)
+        image = Images(runtime, self._images_folder(), client=client, say=say, check=check).get(container)
         say(f"The image is {image.name} ({image.id[:19]}).")
-        return ContainerWrapper(engine, image, container, client=client)
+        return ContainerWrapper(runtime, image, container, client=client)
 
     def _find_python(self, spec: EnvironmentSpec, wrapper: ContainerWrapper, check: Check) -> ImagePython:
         key = hashlib.sha256(json.dumps([wrapper.image.id, spec.interpreter]).encode()).hexdigest()[:32]

@@ -51,7 +51,7 @@ class Command(NamedTuple):
 
 
 def run_command(
-    engine: ContainerRuntime,
+    runtime: ContainerRuntime,
     container: Container,
     argv: List[str],
     variables: Mapping[str, str],
@@ -62,31 +62,31 @@ def run_command(
     Args:
         client: variables that the container runtime's own program needs.
     """
-    if engine.kind == APPTAINER:
-        return _apptainer(engine, container, argv, variables, client)
+    if runtime.kind == APPTAINER:
+        return _apptainer(runtime, container, argv, variables, client)
     named, spelled = _split(variables, client)
-    words = [*_QUIET.get(engine.kind, []), "run", *engine.behind, *_options(engine, container)]
+    words = [*_QUIET.get(runtime.kind, []), "run", *runtime.behind, *_options(runtime, container)]
     words += [word for name in sorted(named) for word in ("--env", name)]
     words += [word for name in sorted(spelled) for word in ("--env", f"{name}={spelled[name]}")]
     words += [*container.arguments, "--entrypoint", "", container.image, *argv]
-    return Command(engine.command(*words), {**client, **named})
+    return Command(runtime.command(*words), {**client, **named})
 
 
-def remove_command(engine: ContainerRuntime, name: str) -> Optional[List[str]]:
+def remove_command(runtime: ContainerRuntime, name: str) -> Optional[List[str]]:
     """Return the command that ends and removes a container; None where a container is nothing but its processes."""
-    if engine.kind == APPTAINER:
+    if runtime.kind == APPTAINER:
         return None
-    return engine.command("rm", "--force", *(["--ignore", "--time", "0"] if engine.kind == PODMAN else []), name)
+    return runtime.command("rm", "--force", *(["--ignore", "--time", "0"] if runtime.kind == PODMAN else []), name)
 
 
-def _options(engine: ContainerRuntime, container: Container) -> List[str]:
+def _options(runtime: ContainerRuntime, container: Container) -> List[str]:
     words = ["--rm", "--name", container.name, "--pull", "never", "--network", "host", "--pid", "host"]
     words += ["--log-driver", "none", "--security-opt", "label=disable", "--workdir", container.work_folder]
     words += ["--interactive"] if container.has_input else []
     words += ["--ipc", "host"] if container.shares_memory else _shm(container.shm_size)
-    words += _user(engine, container.user)
+    words += _user(runtime, container.user)
     if container.has_gpus:
-        words += ["--device", "nvidia.com/gpu=all"] if engine.kind == PODMAN else ["--gpus", "all"]
+        words += ["--device", "nvidia.com/gpu=all"] if runtime.kind == PODMAN else ["--gpus", "all"]
     for mount in container.mounts:
         ending = "" if mount.is_writable else ",readonly"
         words += ["--mount", f"type=bind,source={mount.path},target={mount.path}{ending}"]
@@ -97,10 +97,10 @@ def _shm(size: str) -> List[str]:
     return ["--shm-size", size] if size else []
 
 
-def _user(engine: ContainerRuntime, user: Tuple[int, int]) -> List[str]:
+def _user(runtime: ContainerRuntime, user: Tuple[int, int]) -> List[str]:
     """Return the options that make files belong to the user: in a rootless runtime, root is that user."""
-    if engine.is_rootless:
-        return ["--userns", "keep-id"] if engine.kind == PODMAN else ["--user", "0:0"]
+    if runtime.is_rootless:
+        return ["--userns", "keep-id"] if runtime.kind == PODMAN else ["--user", "0:0"]
     return ["--user", f"{user[0]}:{user[1]}"]
 
 
@@ -111,21 +111,21 @@ def _split(variables: Mapping[str, str], client: Mapping[str, str]) -> Tuple[Dic
 
 
 def _apptainer(
-    engine: ContainerRuntime,
+    runtime: ContainerRuntime,
     container: Container,
     argv: List[str],
     variables: Mapping[str, str],
     client: Mapping[str, str],
 ) -> Command:
-    words = ["exec", *engine.behind, "--cleanenv", "--no-home", "--pwd", container.work_folder]
+    words = ["exec", *runtime.behind, "--cleanenv", "--no-home", "--pwd", container.work_folder]
     words += ["--nv"] if container.has_gpus else []
     for mount in container.mounts:
         words += ["--bind", f"{mount.path}:{mount.path}:{'rw' if mount.is_writable else 'ro'}"]
     words += [*container.arguments, container.image, *argv]
-    prefix = "SINGULARITYENV_" if engine.program.endswith("singularity") else "APPTAINERENV_"
+    prefix = "SINGULARITYENV_" if runtime.program.endswith("singularity") else "APPTAINERENV_"
     inner = {prefix + name: value for name, value in variables.items()}
     marked = {name: variables[name] for name in ("RUNYARD_COOKIE",) if name in variables}
-    return Command(engine.command(*words), {**client, **inner, **marked})
+    return Command(runtime.command(*words), {**client, **inner, **marked})
 
 
 GPU_DEVICE = "/dev/nvidiactl"
@@ -138,21 +138,21 @@ class ContainerWrapper(Wrapper):
 
     def __init__(
         self,
-        engine: ContainerRuntime,
+        runtime: ContainerRuntime,
         image: Image,
         spec: ContainerSpec,
         *,
         client: Mapping[str, str],
         prefix: str = "",
     ) -> None:
-        self.engine = engine
+        self.runtime = runtime
         self.image = image
         self.client = dict(client)
         self._spec = spec
         self._prefix = prefix
 
     def with_prefix(self, prefix: str) -> ContainerWrapper:
-        return ContainerWrapper(self.engine, self.image, self._spec, client=self.client, prefix=prefix)
+        return ContainerWrapper(self.runtime, self.image, self._spec, client=self.client, prefix=prefix)
 
     def wrap(self, process: Inside) -> Outside:
         readable = [*process.readable, *([self._prefix] if self._prefix else [])]
@@ -163,27 +163,27 @@ class ContainerWrapper(Wrapper):
             work_folder=process.work_folder,
             user=(os.getuid(), os.getgid()),
             mounts=mounts,
-            has_gpus=has_gpus(self.engine) and process.variables.get("CUDA_VISIBLE_DEVICES", "0") not in _NO_DEVICES,
+            has_gpus=has_gpus(self.runtime) and process.variables.get("CUDA_VISIBLE_DEVICES", "0") not in _NO_DEVICES,
             shm_size=self._spec.shm_size,
             shares_memory=process.has_peers,
             has_input=process.has_input,
             arguments=self._spec.arguments,
         )
-        command = run_command(self.engine, container, process.argv, process.variables, self.client)
-        return Outside(command.argv, command.variables, remove_command(self.engine, process.name))
+        command = run_command(self.runtime, container, process.argv, process.variables, self.client)
+        return Outside(command.argv, command.variables, remove_command(self.runtime, process.name))
 
     def remove(self, name: str) -> None:
         """End and remove the container, if it is there."""
-        argv = remove_command(self.engine, name)
+        argv = remove_command(self.runtime, name)
         if argv is not None:
             run_program(argv, environ=self.client, say=_silent, check=never)
 
 
-def has_gpus(engine: ContainerRuntime) -> bool:
+def has_gpus(runtime: ContainerRuntime) -> bool:
     """Whether a container can be given this machine's GPUs."""
     if not os.path.exists(GPU_DEVICE):
         return False
-    return engine.kind != PODMAN or any(os.path.isdir(folder) and os.listdir(folder) for folder in _CDI_FOLDERS)
+    return runtime.kind != PODMAN or any(os.path.isdir(folder) and os.listdir(folder) for folder in _CDI_FOLDERS)
 
 
 def run_in_container(wrapper: ContainerWrapper, inside: Inside, *, say: Say, check: Check, **options: Any) -> int:

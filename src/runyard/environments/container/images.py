@@ -79,11 +79,11 @@ def find_runtime(settings: Optional[Settings], variables: Mapping[str, str]) -> 
             answers.append(f"{name} is not on this machine")
             continue
         kind = _PROGRAMS.get(os.path.basename(name), DOCKER)
-        engine = ContainerRuntime(kind, os.path.abspath(program), before=before, behind=behind)
-        works, said = _probe(engine, variables)
+        runtime = ContainerRuntime(kind, os.path.abspath(program), before=before, behind=behind)
+        works, said = _probe(runtime, variables)
         if works:
             rootless = said.startswith("true") or "rootless" in said
-            return ContainerRuntime(kind, engine.program, is_rootless=rootless, before=before, behind=behind)
+            return ContainerRuntime(kind, runtime.program, is_rootless=rootless, before=before, behind=behind)
         answers.append(f"{name} does not work ({said})")
     raise _none_works(answers, wanted)
 
@@ -103,8 +103,8 @@ def client_variables(variables: Mapping[str, str]) -> Dict[str, str]:
     return {"PATH": os.defpath, **kept}
 
 
-def _probe(engine: ContainerRuntime, variables: Mapping[str, str]) -> Tuple[bool, str]:
-    argv = engine.command(*_PROBES[engine.kind])
+def _probe(runtime: ContainerRuntime, variables: Mapping[str, str]) -> Tuple[bool, str]:
+    argv = runtime.command(*_PROBES[runtime.kind])
     environ = client_variables(variables)
     try:
         done = subprocess.run(
@@ -120,7 +120,7 @@ def _probe(engine: ContainerRuntime, variables: Mapping[str, str]) -> Tuple[bool
 
 def _none_works(answers: List[str], wanted: Optional[str]) -> SubmitRejected:
     return SubmitRejected(
-        "The run asks for a container, and no container engine works here.",
+        "The run asks for a container, and no container runtime works here.",
         why="; ".join(answers) + ".",
         hint=(f"Start `{wanted}`, or unset RUNYARD_CONTAINER_ENGINE to try the others. " if wanted else "")
         + "Install one (`apt-get install podman`), or run without: DockerConfiguration(use_docker=False), "
@@ -140,9 +140,9 @@ class Images:
     """The images of a container runtime. `folder` keeps locks, and the image files of a runtime without a store."""
 
     def __init__(
-        self, engine: ContainerRuntime, folder: Path, *, client: Mapping[str, str], say: Say, check: Check
+        self, runtime: ContainerRuntime, folder: Path, *, client: Mapping[str, str], say: Say, check: Check
     ) -> None:
-        self._engine = engine
+        self._runtime = runtime
         self._folder = folder
         self._client = dict(client)
         self._say = say
@@ -154,7 +154,7 @@ class Images:
         Raises:
             SubmitRejected: the image cannot be had; the error holds the container runtime's own message.
         """
-        if self._engine.kind == APPTAINER:
+        if self._runtime.kind == APPTAINER:
             return self._get_file(spec)
         name = built_name(spec) if spec.dockerfile else full_name(spec)
         image = self._find(name)
@@ -184,7 +184,7 @@ class Images:
         with self._logged_in(spec) as (before, behind):
             code = self._run([*before, "pull", *behind, name], self._hear(lines))
         if code != 0:
-            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._engine, name))
+            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._runtime, name))
 
     def _build(self, spec: ContainerSpec, name: str) -> None:
         self._say("Building the image of the environment's Dockerfile.")
@@ -194,7 +194,9 @@ class Images:
             text = self._with_registries(spec.dockerfile) if self._engine.kind == PODMAN else spec.dockerfile
             code = self._run([*before, "build", "--tag", name, *source], self._hear(lines), feed=text)
         if code != 0:
-            hint = "The lines above are the engine's. The Dockerfile has no other files beside it, so COPY finds none."
+            hint = (
+                f"The lines above are {self._runtime.kind}'s. No files are beside the Dockerfile, so COPY finds none."
+            )
             raise _failed("The image of the environment's Dockerfile could not be built.", lines, hint=hint)
 
     def _with_registries(self, dockerfile: str) -> str:
@@ -219,7 +221,7 @@ class Images:
             yield [], []
             return
         with tempfile.TemporaryDirectory(prefix="runyard-") as folder:
-            if self._engine.kind == DOCKER:
+            if self._runtime.kind == DOCKER:
                 _copy_context(self._client, folder)
                 before, behind = ["--config", folder], []
             else:
@@ -237,7 +239,7 @@ class Images:
         if spec.dockerfile:
             raise SubmitRejected(
                 "The environment's image is made by a Dockerfile, and apptainer cannot build those.",
-                why="No other engine works here.",
+                why="No other container runtime works here.",
                 hint="Build the image elsewhere and name it in env.docker.base_image, or install podman.",
             )
         name = full_name(spec)
@@ -259,11 +261,11 @@ class Images:
         source = name if "://" in name else f"docker://{name}"
         environ = login if spec.username else {}
         if self._run(["pull", "--force", beside, source], self._hear(lines), environ=environ) != 0:
-            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._engine, source))
+            raise _failed(f"The image `{name}` could not be fetched.", lines, hint=_fetch_hint(self._runtime, source))
         os.rename(beside, file)
 
     def _run(self, words: List[str], say: Say, *, feed: str = "", environ: Optional[Dict[str, str]] = None) -> int:
-        argv = self._engine.command(*words)
+        argv = self._runtime.command(*words)
         return run_program(argv, environ={**self._client, **(environ or {})}, say=say, check=self._check, feed=feed)
 
     def _hear(self, lines: List[str]) -> Say:
@@ -312,13 +314,15 @@ def _copy_context(client: Mapping[str, str], folder: str) -> None:
         json.dump({"currentContext": current} if current else {}, file)
 
 
-def _fetch_hint(engine: ContainerRuntime, name: str) -> str:
+def _fetch_hint(runtime: ContainerRuntime, name: str) -> str:
     return (
-        f"Look at env.docker.base_image; `{os.path.basename(engine.program)} pull {name}` tries it by hand. A private "
+        f"Look at env.docker.base_image; `{os.path.basename(runtime.program)} pull {name}` tries it by hand. A private "
         "registry needs env.docker.base_image_registry: address, username, password."
     )
 
 
 def _failed(what: str, lines: List[str], *, hint: str = "") -> SubmitRejected:
     said = [line for line in lines if line.strip()][-20:]
-    return SubmitRejected(what, why="\n".join(said) or "The engine says nothing.", hint=hint or "Submit again.")
+    return SubmitRejected(
+        what, why="\n".join(said) or "The container runtime says nothing.", hint=hint or "Submit again."
+    )

@@ -347,7 +347,7 @@ class AmlComputeStatus(AzureClass):
 
     def __init__(self, target: records.ComputeTarget) -> None:
         spec = target.spec
-        self.node_state_counts = _on_engine(target) if spec.backend else _on_this_machine(target)
+        self.node_state_counts = _on_cluster(target) if spec.backend else _on_this_machine(target)
         self.current_node_count = sum(self.node_state_counts.values())
         self.target_node_count = self.current_node_count
         self.allocation_state = STEADY
@@ -406,7 +406,7 @@ def _on_this_machine(target: records.ComputeTarget) -> Dict[str, int]:
     return node_state_counts(running, idle=len(target.nodes) - running)
 
 
-def _on_engine(target: records.ComputeTarget) -> Dict[str, int]:
+def _on_cluster(target: records.ComputeTarget) -> Dict[str, int]:
     """Return the pool's nodes on a cluster: those that its runs have, and the idle ones that are left for it."""
     running = sum(run.node_count for run in target.running)
     unusable = sum(is_unusable(node) for node in target.nodes)

@@ -68,8 +68,8 @@ def plan_resources(resources: Resources) -> ResourceSpec:
     Raises:
         InvalidArgument: an amount or a text that no cluster accepts.
     """
-    engine = {name: getattr(resources, name) for name in RUN_OPTIONS if getattr(resources, name) not in (None, [])}
-    found = ResourceSpec(resources.cpus, _memory(resources.memory), dict(resources.custom), engine)
+    options = {name: getattr(resources, name) for name in RUN_OPTIONS if getattr(resources, name) not in (None, [])}
+    found = ResourceSpec(resources.cpus, _memory(resources.memory), dict(resources.custom), options)
     check_resources(found)
     return found
 

@@ -33,6 +33,7 @@ from runyard.artifacts.content import size_of
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import DamagedContent, InvalidArgument, NotFound, RunyardError, StoreUnavailable, UserError
 from runyard.core.formats.documents import RunWarning
+from runyard.core.formats.plain import shallow
 from runyard.core.names import check_content_id, clean_file_name
 from runyard.core.records import RunChange, RunFile
 from runyard.server.services import Services
@@ -118,7 +119,7 @@ def frames_answer(pieces: Iterable[Piece], *, is_heavy: bool = False) -> Respons
 
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return vars(value)
+        return shallow(value)
     if isinstance(value, datetime):
         return value.astimezone(timezone.utc).isoformat()
     if isinstance(value, (tuple, set, frozenset)):

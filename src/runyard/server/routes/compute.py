@@ -46,7 +46,7 @@ def list_targets(workspace: str, request: Request) -> Response:
 
 @router.get("/{name}")
 def get_target(workspace: str, name: str, request: Request) -> Response:
-    """Return one with its nodes, the runs on it and its queue; `local`, aliases and engines by name are there too."""
+    """Return one with its nodes, the runs on it and its queue; `local`, aliases and clusters by name are there too."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
     place = check_workspace_name(workspace), check_target_name(name)

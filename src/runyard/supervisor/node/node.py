@@ -75,7 +75,7 @@ def find_place(ticket: NodeTicket, environ: Mapping[str, str]) -> Here:
     """Return which node of the job this is. Raises InvalidArgument when the cluster's rank is not a number."""
     said = next((environ[name] for name in _RANKS if name in environ), "0")
     if ticket.node_rank is None and not said.isdigit():
-        raise InvalidArgument(f"The engine says that this is node {said!r} of the job, which is not a number.")
+        raise InvalidArgument(f"The cluster says that this is node {said!r} of the job, which is not a number.")
     rank = int(said) if ticket.node_rank is None else ticket.node_rank
     return Here(ticket, rank, socket.gethostname(), ticket.address or own_address(ticket))
 

@@ -1,4 +1,4 @@
-"""A stand-in for a container engine: keeps the words and input of each call, and runs what it is told on the host."""
+"""A stand-in for a container runtime: keeps the words and input of each call, and runs what it is told on the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ esac
 """
 
 
-class FakeEngine:
+class FakeRuntime:
     def __init__(self, folder: Path, *, name: str = "podman", info: str = "false") -> None:
         self.folder = folder
         self.program = folder / "bin" / name
