@@ -199,7 +199,7 @@ def test_a41_ray_and_ssh_are_given_whole_words_that_no_user_wrote(tmp_path: Path
     options: dict[str, Any] = {"hosts": hosts, "username": "me"}
     ray, ssh = RayBackend(Settings(home=tmp_path), {"address": "auto"}), SshBackend(Settings(home=tmp_path), options)
     try:
-        job = replace(hostile_job(texts), places=[0, 1])
+        job = replace(hostile_job(texts), slots=[0, 1])
         for request in (ray.plan(job), ssh.plan(job)):
             said = json.dumps([request.argv, request.script, request.resources, request.run_folder])
             assert not [text for text in texts if len(text) > 3 and text in said]

@@ -1,7 +1,7 @@
 """A65: names, notes, errors and metrics of others cannot act on a terminal: every reading command, with its control.
 
-Pages are in tests/browser/test_hostile_addresses.py. Logs are made harmless on terminals only: tests/cli/test_text.py. Nothing
-here or in the studio writes a table for a spreadsheet, so no cell can be a formula; `--json` is ASCII.
+Pages are in tests/browser/test_hostile_addresses.py. Logs are made harmless on terminals only: tests/cli/test_text.py.
+Nothing here or in the studio writes a table for a spreadsheet, so no cell can be a formula; `--json` is ASCII.
 """
 
 from __future__ import annotations
