@@ -30,21 +30,11 @@ from runyard.sdk.environments.sources import from_conda, from_dockerfile, from_p
 from runyard.sdk.submit.environment_build import start_build
 from runyard.sdk.workspaces.workspace import Workspace
 
-COMMANDS = {
-    "build": (
-        "runyard.cli.commands.environments:build",
-        "Build an environment now, so that no run waits for it.",
-    ),
-    "prune": (
-        "runyard.cli.commands.environments:prune",
-        "Remove built environments that nobody has used for long.",
-    ),
-}
 KEY_LENGTH = 12
 MOST_SHOWN = 6
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@click.group(cls=LazyGroup)
 def environments() -> None:
     """List, show, build and prune environments: what runs are made of."""
 
@@ -198,7 +188,7 @@ def _existing(path: str) -> str:
 MONTH_S = 30 * 86400
 
 
-@click.command()
+@environments.command(short_help="Build an environment now, so that no run waits for it.")
 @click.argument("name", metavar="NAME_OR_FILE")
 @click.option("--version", metavar="N", help="The version. [default: the latest]")
 @click.option("--target", help="The compute target. [default: this machine]")
@@ -229,7 +219,7 @@ def build(ctx: click.Context, name: str, version: str | None, target: str | None
     ctx.exit(exit_code_of(ended.status))
 
 
-@click.command()
+@environments.command(short_help="Remove built environments that nobody has used for long.")
 @click.argument("keys", metavar="[KEY]...", nargs=-1)
 @click.option(
     "--unused",

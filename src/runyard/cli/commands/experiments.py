@@ -17,16 +17,8 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.sdk.workspaces.server import Deletion, connect
 from runyard.sdk.workspaces.workspace import Workspace
 
-COMMANDS = {
-    "delete": ("runyard.cli.commands.experiments:delete_experiment", "Delete an experiment with all its runs."),
-    "restore": (
-        "runyard.cli.commands.experiments:restore_experiment",
-        "Bring back a deleted experiment with its runs.",
-    ),
-}
 
-
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@click.group(cls=LazyGroup)
 def experiments() -> None:
     """List experiments, take them out of lists and bring them back."""
 
@@ -70,15 +62,7 @@ def _set_archived(name: str, archived: bool) -> None:
     click.echo(f"Experiment `{plain(name)}` is {'archived' if archived else 'active'}.", err=True)
 
 
-WORKSPACE_COMMANDS = {
-    "delete": (
-        "runyard.cli.commands.experiments:delete_workspace",
-        "Delete a workspace with all that is in it, for good.",
-    ),
-}
-
-
-@click.group(cls=LazyGroup, lazy=WORKSPACE_COMMANDS)
+@click.group(cls=LazyGroup)
 def workspaces() -> None:
     """Look at the workspaces of the server."""
 
@@ -135,7 +119,7 @@ def restore_runs(run_ids: tuple[str, ...]) -> None:
             click.echo(plain(known))
 
 
-@click.command("delete")
+@experiments.command("delete", short_help="Delete an experiment with all its runs.")
 @click.argument("name", shell_complete=experiment_names)
 @NOW
 @YES
@@ -155,7 +139,7 @@ def delete_experiment(name: str, now: bool, yes: bool) -> None:
     _say_undo(done, f"runyard experiments restore {name}")
 
 
-@click.command("restore")
+@experiments.command("restore", short_help="Bring back a deleted experiment with its runs.")
 @click.argument("name")
 def restore_experiment(name: str) -> None:
     """Bring back a deleted experiment, with the runs that were deleted with it. Prints their ids."""
@@ -165,7 +149,7 @@ def restore_experiment(name: str) -> None:
     click.echo(f"Experiment `{plain(name)}` is back.", err=True)
 
 
-@click.command("delete")
+@workspaces.command("delete", short_help="Delete a workspace with all that is in it, for good.")
 @click.argument("name", shell_complete=workspace_names)
 @YES
 def delete_workspace(name: str, yes: bool) -> None:

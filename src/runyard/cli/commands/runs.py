@@ -81,11 +81,8 @@ COMMANDS = {
     "metrics": ("runyard.cli.commands.run_data:metrics", "List a run's metrics, or every point of one."),
     "files": ("runyard.cli.commands.run_data:files", "List a run's files."),
     "download": ("runyard.cli.commands.run_data:download", "Download files of a run."),
-    "tag": ("runyard.cli.commands.runs:tag", "Tag a run."),
     "delete": ("runyard.cli.commands.experiments:delete_runs", "Delete runs."),
     "restore": ("runyard.cli.commands.experiments:restore_runs", "Bring back deleted runs."),
-    "archive": ("runyard.cli.commands.runs:archive", "Take runs out of lists."),
-    "unarchive": ("runyard.cli.commands.runs:unarchive", "Bring archived runs back."),
     "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
 }
 
@@ -289,14 +286,14 @@ def _flag(value: bool) -> str:
 RUNS = click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 
 
-@click.command()
+@runs.command(short_help="Take runs out of lists.")
 @RUNS
 def archive(run_ids: tuple[str, ...]) -> None:
     """Take runs and their child runs out of lists. They stay and can be read: `runyard runs list --view archived`."""
     _set_archived(run_ids, True)
 
 
-@click.command()
+@runs.command(short_help="Bring archived runs back.")
 @RUNS
 def unarchive(run_ids: tuple[str, ...]) -> None:
     """Bring archived runs and their child runs back."""
@@ -310,7 +307,7 @@ def _set_archived(run_ids: tuple[str, ...], archived: bool) -> None:
         click.echo(f"Run `{plain(run_id)}` is {'archived' if archived else 'active'}.", err=True)
 
 
-@click.command()
+@runs.command(short_help="Tag a run.")
 @RUN
 @click.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
 @click.option("--remove", "-r", metavar="KEY", multiple=True, help="Take this tag off. May be repeated.")

@@ -114,15 +114,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-COMMANDS = {
-    "start": ("runyard.cli.commands.server:start", "Start the server; with --host it is a team's."),
-    "settings": ("runyard.cli.commands.server:show", "Show the settings of this home's server."),
-    "set": ("runyard.cli.commands.server:set_setting", "Change a setting of this home's server."),
-    "repair": ("runyard.cli.commands.server:repair", "Repair a damaged database and check all stored files."),
-}
-
-
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@click.group(cls=LazyGroup)
 def server() -> None:
     """Start, stop and look at your server. Alone you need none of it: the first call starts a private server."""
 
@@ -218,7 +210,7 @@ def _fingerprint(info: ServerInfo) -> str:
     return "".join(address.partition("#sha256=")[2] for address in info.listens_on)
 
 
-@click.command()
+@server.command(short_help="Repair a damaged database and check all stored files.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def repair(as_json: bool) -> None:
     """Repair a damaged database and check all stored files. The server must be stopped.
@@ -278,7 +270,7 @@ def _plain(report: RepairReport) -> dict[str, object]:
     }
 
 
-@click.command("settings")
+@server.command("settings", short_help="Show the settings of this home's server.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool) -> None:
     """Show the settings of this home's server. Passwords are hidden."""
@@ -290,7 +282,7 @@ def show(as_json: bool) -> None:
     print_fields([(key, _text(value) or "(not set)") for key, value in shown.items()])
 
 
-@click.command("set")
+@server.command("set", short_help="Change a setting of this home's server.")
 @click.argument("key")
 @click.argument("value")
 @click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
@@ -317,7 +309,7 @@ def _text(value: object) -> str:
     return "" if value in (0, False, "") else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@click.command()
+@server.command(short_help="Start the server; with --host it is a team's.")
 @click.option("--host", help="Listen for others too, on this name or address of the machine.")
 @click.option("--port", type=click.IntRange(1, 65535), help=f"The port for others.  [default: {TEAM_PORT}]")
 @click.option("--name", "names", multiple=True, help="NAME or NAME:PORT under which others know it; the first is used.")
