@@ -28,36 +28,9 @@ from runyard.server.routes import (
 from runyard.server.services import Services
 
 API = "/api/v1"
-ROUTERS = (
-    users.server_router,
-    workspaces.router,
-    workspaces.experiments_router,
-    assets.router,
-    compute.router,
-    assets.datastores_router,
-    assets.environments_router,
-    models.router,
-    assets.secrets_router,
-    runs.router,
-    workspaces.table_router,
-    runs.many_router,
-    supervisors.router,
-    supervisors.nodes_router,
-    supervisors.gang_router,
-    metrics.router,
-    metrics.charts_router,
-    events.router,
-    files.router,
-    files.zips_router,
-    logs.router,
-    content.router,
-    content.snapshots_router,
-    content.snapshot_files_router,
-    workspaces.deletes_router,
-    runs.bulk_router,
-    supervisors.plans_router,
-    workspaces.sweeps_router,
-    users.router,
+ROUTERS = tuple(
+    module.router
+    for module in (assets, compute, content, events, files, logs, metrics, models, runs, supervisors, users, workspaces)
 )
 
 

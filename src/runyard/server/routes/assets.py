@@ -33,7 +33,7 @@ from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.storage.room import Taken
 
-router = APIRouter(prefix="/workspaces/{workspace}/assets/{kind}", tags=["assets"])
+router = APIRouter(tags=["assets"])
 KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
 MAX_KEY = 256
 
@@ -53,7 +53,7 @@ class AssetChange:
     document: dict[str, Any] = field(default_factory=dict)
 
 
-@router.get("")
+@router.get("/workspaces/{workspace}/assets/{kind}")
 @gives(list[Asset])
 def list_assets(workspace: str, kind: str, request: Request, name: Optional[str] = None) -> Response:
     """List the newest version of each name, or all versions of one."""
@@ -63,7 +63,7 @@ def list_assets(workspace: str, kind: str, request: Request, name: Optional[str]
     return json_answer(call.services.store.list_assets(*_place(workspace, kind), name=wanted))
 
 
-@router.get("/{name}")
+@router.get("/workspaces/{workspace}/assets/{kind}/{name}")
 def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
@@ -72,21 +72,21 @@ def get_asset(workspace: str, kind: str, name: str, request: Request, version: O
     return json_answer(call.services.store.get_asset(*place, version=version))
 
 
-@router.post("/{name}", status_code=201)
+@router.post("/workspaces/{workspace}/assets/{kind}/{name}", status_code=201)
 @takes(AssetBody)
 async def put_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Keep the next version; the newest one's key again is that version."""
     return await with_json(request, lambda body: _put_asset(call_of(request), workspace, kind, name, body))
 
 
-@router.put("/{name}/{version}")
+@router.put("/workspaces/{workspace}/assets/{kind}/{name}/{version}")
 @takes(AssetChange)
 async def update_asset(workspace: str, kind: str, name: str, version: int, request: Request) -> Response:
     """Change what a version says."""
     return await with_json(request, lambda body: _update(call_of(request), workspace, kind, name, version, body))
 
 
-@router.delete("/{name}")
+@router.delete("/workspaces/{workspace}/assets/{kind}/{name}")
 def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Delete all versions of a name; twice is fine."""
     call = call_of(request)
@@ -137,9 +137,6 @@ def _place(workspace: str, kind: str) -> tuple[str, str]:
     return check_workspace_name(workspace), kind
 
 
-environments_router = APIRouter(prefix="/environments", tags=["environments"])
-
-
 @dataclass(frozen=True)
 class PruneBody:
     """What may stay: `keep_bytes` in all, and what was used within `unused_s` seconds. `dry_run`: only say."""
@@ -151,7 +148,7 @@ class PruneBody:
     dry_run: bool = False
 
 
-@environments_router.get("")
+@router.get("/environments")
 @gives(list[BuiltFolder])
 def list_environments(request: Request) -> Response:
     """List the environments that are built here, last used first."""
@@ -160,14 +157,14 @@ def list_environments(request: Request) -> Response:
     return json_answer(list_built(environments_folder(call.services.settings.home)))
 
 
-@environments_router.post("/prune")
+@router.post("/environments/prune")
 @takes(PruneBody)
 async def prune_environments(request: Request) -> Response:
     """Remove those that nobody uses, as far as the body says; answer those that went."""
     return await with_json(request, lambda body: _prune(call_of(request), body))
 
 
-@environments_router.delete("/{key}")
+@router.delete("/environments/{key}")
 def remove_environment(key: str, request: Request) -> Response:
     """Remove one by its key, or by the key's beginning; 409 while a run uses it."""
     call = call_of(request)
@@ -184,7 +181,6 @@ def _prune(call: RequestContext, body: bytes) -> Response:
     return json_answer(prune(root, keep_bytes=wanted.keep_bytes, unused_s=wanted.unused_s, dry_run=wanted.dry_run))
 
 
-datastores_router = APIRouter(prefix="/workspaces/{workspace}/datastores/{name}/files", tags=["datastores"])
 PIECE = 1 << 20
 MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones
 ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"  # a full chunk of zeros: takes no disk
@@ -197,7 +193,7 @@ class DataFileBody:
     file: RunFile
 
 
-@datastores_router.get("")
+@router.get("/workspaces/{workspace}/datastores/{name}/files")
 def list_files(workspace: str, name: str, request: Request, path: str = "") -> Response:
     """List the files below a path, or the one file that is there."""
     call = call_of(request)
@@ -208,14 +204,14 @@ def list_files(workspace: str, name: str, request: Request, path: str = "") -> R
     return json_answer([{"name": file.name, "size": file.size} for file in found if stays(file.name)])
 
 
-@datastores_router.post("", status_code=201)
+@router.post("/workspaces/{workspace}/datastores/{name}/files", status_code=201)
 @takes(DataFileBody)
 async def put_file(workspace: str, name: str, request: Request) -> Response:
     """Store uploaded content as a file of the datastore, in place of what was there."""
     return await with_json(request, lambda body: _put_file(call_of(request), workspace, name, body))
 
 
-@datastores_router.get("/{path:path}")
+@router.get("/workspaces/{workspace}/datastores/{name}/files/{path:path}")
 def get_file(workspace: str, name: str, path: str, request: Request) -> Response:
     """Download one file."""
     call = call_of(request)
@@ -316,9 +312,6 @@ def _read(descriptor: int) -> Iterator[bytes]:
             yield piece
 
 
-secrets_router = APIRouter(prefix="/workspaces/{workspace}/secrets", tags=["secrets"])
-
-
 @dataclass(frozen=True)
 class SecretBody:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -327,7 +320,7 @@ class SecretBody:
     readers: Optional[list[str]] = None  # users; "*": all of the team. Without it a new secret is its maker's
 
 
-@secrets_router.get("")
+@router.get("/workspaces/{workspace}/secrets")
 def list_secrets(workspace: str, request: Request) -> Response:
     """List the names."""
     call = call_of(request)
@@ -335,7 +328,7 @@ def list_secrets(workspace: str, request: Request) -> Response:
     return json_answer(call.services.vault.list_names(check_workspace_name(workspace)))
 
 
-@secrets_router.get("/{name}")
+@router.get("/workspaces/{workspace}/secrets/{name}")
 def get_secret(workspace: str, name: str, request: Request) -> Response:
     """Return one secret's value."""
     call = call_of(request)
@@ -346,14 +339,14 @@ def get_secret(workspace: str, name: str, request: Request) -> Response:
     return answer
 
 
-@secrets_router.put("/{name}")
+@router.put("/workspaces/{workspace}/secrets/{name}")
 @takes(SecretBody)
 async def put_secret(workspace: str, name: str, request: Request) -> Response:
     """Keep a secret; an earlier value is gone for good."""
     return await with_json(request, lambda body: _put_secret(call_of(request), workspace, name, body))
 
 
-@secrets_router.delete("/{name}")
+@router.delete("/workspaces/{workspace}/secrets/{name}")
 def delete_secret(workspace: str, name: str, request: Request) -> Response:
     """Delete a secret; twice is fine."""
     call = call_of(request)

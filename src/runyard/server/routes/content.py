@@ -33,7 +33,7 @@ from runyard.server.http.answers import (
 from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import parse, parse_frames, read_body, takes, with_json
 
-router = APIRouter(prefix="/chunks", tags=["content"])
+router = APIRouter(tags=["content"])
 MAX_IDS = 50_000
 CHUNKS_LIMIT = 33 << 20  # 32 MiB of content and its heads
 
@@ -43,28 +43,28 @@ class Ids:
     ids: list[str] = field(default_factory=list)
 
 
-@router.post("/missing")
+@router.post("/chunks/missing")
 @takes(Ids)
 async def find_missing(request: Request) -> Response:
     """Say which of some chunks are not stored."""
     return await with_json(request, lambda body: _missing(call_of(request), body))
 
 
-@router.post("", status_code=201)
+@router.post("/chunks", status_code=201)
 async def put_chunks(request: Request) -> Response:
     """Store chunks; the hash of each is checked."""
     body = await read_body(request, CHUNKS_LIMIT)
     return await run_in_threadpool(_put, call_of(request), body)
 
 
-@router.post("/release")
+@router.post("/chunks/release")
 @takes(Ids)
 async def release_chunks(request: Request) -> Response:
     """Take back what an upload of the caller's that failed has stored, as far as nothing names it."""
     return await with_json(request, lambda body: _release(call_of(request), body))
 
 
-@router.post("/fetch")
+@router.post("/chunks/fetch")
 @takes(Ids)
 async def fetch_chunks(request: Request) -> Response:
     """Return chunks as frames, in the order asked for."""
@@ -123,7 +123,6 @@ def _frames(chunks: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
         yield b"".join(pack_frame({"error": error.to_plain()}))
 
 
-snapshots_router = APIRouter(tags=["content"])
 TREES_LIMIT = 64 << 20
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -135,14 +134,14 @@ class SnapshotBody:
     size_bytes: int = 0
 
 
-@snapshots_router.post("/trees", status_code=201)
+@router.post("/trees", status_code=201)
 async def put_trees(request: Request) -> Response:
     """Store trees, children first; each must name only what is stored."""
     body = await read_body(request, TREES_LIMIT)
     return await run_in_threadpool(_put_trees, call_of(request), body)
 
 
-@snapshots_router.get("/trees/{tree}")
+@router.get("/trees/{tree}")
 def get_tree(tree: str, request: Request) -> Response:
     """Return a tree and all below it as frames, root first."""
     call = call_of(request)
@@ -155,14 +154,14 @@ def get_tree(tree: str, request: Request) -> Response:
     return frames_answer(pieces)
 
 
-@snapshots_router.post("/snapshots", status_code=201)
+@router.post("/snapshots", status_code=201)
 @takes(SnapshotBody)
 async def put_snapshot(request: Request) -> Response:
     """Record a snapshot by its root tree; the same tree gives the same id."""
     return await with_json(request, lambda body: _put_snapshot(call_of(request), body))
 
 
-@snapshots_router.get("/snapshots/{snapshot}")
+@router.get("/snapshots/{snapshot}")
 def get_snapshot(snapshot: str, request: Request) -> Response:
     """Return a snapshot's root tree."""
     return json_answer({"id": snapshot, "root": readable_root(call_of(request), snapshot)})
@@ -202,12 +201,11 @@ def _put_snapshot(call: RequestContext, body: bytes) -> Response:
     return json_answer({"id": snapshot_id(root), "root": root}, status=201)
 
 
-snapshot_files_router = APIRouter(prefix="/snapshots/{snapshot}", tags=["content"])
 MOST_LISTED = 50_000
 MOST_PACKED = 500_000
 
 
-@snapshot_files_router.get("/files")
+@router.get("/snapshots/{snapshot}/files")
 def list_snapshot_files(snapshot: str, request: Request) -> Response:
     """List a snapshot's files and links, sorted by path."""
     folders = _folders(request, snapshot)
@@ -215,7 +213,7 @@ def list_snapshot_files(snapshot: str, request: Request) -> Response:
     return json_answer({"id": snapshot, "root": folders.root, "files": files, "more": more})
 
 
-@snapshot_files_router.get("/files/{path:path}")
+@router.get("/snapshots/{snapshot}/files/{path:path}")
 def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
     """Download one file. The path is looked up in the snapshot's own folders, never on a disk."""
     content = call_of(request).services.content
@@ -232,7 +230,7 @@ def get_snapshot_file(snapshot: str, path: str, request: Request) -> Response:
     )
 
 
-@snapshot_files_router.get("/zip")
+@router.get("/snapshots/{snapshot}/zip")
 def get_snapshot_zip(snapshot: str, request: Request) -> Response:
     """Download all files of a snapshot as one zip."""
     content = call_of(request).services.content
@@ -245,7 +243,7 @@ def get_snapshot_zip(snapshot: str, request: Request) -> Response:
     return zip_answer(f"snapshot-{snapshot[:8]}.zip", _packed(content, folders))
 
 
-@snapshot_files_router.get("/diff")
+@router.get("/snapshots/{snapshot}/diff")
 def get_snapshot_diff(snapshot: str, request: Request, other: str = Query(alias="with")) -> Response:
     """Say which files of `with` were added, removed or changed to make this snapshot."""
     before, after = _folders(request, other), _folders(request, snapshot)

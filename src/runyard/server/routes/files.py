@@ -34,7 +34,7 @@ from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import gives, parse, takes, with_json
 from runyard.server.services import Services
 
-router = APIRouter(prefix="/runs/{run_id}/files", tags=["files"])
+router = APIRouter(tags=["files"])
 MAX_WAIT_S = 20.0
 PIECE = 1 << 20
 MAX_FILES = 1000  # of one request, so that others do not wait long for the database
@@ -75,7 +75,7 @@ class Found:
     run_id: str
 
 
-@router.get("")
+@router.get("/runs/{run_id}/files")
 @gives(list[RunFile])
 def list_files(run_id: str, request: Request) -> Response:
     """List a run's files, sorted by name."""
@@ -85,28 +85,28 @@ def list_files(run_id: str, request: Request) -> Response:
     return json_answer([_listed(call.services, run, file) for file in files])
 
 
-@router.post("", status_code=201)
+@router.post("/runs/{run_id}/files", status_code=201)
 @takes(FileBody)
 async def put_file(run_id: str, request: Request) -> Response:
     """Name stored content as a file of the run."""
     return await with_json(request, lambda body: _put(call_of(request), run_id, body))
 
 
-@router.post("/batch", status_code=201)
+@router.post("/runs/{run_id}/files/batch", status_code=201)
 @takes(FilesBody)
 async def put_files(run_id: str, request: Request) -> Response:
     """Name stored content as many files of the run; one that is refused does not keep the others out."""
     return await with_json(request, lambda body: _put_many(call_of(request), run_id, body))
 
 
-@router.post("/fetch")
+@router.post("/runs/{run_id}/files/fetch")
 @takes(Names)
 async def fetch_files(run_id: str, request: Request) -> Response:
     """Return many small files as frames, in the order asked for."""
     return await with_json(request, lambda body: _fetch(call_of(request), run_id, body))
 
 
-@router.get("/{name:path}")
+@router.get("/runs/{run_id}/files/{name:path}")
 async def get_file(
     run_id: str,
     name: str,
@@ -260,10 +260,7 @@ def _framed(services: Services, found: Found, chunks: Mapping[str, bytes]) -> li
         return pack_frame({**head, "error": error.to_plain()})
 
 
-zips_router = APIRouter(prefix="/runs/{run_id}", tags=["files"])
-
-
-@zips_router.get("/zip")
+@router.get("/runs/{run_id}/zip")
 def get_zip(run_id: str, request: Request, folder: str = "") -> Response:
     """Download the files below `folder`, or all, as one zip; a log as far as it is written."""
     call = call_of(request)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-router = APIRouter(prefix="/runs/{run_id}/metrics", tags=["metrics"])
+router = APIRouter(tags=["metrics"])
 MAX_WIDTH = 10_000
 HEAVY_POINTS = 1_000_000
 Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]  # None: the lowest
@@ -34,7 +34,7 @@ RankOrWord = Annotated[Optional[str], Query(pattern=r"^(lowest|\d{1,9})$")]  # N
 Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
 
 
-@router.get("")
+@router.get("/runs/{run_id}/metrics")
 @gives(list[MetricInfo])
 def list_metrics(run_id: str, request: Request, name: Optional[str] = None, system: bool = False) -> Response:
     """List a run's metrics with last, least and greatest value; `system`: what its machine did instead."""
@@ -43,7 +43,7 @@ def list_metrics(run_id: str, request: Request, name: Optional[str] = None, syst
     return json_answer(_asked_for(call.services.store, run_id, name, system=system))
 
 
-@router.get("/values")
+@router.get("/runs/{run_id}/metrics/values")
 def metric_values(
     run_id: str, request: Request, name: Optional[str] = None, rank: RankOrWord = None, system: bool = False
 ) -> Response:
@@ -61,7 +61,7 @@ def metric_values(
     return frames_answer(pieces, is_heavy=sum(info.count * len(info.columns) for info in infos) > HEAVY_POINTS)
 
 
-@router.get("/series")
+@router.get("/runs/{run_id}/metrics/series")
 def metric_series(run_id: str, request: Request, name: str, column: str = "", rank: RankOrWord = None) -> Response:
     """Return steps, times and values of one series; `rank` as for all values."""
     call = call_of(request)
@@ -72,7 +72,7 @@ def metric_series(run_id: str, request: Request, name: str, column: str = "", ra
     return frames_answer(pieces + pack_frame({"column": "values", "type": kind, "count": len(series.values)}, values))
 
 
-@router.get("/chart")
+@router.get("/runs/{run_id}/metrics/chart")
 def metric_chart(
     run_id: str,
     request: Request,
@@ -164,7 +164,6 @@ def _bytes(values: NDArray[Any]) -> memoryview:
     return whole.data.cast("B")
 
 
-charts_router = APIRouter(prefix="/charts", tags=["metrics"])
 MOST_SERIES = 200
 HEAVY_BUCKETS = 200_000
 # Times in ms: what a browser's numbers hold without losing more than a part of a microsecond.
@@ -194,7 +193,7 @@ class ChartsBody:
     x: str = STEP
 
 
-@charts_router.post("")
+@router.post("/charts")
 @takes(ChartsBody)
 async def draw_charts(request: Request) -> Response:
     """Return at most `width` buckets of each series, with exact least and greatest values, in the order asked for."""

@@ -293,7 +293,6 @@ def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
     return json_answer({**to_plain(writer), "attempt": writer.external_writer}, status=201)
 
 
-bulk_router = APIRouter(tags=["runs"])
 MOST_RUNS = 1000
 
 
@@ -309,14 +308,14 @@ class BulkChange:
     tags_remove: list[str] = field(default_factory=list)
 
 
-@bulk_router.post("/runs/bulk")
+@router.post("/runs/bulk")
 @takes(BulkChange)
 async def change_runs(request: Request) -> Response:
     """Tag, untag, cancel, archive, unarchive, delete or restore up to a thousand runs; says of each how it went."""
     return await with_json(request, lambda body: _change_runs(call_of(request), body))
 
 
-@bulk_router.post("/runs/{run_id}/resubmit", status_code=201)
+@router.post("/runs/{run_id}/resubmit", status_code=201)
 @takes(ResubmitRequest)
 async def resubmit_run(run_id: str, request: Request) -> Response:
     """Submit a run again: same spec, code, tags and name."""
@@ -409,7 +408,6 @@ def _resubmit(call: RequestContext, run_id: str, body: bytes) -> Response:
     return json_answer({"run": call.services.engine.explained(made.run)}, status=201 if made.is_new else 200)
 
 
-many_router = APIRouter(tags=["runs"])
 MAX_READ = 100
 MAX_READ_BYTES = 64 << 20
 MAX_SUMMARIZED = 1000
@@ -433,7 +431,7 @@ class MetricSummaries:
     left_out: int  # metrics beyond the most of one answer
 
 
-@many_router.get("/runs")
+@router.get("/runs")
 def read_runs(request: Request) -> Response:
     """Return the runs with the ids asked for, in that order; `missing` names those that are not there."""
     call = call_of(request)
@@ -455,7 +453,7 @@ def read_runs(request: Request) -> Response:
     return json_answer({"runs": runs, "missing": missing})
 
 
-@many_router.post("/metrics/summary")
+@router.post("/metrics/summary")
 @gives(MetricSummaries)
 @takes(SummaryRequest)
 async def summarize_metrics(request: Request) -> Response:

@@ -32,7 +32,7 @@ from runyard.server.http.calls import RequestContext, call_of
 from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read_body, takes, with_json
 from runyard.server.routes.runs import RunRequest, check_target
 
-router = APIRouter(prefix="/runs/{run_id}", tags=["supervisors"])
+router = APIRouter(tags=["supervisors"])
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,21 @@ class Heartbeat:
     engine_gone: bool = False  # the cluster's process that started the supervisor is gone
 
 
-@router.post("/ship")
+@router.post("/runs/{run_id}/ship")
 async def ship(run_id: str, request: Request) -> Response:
     """Store journal bytes, side files and logs; the answer says how far each is stored."""
     body = await read_body(request, FRAMES_LIMIT)
     return await run_in_threadpool(_ship, call_of(request), run_id, body)
 
 
-@router.post("/heartbeat")
+@router.post("/runs/{run_id}/heartbeat")
 @takes(Heartbeat)
 async def heartbeat(run_id: str, request: Request) -> Response:
     """Say that the run's supervisor lives; hear what is wanted of the run."""
     return await with_json(request, lambda body: _heartbeat(call_of(request), run_id, body))
 
 
-@router.post("/state")
+@router.post("/runs/{run_id}/state")
 @takes(StateReport)
 async def report_state(run_id: str, request: Request) -> Response:
     """Report a phase or the end of the run."""
@@ -97,31 +97,29 @@ def _wish(run: Run) -> Response:
     return json_answer(answer)
 
 
-nodes_router = APIRouter(tags=["nodes"])
-
 MOST_ALONG = 256 << 10  # bytes of a snapshot that travels with the job
 
 
-@nodes_router.get("/nodes/bundle")
+@router.get("/nodes/bundle")
 async def get_bundle(request: Request) -> Response:
     """Return the archive of our code that the ticket of a node names."""
     return await run_in_threadpool(_bundle, call_of(request))
 
 
-@nodes_router.get("/nodes/uv")
+@router.get("/nodes/uv")
 async def get_uv(request: Request, system: str, machine: str) -> Response:
     """Return the program `uv` of the server's machine, for nodes of the same kind that have none."""
     return await run_in_threadpool(_uv, call_of(request), system, machine)
 
 
-@nodes_router.get("/runs/{run_id}/nodes")
+@router.get("/runs/{run_id}/nodes")
 def list_nodes(run_id: str, request: Request) -> Response:
     """List the machines of all attempts of a run."""
     call = call_of(request)
     return json_answer(call.services.engine.list_hosts(call.readable_run(run_id)))
 
 
-@nodes_router.post("/runs/{run_id}/nodes/{rank}/join")
+@router.post("/runs/{run_id}/nodes/{rank}/join")
 @takes(Join)
 async def join(run_id: str, rank: int, request: Request) -> Response:
     """Take a node's part of an attempt; the answer is its job, for one process only."""
@@ -164,14 +162,13 @@ def _small_snapshot(call: RequestContext, root: str | None) -> str | None:
     return base64.b64encode(join_frames(frames)).decode("ascii")
 
 
-gang_router = APIRouter(tags=["nodes"])
 MAX_WAIT_S = 20.0
 BODY_LIMIT = 256 << 10
 # Of a hundred nodes that say something at once, each need not hear a hundred times.
 PAUSE_PER_NODE_S, LONGEST_PAUSE_S = 0.002, 0.2
 
 
-@gang_router.post("/runs/{run_id}/nodes/{rank}")
+@router.post("/runs/{run_id}/nodes/{rank}")
 @takes(NodeWord)
 async def speak(run_id: str, rank: int, request: Request) -> Response:
     """Say that a node lives and what it knows; the answer comes when there is news for it, or after `wait_s`."""
@@ -200,17 +197,14 @@ def _hear(call: RequestContext, run_id: str, rank: int, body: bytes) -> tuple[No
     return said, call.services.engine.hear_node(run_id, rank, said)
 
 
-plans_router = APIRouter(tags=["runs"])
-
-
-@plans_router.post("/runs/plan")
+@router.post("/runs/plan")
 @takes(RunRequest)
 async def plan_run(request: Request) -> Response:
     """Say what `POST /runs` with this body would start; nothing is stored."""
     return await with_json(request, lambda body: _plan(call_of(request), body))
 
 
-@plans_router.get("/runs/{run_id}/plan")
+@router.get("/runs/{run_id}/plan")
 def get_plan(run_id: str, request: Request) -> Response:
     """Say what the run's target was given for its present attempt; secrets are hidden."""
     call = call_of(request)

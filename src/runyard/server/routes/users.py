@@ -27,7 +27,7 @@ from runyard.server.services import Services
 from runyard.server.storage.health import unhealthy
 
 logger = logging.getLogger(__name__)
-router = APIRouter(prefix="/users", tags=["users"])
+router = APIRouter(tags=["users"])
 FORBID: dict[str, str] = {"extra": "forbid"}
 
 
@@ -63,7 +63,7 @@ class Me:
     run_id: str | None = None
 
 
-@router.get("/me")
+@router.get("/users/me")
 @gives(Me)
 def get_me(request: Request) -> Response:
     """Say who asks: a user, the owner of the server (no name), or a run's code."""
@@ -72,7 +72,7 @@ def get_me(request: Request) -> Response:
     return json_answer(_who(call))
 
 
-@router.get("")
+@router.get("/users")
 def list_users(request: Request) -> Response:
     """List all users with the labels of their tokens."""
     call = call_of(request)
@@ -80,21 +80,21 @@ def list_users(request: Request) -> Response:
     return json_answer(call.services.store.list_users())
 
 
-@router.post("", status_code=201)
+@router.post("/users", status_code=201)
 @takes(NewUser)
 async def add_user(request: Request) -> Response:
     """Make a user; the answer holds the token, which is told this once."""
     return await with_json(request, lambda body: _add(call_of(request), body))
 
 
-@router.patch("/{name}")
+@router.patch("/users/{name}")
 @takes(RoleChange)
 async def change_role(name: str, request: Request) -> Response:
     """Give a user another role."""
     return await with_json(request, lambda body: _change_role(call_of(request), name, body))
 
 
-@router.delete("/{name}")
+@router.delete("/users/{name}")
 def remove_user(name: str, request: Request) -> Response:
     """Remove a user with all tokens and sessions; twice is fine."""
     call = call_of(request)
@@ -104,14 +104,14 @@ def remove_user(name: str, request: Request) -> Response:
     return json_answer({"deleted": name})
 
 
-@router.post("/{name}/tokens", status_code=201)
+@router.post("/users/{name}/tokens", status_code=201)
 @takes(NewToken)
 async def add_token(name: str, request: Request) -> Response:
     """Give a user one more token, told this once."""
     return await with_json(request, lambda body: _add_token(call_of(request), name, body))
 
 
-@router.delete("/{name}/tokens/{label}")
+@router.delete("/users/{name}/tokens/{label}")
 def remove_token(name: str, label: str, request: Request) -> Response:
     """Take one token from a user; twice is fine."""
     call = call_of(request)
@@ -121,7 +121,7 @@ def remove_token(name: str, label: str, request: Request) -> Response:
     return json_answer(changed)
 
 
-@router.post("/{name}/rotate", status_code=201)
+@router.post("/users/{name}/rotate", status_code=201)
 @takes(NewToken)
 async def rotate(name: str, request: Request) -> Response:
     """Put one new token, told this once, in the place of all that a user has."""
@@ -180,10 +180,9 @@ def _note(call: RequestContext, what: str) -> None:
 
 
 API_VERSION = 1
-server_router = APIRouter(tags=["server"])
 
 
-@server_router.get("/health")
+@router.get("/health")
 async def health(request: Request) -> Response:
     """Say without a token whether the server can store anything: 503 names the part that does not work."""
     parts = await services_of(request).health.look()
@@ -212,7 +211,7 @@ class ServerFacts:
     health: dict[str, str]
 
 
-@server_router.get("/server")
+@router.get("/server")
 @gives(ServerFacts)
 def get_server(request: Request) -> Response:
     """Say what this server is."""
@@ -247,7 +246,7 @@ def _health(services: Services) -> dict[str, str]:
     return {**services.health.look_now(), **words}
 
 
-@server_router.post("/server/collect")
+@router.post("/server/collect")
 def collect(request: Request, everything: bool = False) -> Response:
     """Free the bytes that nothing refers to any more; with `everything` what lies aside and unfinished uploads, too."""
     call = call_of(request)
@@ -257,7 +256,7 @@ def collect(request: Request, everything: bool = False) -> Response:
     return json_answer(services.engine.reserve.spend(lambda: collect_now(everything=everything)))
 
 
-@server_router.post("/server/stop", status_code=202)
+@router.post("/server/stop", status_code=202)
 def stop_server(request: Request) -> Response:
     """Leave; live runs go on."""
     call = call_of(request)

@@ -81,7 +81,6 @@ def _put_workspace(call: RequestContext, name: str, body: bytes) -> Response:
     return json_answer(store.put_workspace(workspace))
 
 
-experiments_router = APIRouter(prefix="/workspaces/{workspace}/experiments", tags=["experiments"])
 VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
 
 
@@ -94,7 +93,7 @@ class ExperimentChange:
     tags_remove: list[str] = field(default_factory=list)
 
 
-@experiments_router.get("")
+@router.get("/workspaces/{workspace}/experiments")
 @gives(list[Experiment])
 def list_experiments(
     workspace: str, request: Request, view: str = "ActiveOnly", name: Optional[str] = None
@@ -108,7 +107,7 @@ def list_experiments(
     return json_answer(call.services.store.list_experiments(check_workspace_name(workspace), view=view, name=wanted))
 
 
-@experiments_router.get("/{experiment}")
+@router.get("/workspaces/{workspace}/experiments/{experiment}")
 def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return one experiment."""
     call = call_of(request)
@@ -116,7 +115,7 @@ def get_experiment(workspace: str, experiment: str, request: Request) -> Respons
     return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
 
 
-@experiments_router.put("/{experiment}")
+@router.put("/workspaces/{workspace}/experiments/{experiment}")
 def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return the experiment of that name, made when there is none."""
     call = call_of(request)
@@ -129,7 +128,7 @@ def put_experiment(workspace: str, experiment: str, request: Request) -> Respons
     return json_answer(store.put_experiment(*place, owner=call.user))
 
 
-@experiments_router.patch("/{experiment}")
+@router.patch("/workspaces/{workspace}/experiments/{experiment}")
 @takes(ExperimentChange)
 async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Archive or reactivate an experiment, change its tags."""
@@ -167,11 +166,10 @@ def _checked(workspace: str, experiment: str) -> tuple[str, str]:
     return check_workspace_name(workspace), check_experiment_name(experiment)
 
 
-deletes_router = APIRouter(tags=["deletes"])
 WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
 
 
-@deletes_router.delete("/runs/{run_id}")
+@router.delete("/runs/{run_id}")
 def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
     """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
@@ -179,7 +177,7 @@ def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
     return json_answer(call.services.engine.delete_run(run_id, now=now))
 
 
-@deletes_router.post("/runs/{run_id}/restore")
+@router.post("/runs/{run_id}/restore")
 def restore_run(run_id: str, request: Request) -> Response:
     """Bring back a deleted run and what was deleted with it."""
     call = call_of(request)
@@ -187,7 +185,7 @@ def restore_run(run_id: str, request: Request) -> Response:
     return json_answer({"restored": call.services.engine.restore_run(run_id)})
 
 
-@deletes_router.delete("/workspaces/{workspace}/experiments/{experiment}")
+@router.delete("/workspaces/{workspace}/experiments/{experiment}")
 def delete_experiment(workspace: str, experiment: str, request: Request, now: bool = False) -> Response:
     """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
@@ -196,7 +194,7 @@ def delete_experiment(workspace: str, experiment: str, request: Request, now: bo
     return json_answer(call.services.engine.delete_experiment(*names, now=now))
 
 
-@deletes_router.post("/workspaces/{workspace}/experiments/{experiment}/restore")
+@router.post("/workspaces/{workspace}/experiments/{experiment}/restore")
 def restore_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Bring back a deleted experiment and the runs that were deleted with it."""
     call = call_of(request)
@@ -205,7 +203,7 @@ def restore_experiment(workspace: str, experiment: str, request: Request) -> Res
     return json_answer({"restored": call.services.engine.restore_experiment(*names)})
 
 
-@deletes_router.delete("/workspaces/{workspace}")
+@router.delete("/workspaces/{workspace}")
 def delete_workspace(workspace: str, request: Request) -> Response:
     """Delete a workspace with all that is in it, for good; 409 when one of its runs has not ended."""
     call = call_of(request)
@@ -225,12 +223,11 @@ def _owners_of_all(call: RequestContext, workspace: str) -> set[str | None]:
     return owners
 
 
-table_router = APIRouter(tags=["runs"])
 MAX_ROWS = 500
 MAX_COLUMNS = 50
 
 
-@table_router.get("/workspaces/{workspace}/table")
+@router.get("/workspaces/{workspace}/table")
 @gives(RunTable)
 def read_table(workspace: str, request: Request) -> Response:
     """Return rows from `offset` on, sorted by any field, with a value for each `column`, and the count of all."""
@@ -244,7 +241,7 @@ def read_table(workspace: str, request: Request) -> Response:
     return json_answer(call.services.store.read_table(query, columns=columns, offset=offset))
 
 
-@table_router.get("/workspaces/{workspace}/columns")
+@router.get("/workspaces/{workspace}/columns")
 def list_columns(workspace: str, request: Request) -> Response:
     """List metrics, parameters, tags and properties of the newest runs that fit, most used first."""
     call = call_of(request)
@@ -255,7 +252,7 @@ def list_columns(workspace: str, request: Request) -> Response:
     return json_answer({"columns": found, "of_runs": looked_at})
 
 
-@table_router.get("/workspaces/{workspace}/groups")
+@router.get("/workspaces/{workspace}/groups")
 def group_runs(workspace: str, request: Request) -> Response:
     """Count the runs that fit by the value of a field; `filter` of each group asks for its runs."""
     call, params = call_of(request), request.query_params
@@ -271,7 +268,7 @@ def group_runs(workspace: str, request: Request) -> Response:
     return json_answer({"groups": groups, "total": found.total})
 
 
-@table_router.get("/workspaces/{workspace}/tally")
+@router.get("/workspaces/{workspace}/tally")
 @gives(list[Tally])
 def count_by_experiment(workspace: str, request: Request) -> Response:
     """Count the runs that fit by experiment and status; `last` is each experiment's newest."""
@@ -281,10 +278,7 @@ def count_by_experiment(workspace: str, request: Request) -> Response:
     return json_answer(call.services.store.count_by_experiment(query))
 
 
-sweeps_router = APIRouter(tags=["sweeps"])
-
-
-@sweeps_router.get("/runs/{run_id}/sweep")
+@router.get("/runs/{run_id}/sweep")
 def show_sweep(run_id: str, request: Request) -> Response:
     """Return a sweep with its children, best first found and stopped ones with the reason."""
     call = call_of(request)
