@@ -152,7 +152,7 @@ def test_fail_carries_its_error_to_the_supervisor_and_ends_a_waiting_run(bench: 
 
 
 def test_a_run_without_a_supervisor_ends_when_it_is_canceled(bench: Bench) -> None:
-    made = bench.engine.watch_run(bench.new(type=None, spec=RunSpec()))
+    made = bench.engine.register_external_run(bench.new(type=None, spec=RunSpec()))
     assert made.run.status is RunStatus.RUNNING and made.run.attempt == 0
 
     assert bench.engine.cancel("exp_1").status is RunStatus.CANCELED
@@ -163,7 +163,7 @@ def test_cancel_reaches_everything_below_the_run(bench: Bench) -> None:
     bench.report(RunStatus.RUNNING)
     bench.submit("step", parent_id="exp_1")
     for run_id, parent in (("child", "exp_1"), ("grandchild", "child"), ("finished", "exp_1")):
-        bench.engine.watch_run(bench.new(run_id, type=None, spec=RunSpec(), parent_id=parent))
+        bench.engine.register_external_run(bench.new(run_id, type=None, spec=RunSpec(), parent_id=parent))
     bench.store.set_status("finished", RunStatus.COMPLETED)
 
     bench.engine.cancel("exp_1")

@@ -9,7 +9,7 @@ import pytest
 from runyard.core.errors import StoreUnavailable
 from runyard.core.specs import RunSpec
 from runyard.core.statuses import RunStatus
-from runyard.engine.runs.submit import Watched
+from runyard.engine.runs.submit import ExternalProcess
 from tests.engine.bench import Bench
 
 
@@ -71,7 +71,9 @@ def test_a_run_that_cannot_be_handed_over_does_not_hold_up_the_others(narrow: Be
 
 def test_watched_runs_take_no_place(narrow: Bench) -> None:
     for at in range(1, 4):
-        narrow.engine.watch_run(narrow.new(f"note_{at}", type=None, spec=RunSpec()), Watched(at, at))
+        narrow.engine.register_external_run(
+            narrow.new(f"note_{at}", type=None, spec=RunSpec()), ExternalProcess(at, at)
+        )
     narrow.submit("exp_1")
     narrow.submit("exp_2")
 

@@ -16,7 +16,7 @@ from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
 from runyard.engine.runs.reports import StateReport
-from runyard.engine.runs.submit import Watched, parse_parameters
+from runyard.engine.runs.submit import ExternalProcess, parse_parameters
 from runyard.engine.state.spool import Spooled, hash_token
 from tests.engine.bench import Bench
 
@@ -237,7 +237,9 @@ def test_leftover_spool_files_of_finished_or_unknown_runs_are_removed(bench: Ben
 
 
 def test_an_interactive_run_runs_at_once_and_gets_a_watcher(bench: Bench) -> None:
-    made = bench.engine.watch_run(bench.new(type=None, spec=RunSpec()), Watched(pid=4711, start_ticks=99))
+    made = bench.engine.register_external_run(
+        bench.new(type=None, spec=RunSpec()), ExternalProcess(pid=4711, start_ticks=99)
+    )
 
     [job] = bench.backend.jobs_of("exp_1")
     assert made.run.status is RunStatus.RUNNING and made.run.attempt == 1
@@ -248,7 +250,7 @@ def test_an_interactive_run_runs_at_once_and_gets_a_watcher(bench: Bench) -> Non
 
 def test_an_interactive_run_asked_for_twice_has_one_watcher_and_two_good_tokens(bench: Bench) -> None:
     new = bench.new(type=None, spec=RunSpec())
-    made = [bench.engine.watch_run(new, Watched(1, 2)) for _ in range(2)]
+    made = [bench.engine.register_external_run(new, ExternalProcess(1, 2)) for _ in range(2)]
 
     assert len(bench.backend.jobs_of("exp_1")) == 1
     assert made[0].token != made[1].token
@@ -261,9 +263,9 @@ def test_an_interactive_run_asked_for_twice_has_one_watcher_and_two_good_tokens(
 def test_a_process_that_logs_from_outside_gets_the_same_folder_each_time(bench: Bench) -> None:
     bench.submit()
     bench.report(RunStatus.COMPLETED)
-    first = bench.engine.add_writer("exp_1", Watched(10, 20))
-    again = bench.engine.add_writer("exp_1", Watched(10, 20))
-    other = bench.engine.add_writer("exp_1", Watched(11, 20))
+    first = bench.engine.add_writer("exp_1", ExternalProcess(10, 20))
+    again = bench.engine.add_writer("exp_1", ExternalProcess(10, 20))
+    other = bench.engine.add_writer("exp_1", ExternalProcess(11, 20))
 
     assert first.folder == again.folder and first.external_writer == again.external_writer != other.external_writer
     assert Path(first.folder).parent == bench.settings.home / "runs" / "exp_1"

@@ -30,7 +30,7 @@ from runyard.engine.runs.join import GangAnswer, Join, NodeWord, hear_node, join
 from runyard.engine.runs.plan import RunPlan, plan_of, plan_run
 from runyard.engine.runs.reports import StateReport
 from runyard.engine.runs.resubmit import ResubmitRequest, own_variables, resubmit_request
-from runyard.engine.runs.submit import Submitted, Watched, submit, watch_run
+from runyard.engine.runs.submit import ExternalProcess, Submitted, register_external_run, submit
 from runyard.engine.runs.wait_reasons import explain_run
 from runyard.engine.state.allocation import Capacity
 from runyard.engine.state.backends import (
@@ -169,11 +169,11 @@ class Engine:
         """Return what the run's present attempt was started with."""
         return plan_of(self.context, run)
 
-    def watch_run(self, new: NewRun, watched: Watched | None = None) -> Submitted:
+    def register_external_run(self, new: NewRun, watched: ExternalProcess | None = None) -> Submitted:
         """Create a run whose process this server did not start, and start a supervisor that ships for it."""
-        return watch_run(self.context, new, watched)
+        return register_external_run(self.context, new, watched)
 
-    def add_writer(self, run_id: str, process: Watched) -> Writer:
+    def add_writer(self, run_id: str, process: ExternalProcess) -> Writer:
         """Let a process outside of the run log to it. The same process again gets the same folder."""
         return add_writer(self.context, run_id, process)
 

@@ -193,10 +193,10 @@ OF_LISTS = frozenset(
 
 def notifying(store: RunStore, news: ChangeFeed) -> RunStore:
     """Return `store`, telling of changes once they are stored."""
-    return cast("RunStore", _NotifyingProxy(store, news))
+    return cast("RunStore", NotifyingStore(store, news))
 
 
-class _NotifyingProxy:
+class NotifyingStore:
     def __init__(self, store: RunStore, news: ChangeFeed) -> None:
         self._store = store
         self._news = news

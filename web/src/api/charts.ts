@@ -2,7 +2,7 @@
 import type { Frame } from './frames';
 import { ApiError, sendFrames } from './http';
 
-export interface SeriesWish {
+export interface SeriesRequest {
   run: string;
   metric: string;
   column?: string;
@@ -25,7 +25,7 @@ export interface Buckets {
 }
 
 interface Waiting {
-  wish: SeriesWish;
+  series: SeriesRequest;
   resolve: (found: Buckets | ApiError) => void;
 }
 
@@ -34,18 +34,18 @@ const waiting = new Map<string, Waiting[]>();
 
 /** Read these series, each with at most `width` buckets; one that fails gives its error in its place. */
 export function readCharts(
-  wishes: readonly SeriesWish[],
+  requests: readonly SeriesRequest[],
   options: { width: number; x: 'step' | 'time' },
 ): Promise<(Buckets | ApiError)[]> {
   const key = `${options.x} ${options.width}`;
   return Promise.all(
-    wishes.map(
-      (wish) =>
+    requests.map(
+      (series) =>
         new Promise<Buckets | ApiError>((resolve) => {
           const queue = waiting.get(key);
-          if (queue) queue.push({ wish, resolve });
+          if (queue) queue.push({ series, resolve });
           else {
-            waiting.set(key, [{ wish, resolve }]);
+            waiting.set(key, [{ series, resolve }]);
             setTimeout(() => void flush(key, options), 5); // charts that appear together ask together
           }
         }),
@@ -61,7 +61,7 @@ async function flush(key: string, options: { width: number; x: string }): Promis
 
 async function send(batch: readonly Waiting[], options: { width: number; x: string }): Promise<void> {
   try {
-    const frames = await sendFrames('/charts', { ...options, series: batch.map((one) => one.wish) });
+    const frames = await sendFrames('/charts', { ...options, series: batch.map((one) => one.series) });
     for (const [index, one] of batch.entries()) one.resolve(bucketsOf(frames[index]));
   } catch (error) {
     const fault =

@@ -288,21 +288,21 @@ def read_nodes(view: ClusterView) -> list[ClusterNode]:
 def explain_wait(needs: Mapping[str, float], count: int, nodes: Sequence[RayNode]) -> str:
     """Return why Ray has not placed `count` nodes with these resources."""
     living = [node for node in nodes if node["is_alive"]]
-    wish = _amounts(needs)
+    needed = _amounts(needs)
     for name, amount in needs.items():
         most = max((node["total"].get(name, 0) for node in living), default=0)
         if most < amount:
             has = f"the most that one has is {_amount(name, most)}" if most else f"no node has {_noun(name)}"
-            return f"needs {wish} on one node; {has}"
+            return f"needs {needed} on one node; {has}"
     able = [node for node in living if _has(node["total"], needs)]
     if len(able) < count:
-        return f"needs {count} nodes with {wish} each; the cluster has {len(able)} such"
+        return f"needs {count} nodes with {needed} each; the cluster has {len(able)} such"
     where = f"on {count} nodes" if count > 1 else "on one node"
     free = ", ".join(
         f"{node['name']} {_amounts({key: node['free'].get(key, 0) for key in needs})}" for node in able[:_MOST_NAMED]
     )
     more = f", and {len(able) - _MOST_NAMED} more nodes" if len(able) > _MOST_NAMED else ""
-    return f"needs {wish} {where}; free now: {free}{more}"
+    return f"needs {needed} {where}; free now: {free}{more}"
 
 
 def _report(actors: Sequence[RayActor], group: RayGroup | None, nodes: Sequence[RayNode]) -> JobReport:

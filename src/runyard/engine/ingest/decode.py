@@ -81,7 +81,7 @@ _RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
 
 
 @dataclass(frozen=True)
-class Origin:
+class SegmentOrigin:
     """The process that wrote a segment, and how its clock relates to the wall clock."""
 
     rank: int
@@ -89,9 +89,9 @@ class Origin:
     wall_offset_ns: int
 
 
-def origin_of(header: journal.Payload, writer: str) -> Origin:
+def origin_of(header: journal.Payload, writer: str) -> SegmentOrigin:
     """Return what a HEADER says; the writer's id tells the rank where it does not."""
-    return Origin(_rank(header, writer), storable(str(header.get("role", "worker")))[:64], _wall_offset(header))
+    return SegmentOrigin(_rank(header, writer), storable(str(header.get("role", "worker")))[:64], _wall_offset(header))
 
 
 def _rank(header: journal.Payload, writer: str) -> int:

@@ -22,7 +22,7 @@ from runyard.core.statuses import RunStatus
 from runyard.engine.context import EngineContext
 from runyard.engine.runs.dispatch import job_spec_of
 from runyard.engine.runs.reports import end_unsupervised
-from runyard.engine.runs.submit import Watched
+from runyard.engine.runs.submit import ExternalProcess
 from runyard.engine.sanitize import storable
 from runyard.engine.state.spool import Spooled, hash_token, mint_run_token
 from runyard.engine.sweeps.sweeps import check_free_id
@@ -128,7 +128,7 @@ class Writer:
     external_writer: int
 
 
-def add_writer(context: EngineContext, run_id: str, process: Watched) -> Writer:
+def add_writer(context: EngineContext, run_id: str, process: ExternalProcess) -> Writer:
     """Start a watcher that ships what `process` writes about the run. The same process again gets the same folder.
     One on another machine has a watcher there, and gets the token for it.
 

@@ -16,8 +16,8 @@ def waiting_entry(context: EngineContext, run: Run) -> QueueEntry:
     """Return the queue entry of a run that is not started."""
     spooled = context.spool.read(run.id)
     submitter = spooled.submitter if spooled is not None else {}
-    wish = find_gpu_request(context.compute, run.workspace, run.spec, submitter) if is_launched(run) else GpuRequest()
-    return _job(run, Stage.WAITING, wish, wish.devices)
+    gpus = find_gpu_request(context.compute, run.workspace, run.spec, submitter) if is_launched(run) else GpuRequest()
+    return _job(run, Stage.WAITING, gpus, gpus.devices)
 
 
 def dispatched_entry(context: EngineContext, run: Run) -> QueueEntry:
@@ -52,15 +52,15 @@ def find_gpu_request(compute: ComputeState, workspace: str, spec: RunSpec, submi
 
 def would_get(context: EngineContext, new: NewRun, submitter: Mapping[str, str]) -> list[str]:
     """Return the GPUs that a run would get if it were submitted now; none if it would have to wait."""
-    wish = find_gpu_request(context.compute, new.workspace, new.spec, submitter)
+    gpus = find_gpu_request(context.compute, new.workspace, new.spec, submitter)
     nodes = new.spec.distribution.node_count
     place = QueueEntry(new.id, new.spec.target, workspace=new.workspace, parent=new.parent_id or "", nodes=nodes)
-    asked = replace(place, gpus=wish.count, devices=wish.devices)
-    placed = context.board.preview(replace(asked, shares_gpus=wish.is_shared), now=context.clock.monotonic())
+    asked = replace(place, gpus=gpus.count, devices=gpus.devices)
+    placed = context.board.preview(replace(asked, shares_gpus=gpus.is_shared), now=context.clock.monotonic())
     return list(placed.devices) if placed is not None else []
 
 
-def _job(run: Run, stage: Stage, wish: GpuRequest, devices: tuple[str, ...]) -> QueueEntry:
+def _job(run: Run, stage: Stage, gpus: GpuRequest, devices: tuple[str, ...]) -> QueueEntry:
     return QueueEntry(
         run.id,
         run.spec.target,
@@ -70,7 +70,7 @@ def _job(run: Run, stage: Stage, wish: GpuRequest, devices: tuple[str, ...]) -> 
         workspace=run.workspace,
         parent=run.parent_id or "",
         nodes=run.spec.distribution.node_count,
-        gpus=wish.count,
-        shares_gpus=wish.is_shared,
+        gpus=gpus.count,
+        shares_gpus=gpus.is_shared,
         devices=devices,
     )

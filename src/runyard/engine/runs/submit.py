@@ -85,7 +85,7 @@ MOST_PROCESSES = 65_536  # of a run, on all its nodes
 
 
 @dataclass(frozen=True)
-class Watched:
+class ExternalProcess:
     """The process behind a run that we did not launch."""
 
     pid: int
@@ -145,7 +145,7 @@ def accept(context: EngineContext, prepared: NewRun, submitter: Mapping[str, str
     return replace(prepared, spec=shown), Spooled(submitter=dict(submitter) if is_here else {}, spec=whole)
 
 
-def watch_run(context: EngineContext, new: NewRun, watched: Watched | None = None) -> Submitted:
+def register_external_run(context: EngineContext, new: NewRun, watched: ExternalProcess | None = None) -> Submitted:
     """Create a run that we did not launch: it is Running at once, and `watched` gets a supervisor that ships for it."""
     prepared = check(context, new)
     if prepared.spec.script or prepared.spec.command:

@@ -72,7 +72,7 @@ class GpuRequest:
 
 
 def gpu_request_of(spec: RunSpec, submitter: Mapping[str, str], total: int) -> GpuRequest:
-    """Return the wish of a run on a machine with `total` GPUs.
+    """Return what a run asks for on a machine with `total` GPUs.
 
     Raises:
         SubmitRejected: RUNYARD_GPUS holds something else than it may.

@@ -1,8 +1,8 @@
 """Log to a run from a process that is not part of it: `run.log(...)` on a handle, also after the run's end.
 
 The process writes a journal folder, and a watcher on the same machine ships it, so that records survive the process.
-A server on this machine starts the watcher itself. A server elsewhere cannot see our folders, so `start_watcher` starts
-the same program here.
+A server on this machine starts the watcher itself. A server elsewhere cannot see our folders, so
+`start_external_supervisor` starts the same program here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_host(client: Client) -> str:
     return hashlib.sha256(f"{socket.gethostname()} {boot_id()}".encode()).hexdigest()[:16]
 
 
-def start_watcher(
+def start_external_supervisor(
     client: Client,
     run: Run,
     *,
@@ -118,7 +118,7 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     folder = added.folder
     if host:
         run = client.runs.get(run_id)
-        folder = start_watcher(client, run, token=added.token, external_writer=added.external_writer)
+        folder = start_external_supervisor(client, run, token=added.token, external_writer=added.external_writer)
     return get_writer(folder, run_id, attempt=0, translate=azure_error)
 
 

@@ -20,7 +20,7 @@ from runyard.sdk.azure_class import missing_member
 from runyard.sdk.config.texts import user_name, warn
 from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import AzureMLException
-from runyard.sdk.runs.attach import find_host, start_watcher, this_process
+from runyard.sdk.runs.attach import find_host, start_external_supervisor, this_process
 from runyard.sdk.runs.details import PollInterval
 from runyard.sdk.runs.run import Run
 from runyard.sdk.runs.source import store_source
@@ -151,7 +151,7 @@ def _create(client: Client, new: NewRun, folders: Dict[str, str]) -> Tuple[str, 
     if not host:
         return created.folder, created.run
     token, attempt = str(created.token), created.run.attempt
-    return start_watcher(client, created.run, token=token, attempt=attempt, folders=folders), created.run
+    return start_external_supervisor(client, created.run, token=token, attempt=attempt, folders=folders), created.run
 
 
 @raises_azure_errors

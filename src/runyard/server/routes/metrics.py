@@ -171,7 +171,7 @@ COLUMNS = ("first_step", "last_step", "first_ms", "last_ms", "minimum", "maximum
 
 
 @dataclass(frozen=True)
-class SeriesWish:
+class SeriesRequest:
     """One line: `first` to `last` in steps, or in ns of the wall clock, both included."""
 
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
@@ -188,7 +188,7 @@ class SeriesWish:
 class ChartsBody:
     __pydantic_config__: ClassVar[dict[str, str]] = {"extra": "forbid"}
 
-    series: list[SeriesWish] = field(default_factory=list)
+    series: list[SeriesRequest] = field(default_factory=list)
     width: int = 1000
     x: str = STEP
 
@@ -206,28 +206,28 @@ def _draw_all(call: RequestContext, wanted: ChartsBody) -> Response:
     check_width(wanted.width)
     if wanted.x not in (STEP, TIME):
         raise InvalidArgument(f"A chart's `x` is `{STEP}` or `{TIME}`, found {wanted.x[:40]!r}.")
-    pieces = (piece for wish in wanted.series for piece in _try_to_draw(call, wish, wanted))
+    pieces = (piece for series in wanted.series for piece in _try_to_draw(call, series, wanted))
     return frames_answer(pieces, is_heavy=len(wanted.series) * wanted.width > HEAVY_BUCKETS)
 
 
-def _try_to_draw(call: RequestContext, wish: SeriesWish, wanted: ChartsBody) -> list[Piece]:
+def _try_to_draw(call: RequestContext, series: SeriesRequest, wanted: ChartsBody) -> list[Piece]:
     try:
-        return _frame(_draw(call, wish, wanted))
+        return _frame(_draw(call, series, wanted))
     except RunyardError as error:
         return pack_frame({"count": 0, "columns": [], "error": error.to_plain()})
 
 
-def _draw(call: RequestContext, wish: SeriesWish, wanted: ChartsBody) -> Chart:
-    call.require("read_run", wish.run)
+def _draw(call: RequestContext, series: SeriesRequest, wanted: ChartsBody) -> Chart:
+    call.require("read_run", series.run)
     return call.services.store.chart(
-        wish.run,
-        check_metric_name(wish.metric),
-        column=wish.column,
-        rank=wish.rank,
+        series.run,
+        check_metric_name(series.metric),
+        column=series.column,
+        rank=series.rank,
         width=wanted.width,
         x=wanted.x,
-        first=wish.first,
-        last=wish.last,
+        first=series.first,
+        last=series.last,
     )
 
 

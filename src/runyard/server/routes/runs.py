@@ -21,7 +21,7 @@ from runyard.core.names import check_metric_name, check_run_id, check_workspace_
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, RunChange
 from runyard.engine.ingest.effects import run_key
 from runyard.engine.runs.resubmit import ResubmitRequest
-from runyard.engine.runs.submit import Submitted, Watched
+from runyard.engine.runs.submit import ExternalProcess, Submitted
 from runyard.engine.sweeps.sweeps import check_free_id
 from runyard.server.access.permissions import RunPrincipal, UserPrincipal
 from runyard.server.http.answers import json_answer
@@ -217,8 +217,8 @@ def _submit(call: RequestContext, wanted: RunRequest) -> Submitted:
     if wanted.launch:
         return engine.submit(wanted.run, submitter=wanted.submitter)
     told = wanted.interactive
-    watched = Watched(told.pid, told.start_ticks, told.folders) if told is not None and not told.host else None
-    return engine.watch_run(wanted.run, watched)
+    watched = ExternalProcess(told.pid, told.start_ticks, told.folders) if told is not None and not told.host else None
+    return engine.register_external_run(wanted.run, watched)
 
 
 def _check_child(call: RequestContext, wanted: RunRequest) -> None:
@@ -287,7 +287,7 @@ def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("fail_run", run_id)
     process = parse(WatchedProcess, body)
     _check_watched(call, process)
-    told = Watched(process.pid, process.start_ticks, host=process.host)
+    told = ExternalProcess(process.pid, process.start_ticks, host=process.host)
     writer = call.services.engine.add_writer(run_id, told)
     # Version 0.2 and older know an external writer by its attempt.
     return json_answer({**to_plain(writer), "attempt": writer.external_writer}, status=201)

@@ -78,16 +78,16 @@ def _heartbeat(call: RequestContext, run_id: str, body: bytes) -> Response:
     run = call.services.engine.heartbeat(
         run_id, said.attempt, external_writer=call.external_writer, cluster_gone=said.engine_gone
     )
-    return _wish(run)
+    return _desired_state(run)
 
 
 def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("state", run_id)
     said = parse(StateReport, body, lenient=True)
-    return _wish(call.services.engine.report(run_id, said, external_writer=call.external_writer))
+    return _desired_state(call.services.engine.report(run_id, said, external_writer=call.external_writer))
 
 
-def _wish(run: Run) -> Response:
+def _desired_state(run: Run) -> Response:
     answer: dict[str, object] = {
         "desired": run.desired,
         "desired_error": run.desired_error,

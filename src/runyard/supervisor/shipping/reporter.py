@@ -97,8 +97,8 @@ class Reporter:
     def ask(self) -> None:
         """Send a heartbeat now, in the calling thread, and take the desired state. Raises what the server answers."""
         calls = self._connection.client.runs
-        wish = calls.heartbeat(self._job.run_id, self._job.attempt, engine_gone=self._engine_gone)
-        self.hear(wish.desired, wish.desired_error, wish.attempt)
+        desired = calls.heartbeat(self._job.run_id, self._job.attempt, engine_gone=self._engine_gone)
+        self.hear(desired.desired, desired.desired_error, desired.attempt)
 
     def phase(self, status: RunStatus) -> None:
         """Queue a change of the run's phase."""
@@ -157,9 +157,9 @@ class Reporter:
 
     def post(self, run_id: str, body: ReportedState) -> None:
         """Post a state now, in the calling thread. Raises what the server answers."""
-        wish: DesiredState = self._connection.client.runs.state(run_id, self._job.attempt, **body)
+        desired: DesiredState = self._connection.client.runs.state(run_id, self._job.attempt, **body)
         if run_id == self._job.run_id:
-            self.hear(wish.desired, wish.desired_error, wish.attempt)
+            self.hear(desired.desired, desired.desired_error, desired.attempt)
 
     def _enqueue(self, body: ReportedState) -> None:
         with self._lock:

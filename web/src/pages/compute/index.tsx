@@ -261,7 +261,7 @@ function Nodes({ nodes, target }: { nodes: ComputeNode[]; target: ComputeTarget 
   );
 }
 
-/** The engines' words are many; those that say trouble are few. */
+/** The clusters' words are many; those that say trouble are few. */
 function toneOf(node: ComputeNode): string {
   if (/down|drain|fail|dead|unreach|error|lost/i.test(node.state) || (node.note && !node.run_id)) return 'bad';
   return node.run_id || /alloc|mix|busy|comp/i.test(node.state) ? 'busy' : 'good';
@@ -288,7 +288,7 @@ function Facts({ target }: { target: ComputeTarget }) {
         ? `after ${duration(spec.idle_seconds * 1000)} without a run`
         : '',
     ],
-    ['Engine', spec.engine || spec.backend],
+    ['Cluster', spec.engine || spec.backend],
     ['Made', target.created_at && <When time={target.created_at} />],
     ...Object.entries(spec.options).map(([key, value]): [string, string] => [
       key.replaceAll('_', ' '),
