@@ -35,6 +35,9 @@ from runyard.core.names import check_content_id
 
 MAX_PART_BYTES = 255
 RESERVED = "tmp"  # the filesystem store's half-written files
+GRACE_S = 600.0
+_COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
+MAX_CLOSURE_TREES = 1_000_000
 
 
 def split_key(key: str) -> list[str]:
@@ -64,9 +67,6 @@ def bad_key(key: str, why: str) -> InvalidArgument:
 
 def unknown_key(key: str) -> NotFound:
     return NotFound(f"There is no artifact `{key}`.", why="It was never stored, or it was deleted.")
-
-
-GRACE_S = 600.0
 
 
 class Leases:
@@ -125,8 +125,6 @@ class Leases:
             self._turned = self._clock()
 
 
-_COMPLEMENT = str.maketrans("0123456789abcdef", "fedcba9876543210")
-MAX_CLOSURE_TREES = 1_000_000
 LookUp = Callable[[Sequence[str]], Mapping[str, PackEntry]]
 
 

@@ -25,6 +25,37 @@ from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure
 
+COMMANDS = {
+    "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
+    "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
+    "sweeps": (
+        "runyard.cli.commands.sweeps:sweeps",
+        "List sweeps; show their children, the best first, and why some stopped.",
+    ),
+    "studio": ("runyard.cli.commands.studio:studio", "Open the web page of the server, or of a run, signed in."),
+    "experiments": (
+        "runyard.cli.commands.experiments:experiments",
+        "List, archive, reactivate and delete experiments.",
+    ),
+    "compute": (
+        "runyard.cli.commands.compute:compute",
+        "Make, change and look at compute targets: nodes, runs, queues.",
+    ),
+    "snapshots": ("runyard.cli.commands.snapshots:snapshots", "Show and compare the source folders of runs."),
+    "environments": ("runyard.cli.commands.environments:environments", "List, show, build and prune environments."),
+    "models": ("runyard.cli.commands.assets:models", "List, show, download and delete models of the workspace."),
+    "datasets": ("runyard.cli.commands.assets:datasets", "List and show datasets of the workspace."),
+    "workspaces": ("runyard.cli.commands.experiments:workspaces", "List and delete workspaces."),
+    "server": ("runyard.cli.commands.server:server", "Start, stop and look at your private server."),
+    "users": ("runyard.cli.commands.users:users", "Add, list and remove users of a team's server."),
+    "tensorboard": ("runyard.cli.commands.studio:tensorboard", "Show runs in TensorBoard, live ones followed."),
+    "secrets": ("runyard.cli.commands.assets:secrets", "Set, list and delete secrets of the workspace."),
+    "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
+    "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
+    "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
+    "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
+}
+
 
 class LazyGroup(click.Group):
     """A group whose commands are `name → (module:attribute, one line of help)`."""
@@ -120,38 +151,6 @@ def _keep(text: str) -> Path:
     place = folder / f"cli-{moment}-{os.getpid()}.txt"
     place.write_text(text)
     return place
-
-
-COMMANDS = {
-    "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
-    "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
-    "sweeps": (
-        "runyard.cli.commands.sweeps:sweeps",
-        "List sweeps; show their children, the best first, and why some stopped.",
-    ),
-    "studio": ("runyard.cli.commands.studio:studio", "Open the web page of the server, or of a run, signed in."),
-    "experiments": (
-        "runyard.cli.commands.experiments:experiments",
-        "List, archive, reactivate and delete experiments.",
-    ),
-    "compute": (
-        "runyard.cli.commands.compute:compute",
-        "Make, change and look at compute targets: nodes, runs, queues.",
-    ),
-    "snapshots": ("runyard.cli.commands.snapshots:snapshots", "Show and compare the source folders of runs."),
-    "environments": ("runyard.cli.commands.environments:environments", "List, show, build and prune environments."),
-    "models": ("runyard.cli.commands.assets:models", "List, show, download and delete models of the workspace."),
-    "datasets": ("runyard.cli.commands.assets:datasets", "List and show datasets of the workspace."),
-    "workspaces": ("runyard.cli.commands.experiments:workspaces", "List and delete workspaces."),
-    "server": ("runyard.cli.commands.server:server", "Start, stop and look at your private server."),
-    "users": ("runyard.cli.commands.users:users", "Add, list and remove users of a team's server."),
-    "tensorboard": ("runyard.cli.commands.studio:tensorboard", "Show runs in TensorBoard, live ones followed."),
-    "secrets": ("runyard.cli.commands.assets:secrets", "Set, list and delete secrets of the workspace."),
-    "login": ("runyard.cli.commands.users:login", "Use a team's server from now on."),
-    "logout": ("runyard.cli.commands.users:logout", "Forget a team's server and the token for it."),
-    "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
-    "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
-}
 
 
 @click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

@@ -20,6 +20,7 @@ from runyard.sdk.workspaces.server import Client, find
 from runyard.sdk.workspaces.workspace import Workspace
 
 MAX_PAGE = 200
+MOST_RUNS = 200
 
 
 def newest(workspace: Workspace, limit: int, **query: object) -> list[Run]:
@@ -81,7 +82,6 @@ def no_such_file(run_id: str, name: str, known: list[str]) -> NotFound:
     )
 
 
-MOST_RUNS = 200
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 

@@ -20,6 +20,10 @@ from runyard.cli.text import plain
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
 
+UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+UNITS_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+FIRST_AFTER_S = 1.0
+
 
 def print_json(value: object) -> None:
     """Print records as JSON. NaN and infinity become strings, since JSON has no such numbers."""
@@ -91,9 +95,6 @@ if TYPE_CHECKING:
 else:
     _Whole = click.ParamType  # generic only in newer releases of click
 
-UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-UNITS_BYTES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-
 
 class Seconds(_Whole):
     """Whole seconds, one or more."""
@@ -115,9 +116,6 @@ class Bytes(_Whole):
         if match is None:
             self.fail(f"{value!r} is no size. Write 500MB, 20GB, or bytes.", param, ctx)
         return int(float(match[1]) * UNITS_BYTES[match[2] or ""])
-
-
-FIRST_AFTER_S = 1.0
 
 
 class Progress:

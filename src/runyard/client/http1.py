@@ -24,6 +24,10 @@ _PEEK = 4096
 _PIECE = 1 << 20
 _MOST_BUFFERS = 512  # IOV_MAX is 1024 on Linux
 _NO_BODY = (204, 304)
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+BASE = "/api/v1"
+JSON_TYPE = "application/json"
+FRAMES_TYPE = "application/x-runyard-frames"
 
 
 class Dropped(ConnectionError):
@@ -243,18 +247,11 @@ def _timed_out(timeout_s: float) -> ServerUnreachable:
     )
 
 
-_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-
 def quote(text: str, *, safe: bytes = b"") -> str:
     """Percent-encode `text` for a path part or a query value."""
     raw = text.encode("utf-8", "surrogatepass")
     return "".join(chr(byte) if byte in _PLAIN or byte in safe else f"%{byte:02X}" for byte in raw)
 
-
-BASE = "/api/v1"
-JSON_TYPE = "application/json"
-FRAMES_TYPE = "application/x-runyard-frames"
 
 Query = Union[Mapping[str, Any], Sequence[Tuple[str, Any]]]
 Body = Union[Buffer, Sequence[Buffer]]

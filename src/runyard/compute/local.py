@@ -46,6 +46,8 @@ OURS = (
     "RUNYARD_HANG_FAILS",
     "RUNYARD_SAMPLE_EVERY",
 )
+MOST_NODES = 250  # addresses 127.0.1.1 to 127.0.1.250
+UNCLAIMED_S = 3.0  # a spare claims its run within milliseconds; after this long another supervisor is started
 
 
 class SparePool:
@@ -191,9 +193,6 @@ _children: set[int] = set()
 _children_lock = threading.Lock()
 
 
-MOST_NODES = 250  # addresses 127.0.1.1 to 127.0.1.250
-
-
 def virtual_nodes(count: int, devices: Sequence[str] = ()) -> list[NodeSpec]:
     """Return `count` nodes. A single one is this machine itself, with its usual address."""
     if count == 1:
@@ -214,9 +213,6 @@ def spread(devices: Sequence[str], count: int) -> list[list[str]]:
     least, rest = divmod(len(devices), count)
     ends = [least * (rank + 1) + min(rank + 1, rest) for rank in range(count)]
     return [list(devices[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
-
-
-UNCLAIMED_S = 3.0  # a spare claims its run within milliseconds; after this long another supervisor is started
 
 
 class LocalBackend(ComputeBackend):

@@ -13,6 +13,7 @@ from typing import Any, Dict
 # Up to version 0.2 an external writer was an attempt from this number on. Numbers still start here, so that a client or
 # supervisor of that version, which gets its number as an attempt, knows that it is an external writer.
 FIRST_EXTERNAL_WRITER = 1 << 20
+LEASE_S = 30.0
 
 
 def external_writer_number(pid: int, start_ticks: int, host: str = "") -> int:
@@ -28,6 +29,3 @@ def with_external_writer(plain: Dict[str, Any]) -> Dict[str, Any]:
     """
     attempt = plain.get("attempt") or 0
     return plain if attempt < FIRST_EXTERNAL_WRITER else {**plain, "attempt": 0, "external_writer": attempt}
-
-
-LEASE_S = 30.0

@@ -26,6 +26,8 @@ KIND_OF_TYPE = {RAY_TYPE: RAY, SLURM_TYPE: SLURM, REMOTE: SSH}  # targets of mac
 TYPES = (POOL, INSTANCE, BATCH_AI, *KIND_OF_TYPE)
 DEFAULT_IDLE_SECONDS = 1800
 MOST_NODES, MOST_IDLE_SECONDS = 1000, 10 * 365 * 86400
+FILE = "aliases"
+MOST_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -187,10 +189,6 @@ def check_target_name(name: str) -> str:
     if not isinstance(name, str) or find_cluster_name(name) is None:
         check_asset_name(name)
     return name
-
-
-FILE = "aliases"
-MOST_BYTES = 1 << 20
 
 
 def read_aliases(text: str, *, path: str) -> Dict[str, str]:

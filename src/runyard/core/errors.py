@@ -38,6 +38,8 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Type
 if TYPE_CHECKING:
     from runyard.core.formats.documents import ErrorAnswer
 
+_PASSING_STATUSES = (408, 425, 429)
+
 
 class RunyardError(Exception):
     """Base of all errors; `code` is stable and travels over HTTP."""
@@ -167,9 +169,6 @@ class TooManyRequests(SystemFailure):
 
 class ProtocolError(SystemFailure):
     code = "ProtocolError"
-
-
-_PASSING_STATUSES = (408, 425, 429)
 
 
 def is_later(error: RunyardError) -> bool:

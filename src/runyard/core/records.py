@@ -18,6 +18,7 @@ from runyard.core.statuses import RunStatus
 DEFAULT_WORKSPACE = "default"
 SNAPSHOT_PROPERTY = "ContentSnapshotId"  # of runs: Azure's name for the snapshot's id
 LEFT_OUT_PROPERTY = "runyard.snapshot.left_out"  # of runs: which files look like secrets and are not in the snapshot
+KIND = "model"
 
 
 @dataclass(frozen=True)
@@ -228,9 +229,6 @@ class MetricInfo:
     minimum: Optional[float] = None
     maximum: Optional[float] = None
     artifact: Optional[str] = None  # the file's name, for kind "artifact"
-
-
-KIND = "model"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,10 @@ SWEEP_TYPE = "hyperdrive"  # of the run that a sweep is
 MAX_TOTAL_RUNS, MAX_CONCURRENT_RUNS = 1000, 100
 MAXIMIZE = "MAXIMIZE"
 MINIMIZE = "MINIMIZE"
+KIND = "dataset"  # of the assets that hold registered ones
+FILE, TABULAR = "file", "tabular"
+DIRECT, MOUNT, DOWNLOAD, UPLOAD = "direct", "mount", "download", "upload"
+DEFAULT_TIME_LIMIT_S = 2592000
 
 
 @dataclass(frozen=True)
@@ -55,11 +59,6 @@ class Decision:
     reason: str
     bound: Optional[float] = None  # the value that was compared with
     found: Optional[float] = None  # the trial's own
-
-
-KIND = "dataset"  # of the assets that hold registered ones
-FILE, TABULAR = "file", "tabular"
-DIRECT, MOUNT, DOWNLOAD, UPLOAD = "direct", "mount", "download", "upload"
 
 
 @dataclass(frozen=True)
@@ -112,9 +111,6 @@ class DatasetOutputSpec:
     source: Optional[str] = None  # where the run writes, below its work folder
     globs: List[str] = field(default_factory=list)
     register: Dict[str, Any] = field(default_factory=dict)  # {name, description, tags}
-
-
-DEFAULT_TIME_LIMIT_S = 2592000
 
 
 @dataclass(frozen=True)

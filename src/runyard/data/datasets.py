@@ -29,6 +29,7 @@ Open = Callable[[str], Storage]
 _SPECIAL = re.compile(r"[*?\[]")
 _WHOLE = re.compile(r"([^*?\[]*?)(?:(?<=.)/\*\*)?(?:(?<=.)/\*)?")
 _PARTS = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_FETCH_S = 60.0
 
 
 class DataFile(NamedTuple):
@@ -136,9 +137,6 @@ def compile_pattern(path: str) -> re.Pattern[str]:
 def _fraction(name: str, seed: Any) -> float:
     digest = hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogateescape")).digest()
     return int.from_bytes(digest[:7], "big") / (1 << 56)
-
-
-_FETCH_S = 60.0
 
 
 class View(NamedTuple):

@@ -14,6 +14,13 @@ from runyard.core.plugins import load_plugin
 from runyard.core.records import Asset
 from runyard.data.base import Remote, Storage, StoredFile
 
+KIND = "datastore"  # of the assets that hold a datastore's document
+DEFAULT = "workspaceblobstore"
+BUILT_IN = (DEFAULT, "workspacefilestore")
+SERVED = "served"
+OBJECTS = ("s3", "azure", "gcs")  # data/object_storage.py
+STORAGES = {"folder": "runyard.data.folder:FolderStorage"}
+
 
 class ServedStorage(Storage):
     def __init__(self, remote: Remote) -> None:
@@ -35,13 +42,6 @@ class ServedStorage(Storage):
     def find_local(self, path: str) -> Optional[str]:
         return None
 
-
-KIND = "datastore"  # of the assets that hold a datastore's document
-DEFAULT = "workspaceblobstore"
-BUILT_IN = (DEFAULT, "workspacefilestore")
-SERVED = "served"
-OBJECTS = ("s3", "azure", "gcs")  # data/object_storage.py
-STORAGES = {"folder": "runyard.data.folder:FolderStorage"}
 
 Document = Dict[str, Any]  # {"type": name of its storage, …; "default_at": when it was made the workspace's default}
 

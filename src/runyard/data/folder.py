@@ -23,6 +23,8 @@ from runyard.data.base import Storage, StoredFile
 
 BLOCK = 1 << 20
 _ZEROS = memoryview(bytes(CHUNK_SIZE))
+STAGING = ".runyard"  # in the datastore's own folder, so that a whole file can be renamed into place
+STALE_S = 86400.0  # what a killed process left there is swept up after a day
 
 
 def copy_checked(source: str, target: str) -> str:
@@ -135,10 +137,6 @@ def clean_data_path(path: Optional[str]) -> str:
 def below(root: str, path: str) -> str:
     """Return the place of a clean path below the folder `root`."""
     return os.path.join(root, *path.split("/")) if path else root
-
-
-STAGING = ".runyard"  # in the datastore's own folder, so that a whole file can be renamed into place
-STALE_S = 86400.0  # what a killed process left there is swept up after a day
 
 
 class FolderStorage(Storage):

@@ -23,6 +23,8 @@ from runyard.store.rules import check_ended
 
 INTENTS = "deleting/"
 _LIVE = [status for status in RunStatus if not status.is_terminal]
+AGAIN_S = 60.0  # after a round that could not do all
+MOST_S = 3600.0  # the wall clock may be moved meanwhile
 
 
 @dataclass(frozen=True)
@@ -217,8 +219,6 @@ def _page(
 
 
 logger = logging.getLogger(__name__)
-AGAIN_S = 60.0  # after a round that could not do all
-MOST_S = 3600.0  # the wall clock may be moved meanwhile
 
 
 class Purging:

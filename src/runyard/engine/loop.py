@@ -16,6 +16,10 @@ from runyard.engine.runs.wait_reasons import note_shortages
 from runyard.engine.state.allocation import Stage
 from runyard.engine.sweeps.sweeps import advance_sweeps
 
+TICK_S = 1.0
+REST_S = 3.0
+PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that everybody else was silent
+
 
 def trim_heap() -> None:
     """Return free pages of the heap: after a large ingest glibc would keep some 30 MB for ever."""
@@ -29,10 +33,6 @@ def trim_heap() -> None:
 
 
 logger = logging.getLogger(__name__)
-
-TICK_S = 1.0
-REST_S = 3.0
-PAUSED_AFTER_S = 10.0  # a tick this late means that we were stopped, not that everybody else was silent
 
 
 class Loop:

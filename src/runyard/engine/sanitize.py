@@ -27,6 +27,8 @@ _LOGIN = frozenset({"-u", "--user", "--proxy-user", "-U", "--login", "--auth"})
 _LOGIN_VALUE = re.compile(r"([^:/\s]+):(?!//)(.*[^\d].*)")
 _PASSWORD_OPTIONS = {"sshpass": "-p", "mysql": "-p", "mysqldump": "-p", "redis-cli": "-a", "login": "-p"}
 _ENDS_COMMAND = frozenset(";|&()\n")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def redact(spec: RunSpec) -> RunSpec:
@@ -197,10 +199,6 @@ def _redact_definition(value: Any, key: str = "") -> Any:
 def _redact_item(name: str, item: Any) -> Any:
     shown = _redact_variable(name, str(item))
     return item if shown == str(item) else shown
-
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
 def printable(text: str) -> str:

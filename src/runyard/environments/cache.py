@@ -24,6 +24,8 @@ from runyard.environments.uv_program import explanation, find_uv
 MARKER = "ready.json"
 FAILED = "failed.json"
 GONE = ".gone-"
+TIMEOUT_S = 25.0
+_COMPILE = ("--quiet", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras")
 
 
 class Marker(TypedDict, total=False):
@@ -224,10 +226,6 @@ def _names(root: Path) -> List[str]:
 def remove_tree(folder: Path) -> None:
     """Remove a folder if it is there; what could not be removed stays for the next one to try."""
     shutil.rmtree(folder, ignore_errors=True)
-
-
-TIMEOUT_S = 25.0
-_COMPILE = ("--quiet", "--generate-hashes", "--no-header", "--no-annotate", "--no-strip-extras")
 
 
 def lock_text(pip: PipInstall, python: str, installed: Sequence[Installed], *, title: str) -> Tuple[str, bool]:

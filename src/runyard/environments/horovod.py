@@ -38,6 +38,19 @@ FRAMEWORKS = {"torch": "torch", "tensorflow": "tensorflow", "tensorflow-cpu": "t
 NEWEST_TENSORFLOW = (2, 15)  # headers that Horovod includes are gone from later ones
 CUDA_HEADER = "include/cuda_runtime.h"
 _APT = {"g++": "g++", "make": "make", "mpicxx": "libopenmpi-dev", "mpirun": "openmpi-bin"}
+# setuptools 70 and later cannot read Horovod's setup.py; cmake comes from PyPI where the machine has none.
+_TOOLS = ("setuptools<70", "wheel", "pip", "packaging", "cffi", "pyyaml", "psutil", "cloudpickle")
+_STEP = re.compile(r"\[ *(\d+)%\]")
+_SAY_EVERY_PERCENT = 20
+POLL_S = 0.2
+_CMAKE = re.compile(r"CMake Error")
+_HEADER = re.compile(r"fatal error: (\S+): No such file")
+_FOLDER = re.compile(r'includes non-existent path\s+"([^"]+)"')
+_PACKAGES = (
+    (r"(?:^|/)Python\.h$|/python3", f"python{sys.version_info[0]}-dev"),
+    (r"(?:^|/)mpi[^/]*\.h$|openmpi|/mpi", "libopenmpi-dev"),
+    (r"cuda|nccl", "nvidia-cuda-toolkit"),
+)
 
 
 @dataclass(frozen=True)
@@ -224,13 +237,6 @@ def _cuda_folders(variables: Mapping[str, str]) -> List[str]:
     return named or [*beside, "/usr/local/cuda"]
 
 
-# setuptools 70 and later cannot read Horovod's setup.py; cmake comes from PyPI where the machine has none.
-_TOOLS = ("setuptools<70", "wheel", "pip", "packaging", "cffi", "pyyaml", "psutil", "cloudpickle")
-_STEP = re.compile(r"\[ *(\d+)%\]")
-_SAY_EVERY_PERCENT = 20
-POLL_S = 0.2
-
-
 class HorovodBuild:
     """One environment's Horovod. `pip` says from where packages come, `python` is the environment's interpreter."""
 
@@ -396,16 +402,6 @@ def _with_reasons(lines: Sequence[str], wanted: Pattern[str]) -> Iterator[str]:
         is_reason = bool(_CMAKE.search(line)) or (is_reason and (not line.strip() or line.startswith("  ")))
         if line.strip() and (is_reason or wanted.search(line)):
             yield line
-
-
-_CMAKE = re.compile(r"CMake Error")
-_HEADER = re.compile(r"fatal error: (\S+): No such file")
-_FOLDER = re.compile(r'includes non-existent path\s+"([^"]+)"')
-_PACKAGES = (
-    (r"(?:^|/)Python\.h$|/python3", f"python{sys.version_info[0]}-dev"),
-    (r"(?:^|/)mpi[^/]*\.h$|openmpi|/mpi", "libopenmpi-dev"),
-    (r"cuda|nccl", "nvidia-cuda-toolkit"),
-)
 
 
 def _advice(lines: Sequence[str]) -> str:

@@ -38,6 +38,27 @@ NEXT_INDEX = "unsafe-first-match"  # uv's word for asking the next index where t
 # Values that mean themselves in pip and in uv, and what uv calls them.
 _VARIABLES = {"cert": "SSL_CERT_FILE", "client_cert": "SSL_CLIENT_CERT", "timeout_s": "UV_HTTP_TIMEOUT",
               "retries": "UV_HTTP_RETRIES"}  # fmt: skip
+_FLAGS: Dict[str, Dict[str, Any]] = {
+    "--pre": {"pre": True},
+    "--no-index": {"no_index": True},
+    "--no-deps": {"no_deps": True},
+    "--require-hashes": {"require_hashes": True},
+    "--prefer-binary": {},
+}
+_WITH_VALUE = {
+    "-i": "index_url", "--index-url": "index_url", "--pypi-url": "index_url",
+    "--extra-index-url": "extra_index_urls", "-f": "find_links", "--find-links": "find_links",
+    "--trusted-host": "trusted_hosts", "--no-binary": "no_binary", "--only-binary": "only_binary",
+}  # fmt: skip
+_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
+_EDITABLE = ("-e ", "--editable ", "--editable=")
+# What setuptools dropped, as a build's error names it, and the last versions that had it.
+_OLDER_TOOLS = {r"No module named '?pkg_resources": "setuptools<81", r"use_2to3 is invalid": "setuptools<58"}
+_SCRIPT = """#!/bin/sh
+echo "error: Nothing can be installed into this environment while a run goes on: other runs share it." >&2
+echo "hint: Name the package where you submit: env.python.conda_dependencies.add_pip_package('NAME')." >&2
+exit 1
+"""
 
 
 @dataclass(frozen=True)
@@ -247,20 +268,6 @@ def _with_options(settings: PipSettings, lines: Sequence[str]) -> PipSettings:
     return settings
 
 
-_FLAGS: Dict[str, Dict[str, Any]] = {
-    "--pre": {"pre": True},
-    "--no-index": {"no_index": True},
-    "--no-deps": {"no_deps": True},
-    "--require-hashes": {"require_hashes": True},
-    "--prefer-binary": {},
-}
-_WITH_VALUE = {
-    "-i": "index_url", "--index-url": "index_url", "--pypi-url": "index_url",
-    "--extra-index-url": "extra_index_urls", "-f": "find_links", "--find-links": "find_links",
-    "--trusted-host": "trusted_hosts", "--no-binary": "no_binary", "--only-binary": "only_binary",
-}  # fmt: skip
-
-
 def _with_option(settings: PipSettings, name: str, value: str) -> PipSettings:
     if name == "index_url":
         return replace(settings, index_url=value, no_index=False)
@@ -277,10 +284,6 @@ def _unknown(line: str) -> SubmitRejected:
         why="A build knows the options that say from where packages come.",
         hint=f"Remove it from the environment's pip lines. Known: {known}.",
     )
-
-
-_PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
-_EDITABLE = ("-e ", "--editable ", "--editable=")
 
 
 @dataclass(frozen=True)
@@ -384,10 +387,6 @@ def _install_brought(pip: PipInstall, python: str, *, say: Say, check: Check, ke
         say(line)
 
 
-# What setuptools dropped, as a build's error names it, and the last versions that had it.
-_OLDER_TOOLS = {r"No module named '?pkg_resources": "setuptools<81", r"use_2to3 is invalid": "setuptools<58"}
-
-
 def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Sequence[int]) -> None:
     lines: List[str] = []
 
@@ -462,13 +461,6 @@ def _file_facts(line: str) -> List[int]:
     files = [os.path.join(path, name) for name in _PROJECT] if os.path.isdir(path) else [path]
     found = [os.stat(file) for file in files if os.path.exists(file)]
     return [number for one in found for number in (one.st_size, one.st_mtime_ns)]
-
-
-_SCRIPT = """#!/bin/sh
-echo "error: Nothing can be installed into this environment while a run goes on: other runs share it." >&2
-echo "hint: Name the package where you submit: env.python.conda_dependencies.add_pip_package('NAME')." >&2
-exit 1
-"""
 
 
 def guard_pip(prefix: Path) -> None:

@@ -23,6 +23,32 @@ from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilde
 
 OLDEST = (3, 8)
 _HINT = "Set `env.python.interpreter_path` to the full path of a Python, such as `{}`, or leave it out to use your own."
+_FACTS_TIMEOUT_S = 20.0
+_PACKAGES_TIMEOUT_S = 60.0
+_FACTS = """
+import json, platform, sys
+print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.version_info[:3],
+                  "implementation": sys.implementation.name, "platform": platform.platform()}))
+"""
+# The current folder, put first by -c, is none of the interpreter's. Only the head of METADATA is read: the email parser
+# behind `distribution.metadata` takes ten times as long.
+PACKAGES_SCRIPT = """
+import json, os, platform, re, sys
+sys.path.pop(0)
+from importlib.metadata import distributions
+field = re.compile(r"^(Name|Version): *(.+?) *$", re.M)
+packages = {}
+for found in distributions():
+    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
+    fields = dict(field.findall(text.split("\\n\\n", 1)[0]))
+    if "Name" in fields:
+        packages.setdefault(fields["Name"], fields.get("Version", ""))
+folders = [folder for folder in sys.path if os.path.isdir(folder)]
+print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.version_info[:3],
+                  "platform": platform.platform(), "packages": packages,
+                  "folders": {folder: os.stat(folder).st_mtime_ns for folder in folders}}))
+"""
+_FIELD = re.compile(r"^(Name|Version): *(.+?) *$", re.M)
 
 
 class SystemBuilder(EnvironmentBuilder):
@@ -138,35 +164,6 @@ def _ignored(spec: EnvironmentSpec, interpreter: str) -> str:
         f"The packages that environment `{spec.name}` names are not installed: its Python is managed by you. "
         f"Install them with `{interpreter} -m pip install …` if the script misses one."
     )
-
-
-_FACTS_TIMEOUT_S = 20.0
-_PACKAGES_TIMEOUT_S = 60.0
-
-_FACTS = """
-import json, platform, sys
-print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.version_info[:3],
-                  "implementation": sys.implementation.name, "platform": platform.platform()}))
-"""
-
-# The current folder, put first by -c, is none of the interpreter's. Only the head of METADATA is read: the email parser
-# behind `distribution.metadata` takes ten times as long.
-PACKAGES_SCRIPT = """
-import json, os, platform, re, sys
-sys.path.pop(0)
-from importlib.metadata import distributions
-field = re.compile(r"^(Name|Version): *(.+?) *$", re.M)
-packages = {}
-for found in distributions():
-    text = found.read_text("METADATA") or found.read_text("PKG-INFO") or ""
-    fields = dict(field.findall(text.split("\\n\\n", 1)[0]))
-    if "Name" in fields:
-        packages.setdefault(fields["Name"], fields.get("Version", ""))
-folders = [folder for folder in sys.path if os.path.isdir(folder)]
-print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.version_info[:3],
-                  "platform": platform.platform(), "packages": packages,
-                  "folders": {folder: os.stat(folder).st_mtime_ns for folder in folders}}))
-"""
 
 
 class InterpreterFacts(TypedDict, total=False):
@@ -291,9 +288,6 @@ def _keep(kept: Path, answer: InterpreterFacts) -> None:
         beside.replace(kept)
     except OSError:  # a cache that cannot be written costs time, nothing else
         pass
-
-
-_FIELD = re.compile(r"^(Name|Version): *(.+?) *$", re.M)
 
 
 class Installed(NamedTuple):

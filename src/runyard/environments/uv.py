@@ -34,6 +34,8 @@ REMIND_EVERY_S = 15.0
 
 # Gets the lock's descriptor. The programs that it starts inherit it, so that no second build begins while they live.
 Make = Callable[[int], Marker]
+FORMAT = 1  # part of every key: raise it when builds change what they make
+LOCK = "requirements.lock.txt"
 
 
 def build_once(
@@ -106,10 +108,6 @@ def _waiting(place: CacheEntry, waited_s: float) -> str:
     who = holder.get("who") or "Somebody"
     for_s = f" Waiting for {waited_s:.0f} s." if waited_s >= 1 else ""
     return f"{who} (process {holder.get('pid', '?')}) builds this environment; using it when it is ready.{for_s}"
-
-
-FORMAT = 1  # part of every key: raise it when builds change what they make
-LOCK = "requirements.lock.txt"
 
 
 class UvBuilder(EnvironmentBuilder, SupportsLock):

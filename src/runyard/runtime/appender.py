@@ -31,6 +31,15 @@ from runyard.runtime.values import Cell, Record, Side
 
 LIMIT_BYTES = 64 << 20
 _CELL_BYTES = 200  # what a waiting number costs in memory
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_HIGH_NUMBERS = (960, 240)
+_OURS = __name__.rpartition(".")[0] + "."
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
+_WAKE_AGAIN_S = 1.0
+_EXIT_S = 5.0
+_BATCH_BYTES = 1 << 20
+_BATCH_RECORDS = 4096
+_KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
 
 class Backlog:
@@ -92,9 +101,6 @@ def _size_of(record: Record) -> int:
 
 Write = Callable[[int, bytes], int]
 Entry = Tuple[int, int]  # file descriptor and name id: always of the same segment, whatever happens between
-
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_HIGH_NUMBERS = (960, 240)
 
 
 class NameTable(Dict[str, Entry]):
@@ -170,9 +176,6 @@ def _high(fd: int) -> int:
     return fd
 
 
-_OURS = __name__.rpartition(".")[0] + "."
-
-
 def raise_foreign(error: Exception) -> None:
     """Pass on an exception that is not ours: TimeoutError, which signal handlers raise, is an OSError too."""
     trace = error.__traceback__
@@ -180,10 +183,6 @@ def raise_foreign(error: Exception) -> None:
         trace = trace.tb_next
     if trace is not None and not trace.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
         raise error
-
-
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
-_WAKE_AGAIN_S = 1.0
 
 
 def wake(run_folder: str) -> None:
@@ -246,11 +245,6 @@ def _end_of(path: str, *, last: bool) -> int:
     except OSError:
         return 1  # gone with its records: they will never be stored
 
-
-_EXIT_S = 5.0
-_BATCH_BYTES = 1 << 20
-_BATCH_RECORDS = 4096
-_KEPT_OPEN = 16  # ended segments whose descriptors stay: another thread may be about to write to one
 
 UseNames = Callable[[NameTable], None]
 

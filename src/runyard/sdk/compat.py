@@ -18,6 +18,7 @@ REMEDY = (
     "pip uninstall -y azureml-core azureml-sdk azureml-train-core azureml-defaults && "
     "pip install --force-reinstall --no-deps runyard"
 )
+V = TypeVar("V")
 
 
 class ForeignAzureML(UserError, ImportError):
@@ -55,9 +56,6 @@ def set_diagnostics_collection(
     send_diagnostics: bool = True, verbosity: Optional[int] = None, reason: str = "", path: Optional[str] = None
 ) -> None:
     """Do nothing."""
-
-
-V = TypeVar("V")
 
 
 class CallableDict(Dict[str, V]):

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 
 
 RunData = Union["Run", "Experiment", Iterable["Run"]]
+LIVE = "logs/"
+MARK = "tfevents"
+START_S = 60.0
+STOP_S = 5.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 90.0
+_URL = re.compile(r"https?://\S+")
 
 
 @translates
@@ -103,10 +109,6 @@ def _number(value: Any) -> Optional[float]:
     return None
 
 
-LIVE = "logs/"
-MARK = "tfevents"
-
-
 class RunLogs:
     """`copy` gets what changed since; a server that does not answer now is asked again with the next."""
 
@@ -137,12 +139,6 @@ class RunLogs:
             if self._copied.get(file.name) != (file.size, file.sha256):
                 below = name[len(LIVE) :] if name.startswith(LIVE) else name
                 yield file, os.path.join(self._folder, below)
-
-
-START_S = 60.0
-STOP_S = 5.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 5.0, 90.0
-_URL = re.compile(r"https?://\S+")
 
 
 @raises_azure_errors

@@ -24,6 +24,27 @@ if TYPE_CHECKING:
 MOST_STREAMS = 500
 MOST_EACH = 100  # of one user or run
 _MOST_KNOWN = 10_000
+# Methods that change a run (their first argument, or those that they return), and what a reader of it reads again.
+OF_RUNS: dict[str, tuple[str, ...]] = {
+    "create_run": ("status",),
+    "set_status": ("status",),
+    "start_attempt": ("status",),
+    "fence_attempt": ("status",),
+    "set_desired": ("status",),
+    "append_events": ("status",),
+    "update_run": ("tags",),
+    "hide_run": ("status",),
+    "restore_run": ("status",),
+    "purge_run": ("status",),
+    "delete_run": ("status",),
+    "put_file": ("files",),
+    "put_files": ("files",),
+}
+# Methods that change a workspace's list, their first argument.
+OF_LISTS = frozenset(
+    {"put_experiment", "update_experiment", "hide_experiment", "restore_experiment", "delete_experiment"}
+)
+T = TypeVar("T")
 
 
 class Listener:
@@ -169,28 +190,6 @@ class ChangeFeed:
         return self._by_workspace.get(workspace, ())
 
 
-# Methods that change a run (their first argument, or those that they return), and what a reader of it reads again.
-OF_RUNS: dict[str, tuple[str, ...]] = {
-    "create_run": ("status",),
-    "set_status": ("status",),
-    "start_attempt": ("status",),
-    "fence_attempt": ("status",),
-    "set_desired": ("status",),
-    "append_events": ("status",),
-    "update_run": ("tags",),
-    "hide_run": ("status",),
-    "restore_run": ("status",),
-    "purge_run": ("status",),
-    "delete_run": ("status",),
-    "put_file": ("files",),
-    "put_files": ("files",),
-}
-# Methods that change a workspace's list, their first argument.
-OF_LISTS = frozenset(
-    {"put_experiment", "update_experiment", "hide_experiment", "restore_experiment", "delete_experiment"}
-)
-
-
 def notifying(store: RunStore, news: ChangeFeed) -> RunStore:
     """Return `store`, telling of changes once they are stored."""
     return cast("RunStore", NotifyingStore(store, news))
@@ -242,9 +241,6 @@ class NotifyingStore:
 
 def _is_ids(answer: Any) -> bool:
     return isinstance(answer, list) and all(isinstance(item, str) for item in answer)
-
-
-T = TypeVar("T")
 
 
 class RunSignal:

@@ -18,6 +18,9 @@ from runyard.snapshots.folder import OPEN_FOLDER
 from runyard.snapshots.links import leaves_tree
 
 MAX_ENTRIES = 5_000_000  # a few kilobytes of trees that name each other can stand for any number of files
+# A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
+ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PlannedFolder(NamedTuple):
@@ -103,11 +106,6 @@ def _bad_snapshot(what: str, why: str) -> ProtocolError:
     return ProtocolError(
         f"The snapshot cannot be restored. {what}", why=why, hint="Nothing was written. Take the snapshot again."
     )
-
-
-# A whole chunk of zeros: it stays a hole in the file, neither fetched nor written.
-ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def restore(root: str, content: Source, folder: str | os.PathLike[str]) -> None:

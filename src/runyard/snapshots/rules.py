@@ -121,6 +121,10 @@ HARMLESS = (
 _MOST_BYTES = 64 << 10  # of a file with a key in it
 _KEY_FILE = re.compile(rb"\s*-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 _ACCOUNT_FILE = re.compile(rb'\s*\{(?=.*"private_key"\s*:\s*"-----BEGIN)', re.DOTALL)
+IGNORE_FILES = (".amlignore", ".gitignore")
+ALWAYS_OUT = frozenset({".git", "__pycache__"})
+KEEP, IGNORED, SECRET = 0, 1, 2
+_MAX_BYTES = 1 << 20
 
 
 def _any_of(patterns: tuple[str, ...]) -> Pattern[str]:
@@ -151,12 +155,6 @@ def git_excludes() -> List[str]:
     """Return git pathspecs that keep these files out of a patch."""
     files = [f":(exclude,icase,glob)**/{pattern}" for pattern in SECRET_FILES]
     return files + [f":(exclude,icase,glob)**/{pattern}/**" for pattern in SECRET_FOLDERS]
-
-
-IGNORE_FILES = (".amlignore", ".gitignore")
-ALWAYS_OUT = frozenset({".git", "__pycache__"})
-KEEP, IGNORED, SECRET = 0, 1, 2
-_MAX_BYTES = 1 << 20
 
 
 class Rules:

@@ -28,6 +28,7 @@ from runyard.snapshots.walk import Walk
 IN_FLIGHT = 2
 MOMENT_S = 0.003
 ASK_ABOVE = 256 << 10  # bytes; below this, sending is cheaper than asking first
+BIGGEST = 5
 
 
 class Content(Protocol):
@@ -305,9 +306,6 @@ def identity(home: Path) -> Optional[Tuple[int, int]]:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-BIGGEST = 5
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,27 @@ from runyard.store.text import DamagedBytes
 _HEADER_BYTES = 100
 _COUNTER_AT, _ID_AT = 24, 60  # of SQLite's header: its change counter, and `user_version`, where our id is
 _READ_PATIENCE_S = 10
+BUSY_TIMEOUT_S = 15.0
+CHECKPOINT_PAGES = 4096  # 16 MiB: a checkpoint per 4 MiB, the default, costs bulk ingest about a fifth
+_DAMAGED = (
+    "The file is damaged.",
+    "`runyard server stop`, then `runyard server repair`: it saves every row that can be read, and keeps the damaged "
+    "file. Or restore a backup.",
+)
+# The driver has no class per failure and Python 3.10 no error codes, so the texts of SQLite's error table tell.
+_FAILURES = (
+    ("disk is full", "The disk is full.", "Free some space on it, then repeat the call; nothing was written."),
+    ("disk i/o error", "The disk refused to read or write: full, over quota, or failing.",
+     "Check `df -h` and `dmesg`, then repeat the call; nothing was written."),
+    ("malformed", *_DAMAGED),
+    ("could not decode to utf-8", *_DAMAGED),
+    ("not a database", "The file is not a SQLite database, or its beginning is damaged.",
+     "`runyard server repair` saves what can be read; or move it away, or set RUNYARD_HOME to another folder."),
+    ("locked", "Another process kept it locked.", "Find it with `fuser -v` on the file, or repeat the call."),
+    ("readonly", "The file cannot be written.", "Check owner and permissions of the file and of its folder."),
+    ("unable to open", "The file cannot be opened.", "Check owner and permissions of the file and of its folder."),
+    ("file is encrypted", "The file is not a SQLite database.", "Move it away, or set RUNYARD_HOME to another folder."),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -156,28 +177,6 @@ def _parse_header(header: bytes) -> tuple[int, int]:
 
 
 logger = logging.getLogger(__name__)
-BUSY_TIMEOUT_S = 15.0
-CHECKPOINT_PAGES = 4096  # 16 MiB: a checkpoint per 4 MiB, the default, costs bulk ingest about a fifth
-
-_DAMAGED = (
-    "The file is damaged.",
-    "`runyard server stop`, then `runyard server repair`: it saves every row that can be read, and keeps the damaged "
-    "file. Or restore a backup.",
-)
-# The driver has no class per failure and Python 3.10 no error codes, so the texts of SQLite's error table tell.
-_FAILURES = (
-    ("disk is full", "The disk is full.", "Free some space on it, then repeat the call; nothing was written."),
-    ("disk i/o error", "The disk refused to read or write: full, over quota, or failing.",
-     "Check `df -h` and `dmesg`, then repeat the call; nothing was written."),
-    ("malformed", *_DAMAGED),
-    ("could not decode to utf-8", *_DAMAGED),
-    ("not a database", "The file is not a SQLite database, or its beginning is damaged.",
-     "`runyard server repair` saves what can be read; or move it away, or set RUNYARD_HOME to another folder."),
-    ("locked", "Another process kept it locked.", "Find it with `fuser -v` on the file, or repeat the call."),
-    ("readonly", "The file cannot be written.", "Check owner and permissions of the file and of its folder."),
-    ("unable to open", "The file cannot be opened.", "Check owner and permissions of the file and of its folder."),
-    ("file is encrypted", "The file is not a SQLite database.", "Move it away, or set RUNYARD_HOME to another folder."),
-)  # fmt: skip
 
 
 class SqliteStore(SqlStore):

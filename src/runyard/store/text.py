@@ -10,16 +10,14 @@ import json
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
+MAX_INDEXED = 255  # PostgreSQL refuses index entries over 2.7 kB
+MAX_INT_BITS = 10_000  # json refuses to write or read integers of more than 4,300 digits
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_MICROSECOND = timedelta(microseconds=1)
+
 
 class DamagedBytes(Exception):
     """A row cannot be read. The database turns it into StoreUnavailable, which names the file."""
-
-
-MAX_INDEXED = 255  # PostgreSQL refuses index entries over 2.7 kB
-MAX_INT_BITS = 10_000  # json refuses to write or read integers of more than 4,300 digits
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def clean(value: str) -> str:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+ALL_RANKS = -1  # instead of the number of a rank
+STEP, TIME = "step", "time"  # what a chart may be drawn over
+
 
 @dataclass(frozen=True)
 class MetricCondition:
@@ -212,10 +215,6 @@ class Series:
     values: NDArray[np.float64] | NDArray[np.int64] | list[Any]
     steps: NDArray[np.int64]
     times_ns: NDArray[np.int64]  # wall clock
-
-
-ALL_RANKS = -1  # instead of the number of a rank
-STEP, TIME = "step", "time"  # what a chart may be drawn over
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,18 @@ LONGEST_PATH = 8192
 
 logger = logging.getLogger(__name__)
 
+# What a run loads on its way to its first line and at its end; these pull in all the rest.
+_WARM = (
+    "runyard.client.calls.content",
+    "runyard.client.calls.runs",
+    "runyard.environments.system",
+    "runyard.supervisor.supervisor",
+    "runyard.supervisor.shipping.shipper",
+    "runyard.supervisor.lifecycle.observer",
+    "runyard.supervisor.lifecycle.data",
+    "runyard.supervisor.diagnosis.diagnosis",
+)
+
 
 def main(arguments: List[str]) -> int:
     """Start as the arguments say; return the exit code."""
@@ -153,19 +165,6 @@ def warm_up(settings: Settings) -> None:
     thread = threading.Thread(target=_warm_up, args=(settings,))
     thread.start()
     thread.join()
-
-
-# What a run loads on its way to its first line and at its end; these pull in all the rest.
-_WARM = (
-    "runyard.client.calls.content",
-    "runyard.client.calls.runs",
-    "runyard.environments.system",
-    "runyard.supervisor.supervisor",
-    "runyard.supervisor.shipping.shipper",
-    "runyard.supervisor.lifecycle.observer",
-    "runyard.supervisor.lifecycle.data",
-    "runyard.supervisor.diagnosis.diagnosis",
-)
 
 
 def _warm_up(settings: Settings) -> None:

@@ -14,6 +14,7 @@ import struct
 from typing import Callable, Optional, Tuple
 
 IGNORED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE)
+_LENGTH = struct.Struct("<Q")
 
 
 def detach_session() -> None:
@@ -33,9 +34,6 @@ def detach_from_starter() -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
-
-
-_LENGTH = struct.Struct("<Q")
 
 
 class PreforkedSupervisor:

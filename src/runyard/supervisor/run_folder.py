@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SNAPSHOT = "snapshot.frames"
 REFUSED = "refused.json"  # what the server refused for its content; the folder is kept while it has entries
 SUBFOLDERS = ("work", "journal", "user_logs", "system_logs", "uploads", "starts", "exits", "exceptions", "ends")
+PER_NODE = "per-node"  # a value of RUNYARD_WORK_FOLDER
 
 
 class FolderIdentity:
@@ -251,9 +252,6 @@ def _try(act: Callable[[str], None], path: str) -> None:
 def _write_all(fd: int, data: bytes) -> None:
     while data:
         data = data[os.write(fd, data) :]
-
-
-PER_NODE = "per-node"  # a value of RUNYARD_WORK_FOLDER
 
 
 def has_own_folders(job: JobSpec) -> bool:

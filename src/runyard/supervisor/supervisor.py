@@ -55,6 +55,16 @@ VARIABLE = "RUNYARD_WATCH_FD"
 
 logger = logging.getLogger(__name__)
 
+LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
+PEER_GRACE_S = 3.0  # how long the other ranks may go on after a failure, to fail by themselves
+PEER_STOP_S = 4.0  # between TERM and KILL then: ranks wait for the failed one, and TensorFlow does not end by TERM
+IDLE_S = 1.0
+UNKILLABLE_S = 60.0
+GONE_S = 0.5  # a program that removes its own folder usually ends by itself
+DESCRIBE_AFTER_S = 0.2
+DESCRIBE_S = 4.0  # how long the end of a short run waits for its package list
+LOCK_S = 30.0  # and for the lock file, which only the first run of a new environment makes
+
 
 def watch_engine(gone: Callable[[], None], environ: Mapping[str, str] = os.environ) -> None:
     """Call `gone` once, from the thread `cluster-watch`, when the cluster's process is gone; do nothing without one."""
@@ -83,17 +93,6 @@ def _wait(fd: int, gone: Callable[[], None]) -> None:
         logger.info("the cluster's pipe: %s", error)
     logger.warning("the cluster's process that started this supervisor is gone")
     gone()
-
-
-LEFTOVER_GRACE_S = 1.0  # between TERM and KILL for what outlives the ranks
-PEER_GRACE_S = 3.0  # how long the other ranks may go on after a failure, to fail by themselves
-PEER_STOP_S = 4.0  # between TERM and KILL then: ranks wait for the failed one, and TensorFlow does not end by TERM
-IDLE_S = 1.0
-UNKILLABLE_S = 60.0
-GONE_S = 0.5  # a program that removes its own folder usually ends by itself
-DESCRIBE_AFTER_S = 0.2
-DESCRIBE_S = 4.0  # how long the end of a short run waits for its package list
-LOCK_S = 30.0  # and for the lock file, which only the first run of a new environment makes
 
 
 class Supervisor:

@@ -22,6 +22,14 @@ from runyard.core.formats.frames import iter_frames, join_frames
 from runyard.core.formats.tree import FileEntry, encode_tree, tree_id
 from runyard.core.names import clean_file_name
 
+_STATUS = {
+    "NotFound": 404,
+    "NotAuthenticated": 401,
+    "InvalidArgument": 400,
+    "StoreUnavailable": 503,
+    "SystemFailure": 500,
+}
+
 
 @dataclass
 class FakeGang:
@@ -365,15 +373,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
-
-
-_STATUS = {
-    "NotFound": 404,
-    "NotAuthenticated": 401,
-    "InvalidArgument": 400,
-    "StoreUnavailable": 503,
-    "SystemFailure": 500,
-}
 
 
 def _route(path: str) -> Tuple[str, str]:

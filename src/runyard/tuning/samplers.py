@@ -18,6 +18,7 @@ from runyard.tuning.base import Sampler
 
 _MOST_COUNTED = 1 << 53
 _OPTIONS = "choice"
+SHUFFLED_UP_TO = 100_000  # combinations; above it a sweep of at most 1,000 trials meets few twice and draws again
 
 
 def draw(expression: Sequence[Any], random: Random) -> Any:
@@ -120,9 +121,6 @@ def _all_options(name: str, expression: Sequence[Any]) -> Sequence[Any]:
             hint="Use choice(...) for each parameter, or RandomParameterSampling.",
         )
     return options
-
-
-SHUFFLED_UP_TO = 100_000  # combinations; above it a sweep of at most 1,000 trials meets few twice and draws again
 
 
 class RandomSampler(Sampler):

@@ -29,6 +29,7 @@ from runyard.sdk.workspaces.workspace import Workspace
 Command = TypeVar("Command", bound=Callable[..., Any])
 TYPE_OF_KIND = {kind: name for name, kind in KIND_OF_TYPE.items()}
 _FILES = {"private_key": "key", "known_hosts": "known_hosts"}  # options whose text is in a file of this machine
+TITLES = ("NODE", "HOST", "PYTHON", "RUNYARD", "CPUS", "GPUS", "DISK FREE", "CLOCK", "SERVER", "OTHER NODES")
 
 
 def _variables(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
@@ -121,9 +122,6 @@ def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) 
         f"`runyard compute test {plain(made.name)}` looks at each.",
         err=True,
     )
-
-
-TITLES = ("NODE", "HOST", "PYTHON", "RUNYARD", "CPUS", "GPUS", "DISK FREE", "CLOCK", "SERVER", "OTHER NODES")
 
 
 @click.command()

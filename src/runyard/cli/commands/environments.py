@@ -32,6 +32,7 @@ from runyard.sdk.workspaces.workspace import Workspace
 
 KEY_LENGTH = 12
 MOST_SHOWN = 6
+MONTH_S = 30 * 86400
 
 
 @click.group(cls=LazyGroup)
@@ -183,9 +184,6 @@ def _existing(path: str) -> str:
     if os.path.isfile(path):
         return path
     raise NotFound(f"There is no file `{path}`.", why=f"Looked in {os.getcwd()}.", hint="Give its path, or a name.")
-
-
-MONTH_S = 30 * 86400
 
 
 @environments.command(short_help="Build an environment now, so that no run waits for it.")

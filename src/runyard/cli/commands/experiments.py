@@ -17,6 +17,9 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.sdk.workspaces.server import Deletion, connect
 from runyard.sdk.workspaces.workspace import Workspace
 
+YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+NOW = click.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
+
 
 @click.group(cls=LazyGroup)
 def experiments() -> None:
@@ -78,10 +81,6 @@ def list_workspaces(as_json: bool) -> None:
         return
     rows = [("*" if one.name == current.name else "", one.name, moment(one.created_at)) for one in found]
     print_table(("", "WORKSPACE", "CREATED"), rows)
-
-
-YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-NOW = click.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
 
 
 @click.command("delete")

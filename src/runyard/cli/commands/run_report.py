@@ -27,6 +27,8 @@ LAST_LINES = "\n\nLast lines of"  # where a run's error message begins to quote 
 MOST_MESSAGE = 7
 MOST_EVIDENCE = 4
 WIDTH = 160
+WAIT_S = 5.0
+PART_BYTES = 1 << 20
 
 
 def failure_report(run: Run, *, with_log: bool) -> str:
@@ -148,10 +150,6 @@ def _print_section(title: str, rows: Sequence[tuple[str, str]]) -> None:
     width = min(max(len(plain(name)) for name, _ in rows), 60)
     for name, text in rows:
         click.echo(f"  {plain(name).ljust(width)}  {plain(text)}".rstrip())
-
-
-WAIT_S = 5.0
-PART_BYTES = 1 << 20
 
 
 def find_main_log(client: Client, run_id: str) -> str | None:

@@ -29,6 +29,15 @@ from runyard.sdk.workspaces.server import Client
 from runyard.sdk.workspaces.workspace import Workspace
 
 LABELS = {"params": "parameters", "tags": "tags", "properties": "properties"}  # field → field of Run
+COMMANDS = {
+    "metrics": ("runyard.cli.commands.run_data:metrics", "List a run's metrics, or every point of one."),
+    "files": ("runyard.cli.commands.run_data:files", "List a run's files."),
+    "download": ("runyard.cli.commands.run_data:download", "Download files of a run."),
+    "delete": ("runyard.cli.commands.experiments:delete_runs", "Delete runs."),
+    "restore": ("runyard.cli.commands.experiments:restore_runs", "Bring back deleted runs."),
+    "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
+}
+RUNS = click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 
 
 @dataclass(frozen=True)
@@ -75,16 +84,6 @@ def _value(run: Run, column: TableColumn, metrics: dict[str, object]) -> object:
         return metrics.get(column.key)
     labels = getattr(run, LABELS[column.field])
     return (labels[column.key] or "") if column.key in labels else None
-
-
-COMMANDS = {
-    "metrics": ("runyard.cli.commands.run_data:metrics", "List a run's metrics, or every point of one."),
-    "files": ("runyard.cli.commands.run_data:files", "List a run's files."),
-    "download": ("runyard.cli.commands.run_data:download", "Download files of a run."),
-    "delete": ("runyard.cli.commands.experiments:delete_runs", "Delete runs."),
-    "restore": ("runyard.cli.commands.experiments:restore_runs", "Bring back deleted runs."),
-    "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
-}
 
 
 def _statuses(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[str]:
@@ -281,9 +280,6 @@ def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str,
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
-
-
-RUNS = click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 
 
 @runs.command(short_help="Take runs out of lists.")

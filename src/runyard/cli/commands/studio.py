@@ -23,6 +23,8 @@ from runyard.sdk.runs.run import Run
 from runyard.sdk.tensorboard import Tensorboard, export_to_tensorboard, follow_forever
 from runyard.sdk.workspaces.workspace import Workspace
 
+SHELLS = ("bash", "fish", "zsh")
+
 
 @click.command()
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
@@ -87,9 +89,6 @@ def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bo
     board.start()
     click.echo("Ctrl-C stops it.", err=True)
     follow_forever(board)
-
-
-SHELLS = ("bash", "fish", "zsh")
 
 
 @click.command()

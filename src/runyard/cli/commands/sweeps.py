@@ -35,6 +35,7 @@ tr { border-bottom: 1px solid #e4e7eb; } .stopped { color: #9a6700; } .best { fo
 .line { fill: none; stroke: #9fb3c8; stroke-width: 1.2; opacity: .7; } .line.best { stroke: #0b69a3; stroke-width: 3; opacity: 1; }
 .line.stopped { stroke: #d9a441; stroke-dasharray: 4 3; } .axis { stroke: #cbd2d9; } .dot { fill: #9fb3c8; } .dot.best { fill: #0b69a3; }
 """  # noqa: E501  # style rules, one a line
+BAR = 30
 
 
 def report_page(sweep: SweepReport, *, status: str) -> str:
@@ -172,9 +173,6 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 def _e(value: Any) -> str:
     return html.escape(str(value))
-
-
-BAR = 30
 
 
 @click.group()

@@ -20,6 +20,9 @@ from runyard.core.users import DEFAULT_LABEL, ROLES, USER, MintedToken, User, ch
 from runyard.sdk.workspaces.server import Address, connect
 from runyard.sdk.workspaces.server import login as at_server
 
+ROLE = click.Choice(ROLES)
+LABEL = click.option("--label", default=DEFAULT_LABEL, show_default=True, help="What the token is for.")
+
 
 @click.command()
 @click.argument("url")
@@ -94,10 +97,6 @@ def _read_token(from_stdin: bool) -> str:
             hint="Have its first line ready on stdin, or type it when asked." if from_stdin else "Type it again.",
         )
     return token
-
-
-ROLE = click.Choice(ROLES)
-LABEL = click.option("--label", default=DEFAULT_LABEL, show_default=True, help="What the token is for.")
 
 
 @click.group(cls=LazyGroup)

@@ -58,6 +58,8 @@ if TYPE_CHECKING:
 
 Values = Union["memoryview[int]", "memoryview[float]", List[Any]]
 _FORMATS = {"f8": "d", "i8": "q"}
+# A page asks for what one request can carry; `iter` goes on from there.
+_REPEATED = ("status", "tag", "property", "parameter", "metric")
 
 
 class SeriesPoints(NamedTuple):
@@ -140,10 +142,6 @@ def _unpack(kind: str, body: memoryview) -> Values:
 
 def _as_list(values: Values) -> List[Any]:
     return values.tolist() if isinstance(values, memoryview) else values
-
-
-# A page asks for what one request can carry; `iter` goes on from there.
-_REPEATED = ("status", "tag", "property", "parameter", "metric")
 
 
 class RunCalls(FileCalls):

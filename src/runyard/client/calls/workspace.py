@@ -31,6 +31,9 @@ from runyard.core.records import Asset, Experiment, ModelSpec, ModelVersion, Run
 if TYPE_CHECKING:
     from runyard.core.formats.documents import CachedEnvironment
 
+ATTACH_S = 120.0  # the server checks the cluster of an attached target first
+_SLOW_S = 600.0  # sizes are counted, and gigabytes of small files removed
+
 
 class WorkspaceCalls:
     def __init__(self, transport: Transport) -> None:
@@ -167,9 +170,6 @@ def _asset_path(workspace: str, kind: str, name: Optional[str] = None) -> str:
     return path if name is None else f"{path}/{quote(name)}"
 
 
-ATTACH_S = 120.0  # the server checks the cluster of an attached target first
-
-
 class ComputeCalls:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -240,9 +240,6 @@ class DatastoreFiles:
             due, came = answer.headers.get("x-runyard-size", ""), os.path.getsize(beside)
             if due != str(came):
                 raise ProtocolError(f"The file `{name}` came with {came} bytes; {due or '?'} were due.")
-
-
-_SLOW_S = 600.0  # sizes are counted, and gigabytes of small files removed
 
 
 class EnvironmentCalls:

@@ -34,6 +34,13 @@ LEAVE_S = 2.0
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0  # between starts of bridges while no cluster is found
 _FRAME = re.compile(r"\[0x[0-9a-f]+\]|\*\*\*")  # a line of the stack that Ray prints when it aborts
 SCRIPT = Path(__file__).parent / "bridge.py"
+PREFIX = "runyard-"
+ALIVE, DEAD = "ALIVE", "DEAD"
+_NODE_DIED, _KILLED = "NODE_DIED", "RAY_KILL"
+_BY_THE_AUTOSCALER = 3  # AUTOSCALER_DRAIN_PREEMPTED among Ray's reasons for a node's death
+_MOST_NAMED = 4
+_GIB = 1 << 30
+_ORDER = ("CPU", "GPU", "memory")  # Ray's own tables have none
 
 
 class BridgeFailure(SystemFailure):
@@ -238,15 +245,6 @@ class BridgeProcess:
         for waiting in left.values():
             if not waiting.done():
                 waiting.set_exception(BridgeDied("", f"The bridge to Ray died. {words}".strip()))
-
-
-PREFIX = "runyard-"
-ALIVE, DEAD = "ALIVE", "DEAD"
-_NODE_DIED, _KILLED = "NODE_DIED", "RAY_KILL"
-_BY_THE_AUTOSCALER = 3  # AUTOSCALER_DRAIN_PREEMPTED among Ray's reasons for a node's death
-_MOST_NAMED = 4
-_GIB = 1 << 30
-_ORDER = ("CPU", "GPU", "memory")  # Ray's own tables have none
 
 
 def job_name(handle: JobHandle) -> str:

@@ -64,6 +64,17 @@ _REASONS: Mapping[str, str] = {
     "PartitionConfig": "no node of its partition has what it asks for",
     "NodeDown": "a node that it needs is down",
 }
+TIMEOUT_S = 20.0
+LOOK_BACK = "now-30days"  # a job that ended before is not asked for
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_NO_ACCOUNTING = "accounting storage is disabled"
+# sbatch's words for what is not the job's fault: the same job may be asked for again.
+_NOT_NOW = (
+    "Unable to contact slurm controller", "Socket timed out", "Connection refused", "Connection timed out",
+    "Communication connection failure", "Zero Bytes were transmitted", "temporarily unable to accept job",
+    "Resource temporarily unavailable", "Transport endpoint", "Protocol authentication error", "Munge",
+    "configuration source", "Slurm controller not responding",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -210,19 +221,6 @@ def _why_ended(job: SlurmJob, lost: list[str]) -> str:
     if state in ("NODE_FAIL", "BOOT_FAIL") and (lost or job.nodes):
         words += f": {', '.join(lost)} is down" if lost else f"; its nodes were {job.nodes}"
     return f"{words}. {job.comment}" if job.comment and state == "FAILED" else f"{words}."
-
-
-TIMEOUT_S = 20.0
-LOOK_BACK = "now-30days"  # a job that ended before is not asked for
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_NO_ACCOUNTING = "accounting storage is disabled"
-# sbatch's words for what is not the job's fault: the same job may be asked for again.
-_NOT_NOW = (
-    "Unable to contact slurm controller", "Socket timed out", "Connection refused", "Connection timed out",
-    "Communication connection failure", "Zero Bytes were transmitted", "temporarily unable to accept job",
-    "Resource temporarily unavailable", "Transport endpoint", "Protocol authentication error", "Munge",
-    "configuration source", "Slurm controller not responding",
-)  # fmt: skip
 
 
 class Refused(Exception):

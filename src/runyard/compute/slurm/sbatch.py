@@ -32,6 +32,30 @@ _OURS = (
     "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-node", "ntasks-per-socket", "open-mode", "output", "parsable",
     "quiet", "requeue", "signal", "test-only", "uid", "usage", "verbose", "version", "wait", "wait-all-nodes", "wrap",
 )  # fmt: skip
+_SCRIPT = """\
+#!/bin/bash
+# Runyard: run {run}, attempt {attempt}. Submitted by
+#   {command}
+# The variable RUNYARD_TICKET tells each node where the server is. All else comes from there, and logs and files of the
+# run go there. Slurm keeps the last words of a start that failed as this job's comment.
+
+python={python}
+node_start={node_start}
+
+umask 077
+words="${{TMPDIR:-/tmp}}/runyard-$SLURM_JOB_ID-$RANDOM$RANDOM"
+set -C  # a file that is there already is not ours
+if exec 3>"$words"; then rm -f "$words" & else exec 3>/dev/null; fi  # gone with this job, however it ends
+set +C
+trap : TERM  # Slurm's warning before it kills is for the supervisor
+{srun}"$python" -I -S -c "$node_start" >&3 2>&1 3>&-
+code=$?
+if [ "$code" -ne 0 ]; then
+    last=$(tail -c 600 /dev/fd/3 | LC_ALL=C tr -c '[:print:]' ' ')
+    scontrol update JobId="$SLURM_JOB_ID" Comment="exit $code: $last" >/dev/null 2>&1
+fi
+exit "$code"
+"""
 
 
 def job_name(run_id: str, attempt: int) -> str:
@@ -156,29 +180,3 @@ def _srun(asked: Mapping[str, str]) -> str:
     comment = "# Slurm loses what a node writes in the moment of its exit, so a failure comes a second after its words."
     words_first = """trap : TERM; "$@" || { code=$?; sleep 1; exit "$code"; }"""
     return f"{comment}\nsrun --nodes={asked['nodes']} {fixed} {cpus} bash -c {shlex.quote(words_first)} node "
-
-
-_SCRIPT = """\
-#!/bin/bash
-# Runyard: run {run}, attempt {attempt}. Submitted by
-#   {command}
-# The variable RUNYARD_TICKET tells each node where the server is. All else comes from there, and logs and files of the
-# run go there. Slurm keeps the last words of a start that failed as this job's comment.
-
-python={python}
-node_start={node_start}
-
-umask 077
-words="${{TMPDIR:-/tmp}}/runyard-$SLURM_JOB_ID-$RANDOM$RANDOM"
-set -C  # a file that is there already is not ours
-if exec 3>"$words"; then rm -f "$words" & else exec 3>/dev/null; fi  # gone with this job, however it ends
-set +C
-trap : TERM  # Slurm's warning before it kills is for the supervisor
-{srun}"$python" -I -S -c "$node_start" >&3 2>&1 3>&-
-code=$?
-if [ "$code" -ne 0 ]; then
-    last=$(tail -c 600 /dev/fd/3 | LC_ALL=C tr -c '[:print:]' ' ')
-    scontrol update JobId="$SLURM_JOB_ID" Comment="exit $code: $last" >/dev/null 2>&1
-fi
-exit "$code"
-"""

@@ -37,6 +37,20 @@ if TYPE_CHECKING:
 
 _CLIENT_FAILED = 255  # exit code of ssh itself, not of the program there
 _NOT_FOUND = (126, 127)
+CALL_S = 20.0  # for one call, connecting included
+END_S = 28.0
+_PERSIST_S = 60  # an idle connection is kept for this long
+# Variables of the server's own environment that ssh gets: how to find its keys and the agent, nothing else.
+_KEPT = ("HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+# Runs the program that comes first on stdin, its length on a line before it; the request is left there for it.
+BOOTSTRAP = (
+    'import sys,io;sys.version_info<(3,8) and sys.exit("it is Python "+sys.version.split()[0]);'
+    "i=sys.stdin.buffer;p=i.read(int(i.readline()));sys.stdin=io.TextIOWrapper(i);"
+    'exec(compile(p,"runyard","exec"),{"__name__":"__main__"})'
+)
+MOST_AT_ONCE = 32
+_ORDER = (JobState.ALIVE, JobState.ORPHANED, JobState.WAITING, JobState.GONE)
 
 
 class Reached(Protocol):
@@ -113,20 +127,6 @@ def _of_connection(host: Any, words: str, said: str, client: Reached) -> Runyard
 def _last_words(words: str) -> str:
     lines = [line.strip() for line in words.splitlines() if line.strip()]
     return lines[-1][:300].rstrip(".") if lines else "nothing"
-
-
-CALL_S = 20.0  # for one call, connecting included
-END_S = 28.0
-_PERSIST_S = 60  # an idle connection is kept for this long
-# Variables of the server's own environment that ssh gets: how to find its keys and the agent, nothing else.
-_KEPT = ("HOME", "USER", "LOGNAME", "SSH_AUTH_SOCK")
-_PATH = "/usr/local/bin:/usr/bin:/bin"
-# Runs the program that comes first on stdin, its length on a line before it; the request is left there for it.
-BOOTSTRAP = (
-    'import sys,io;sys.version_info<(3,8) and sys.exit("it is Python "+sys.version.split()[0]);'
-    "i=sys.stdin.buffer;p=i.read(int(i.readline()));sys.stdin=io.TextIOWrapper(i);"
-    'exec(compile(p,"runyard","exec"),{"__name__":"__main__"})'
-)
 
 
 @dataclass(frozen=True)
@@ -315,7 +315,6 @@ def _path_value(path: Path) -> str:
     return f'"{escaped}"'
 
 
-MOST_AT_ONCE = 32
 Ask = Callable[[Host, Sequence[JobHandle]], Any]
 
 
@@ -380,9 +379,6 @@ class Questions:
         except Exception as error:
             # Whatever it is, it concerns this host alone.
             return HostAnswer(began, {}, getattr(error, "why", "") or str(error) or type(error).__name__)
-
-
-_ORDER = (JobState.ALIVE, JobState.ORPHANED, JobState.WAITING, JobState.GONE)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,16 @@ from runyard.core.errors import UserError
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.files import read_private, write_private
 
+HIDDEN = "********"  # stands wherever a secret was
+_PASSWORD_FIELD = re.compile(r"((?:\A|[?&\s])(?:ssl)?password=)[^&\s]*")
+# What stands before the host. A user may hold `@`, a password `@` and `/` too; a port is no password.
+_USER_INFO = re.compile(
+    r"(?<![\w+.-])(\w[\w+.-]{0,31}://)([^:/\s'\"?#]{0,256})"
+    r"(:(?!\d{1,5}(?:[/?#\s]|$))(?:[^\s'\"?#]{0,128}(?=@)|[^\s'\"/]{0,2048}))?@(?=[^\s/@'\"])"
+)
+_ACCOUNTS = ("ssh://", "sftp://", "git+ssh://", "abfss://", "wasbs://", "abfs://")  # a user here is no secret
+_REPOSITORIES = ("git+", "hg+", "svn+", "bzr+", "git:", "ssh:")  # a branch may follow the path, behind an `@`
+
 
 @dataclass(frozen=True)
 class Login:
@@ -78,18 +88,6 @@ def _servers(home: Path, plain: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
         why="It does not hold logins.",
         hint=f"Remove it (`rm {login_file(home)}`) and log in again.",
     )
-
-
-HIDDEN = "********"  # stands wherever a secret was
-
-_PASSWORD_FIELD = re.compile(r"((?:\A|[?&\s])(?:ssl)?password=)[^&\s]*")
-# What stands before the host. A user may hold `@`, a password `@` and `/` too; a port is no password.
-_USER_INFO = re.compile(
-    r"(?<![\w+.-])(\w[\w+.-]{0,31}://)([^:/\s'\"?#]{0,256})"
-    r"(:(?!\d{1,5}(?:[/?#\s]|$))(?:[^\s'\"?#]{0,128}(?=@)|[^\s'\"/]{0,2048}))?@(?=[^\s/@'\"])"
-)
-_ACCOUNTS = ("ssh://", "sftp://", "git+ssh://", "abfss://", "wasbs://", "abfs://")  # a user here is no secret
-_REPOSITORIES = ("git+", "hg+", "svn+", "bzr+", "git:", "ssh:")  # a branch may follow the path, behind an `@`
 
 
 def hide_passwords(text: str, *, keep_user: bool = False) -> str:

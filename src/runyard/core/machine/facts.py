@@ -7,6 +7,10 @@ import sys
 from typing import Dict, List, Mapping, Union
 
 STATE, PARENT, GROUP, SESSION, START_TICKS = 0, 1, 2, 3, 19
+# Nothing that changes how a program is loaded or a shell starts; a run's own variables travel in its job.
+KEPT = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}
+)
 
 
 def stat_fields(pid: Union[int, str] = "self") -> List[bytes]:
@@ -47,12 +51,6 @@ def find_own_address() -> str:
         except OSError:
             return ""
     return "" if found.startswith("127.") or found == "0.0.0.0" else found
-
-
-# Nothing that changes how a program is loaded or a shell starts; a run's own variables travel in its job.
-KEPT = frozenset(
-    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME"}
-)
 
 
 def node_variables(environ: Mapping[str, str]) -> Dict[str, str]:

@@ -32,6 +32,7 @@ from runyard.store.base import RunStore
 logger = logging.getLogger(__name__)
 
 _OF_POOLS = ("min_nodes", "max_nodes", "idle_seconds")
+SETTING = "compute.amlcompute.engine"
 
 
 def attach(compute: ComputeState, addresses: Addresses, target: Target, spec: ComputeSpec) -> ComputeSpec:
@@ -148,9 +149,6 @@ def check_no_pools(store: RunStore, workspace: str, name: str) -> None:
 
 def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name not in SECRETS}
-
-
-SETTING = "compute.amlcompute.engine"
 
 
 def resolve_pool_backend(context: EngineContext, workspace: str, spec: ComputeSpec) -> ComputeSpec:

@@ -32,6 +32,8 @@ assert CELLS.itemsize == CELL
 
 EXACT_IN_FLOAT = 1 << 53
 _LOOKUP_MOST = 1 << 16
+MAX_COLUMNS = 1000
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 @dataclass(frozen=True)
@@ -151,10 +153,6 @@ def _exact(kinds: NDArray[np.uint8], raw: NDArray[np.float64], integers: NDArray
     """Return the values as Python logged them."""
     columns = zip(kinds.tolist(), raw.tolist(), integers.tolist())
     return [real if kind == FLOAT else whole != 0 if kind == BOOL else whole for kind, real, whole in columns]
-
-
-MAX_COLUMNS = 1000
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
 class Unusable(Exception):

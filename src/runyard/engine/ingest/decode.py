@@ -28,6 +28,9 @@ from runyard.store.base import ArtifactMetric, Points, Rows, SegmentPart
 
 MAX_ENTRIES = 100
 MAX_SAMPLE = 2000
+INT64 = range(-(1 << 63), 1 << 63)
+_RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
+_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 
 
 class QuarantinedRecords(TypedDict):
@@ -76,10 +79,6 @@ def _sample(payload: journal.Payload) -> str:
         return ""
 
 
-INT64 = range(-(1 << 63), 1 << 63)
-_RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
-
-
 @dataclass(frozen=True)
 class SegmentOrigin:
     """The process that wrote a segment, and how its clock relates to the wall clock."""
@@ -110,7 +109,6 @@ def _wall_offset(header: journal.Payload) -> int:
     return offset if offset in INT64 else 0
 
 
-_ENDS = frozenset(status.value for status in RunStatus if status.is_terminal)
 Content = Points | Rows | ArtifactMetric
 
 

@@ -30,6 +30,7 @@ MAX_SEGMENT = 1 << 31
 MAX_OFFSET = 1 << 62
 MOST_PIECES = 64  # of one journal segment in one request, those that continue each other counted once
 Sides = Mapping[tuple[str, int], Mapping[str, memoryview]]  # (writer, segment) → file → body
+MOST_KNOWN = 20_000
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,6 @@ def _count(head: Mapping[str, Any], key: str, most: int = MAX_OFFSET) -> int:
     if type(value) is not int or not 0 <= value < most:
         raise InvalidArgument(f"A frame's `{key}` is {str(value)[:40]!r}, not a count.")
     return value
-
-
-MOST_KNOWN = 20_000
 
 
 class ShipmentSource(NamedTuple):

@@ -26,6 +26,9 @@ from runyard.engine.state.spool import Spool, Spooled, hash_token, mint_run_toke
 from runyard.engine.state.targets import Targets
 from runyard.store.base import RunStore
 
+_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
+_STORE_RETRY_S = 2.0
+
 
 def address_for(addresses: Addresses, targets: Targets, workspace: str, target: str) -> Mapping[str, Any]:
     """Return the address by which processes of the target reach this server."""
@@ -49,9 +52,6 @@ def require_reachable(addresses: Addresses, target_kind: str) -> None:
 
 
 logger = logging.getLogger(__name__)
-
-_FIRST_RETRY_S, _LAST_RETRY_S = 1.0, 30.0
-_STORE_RETRY_S = 2.0
 
 
 def dispatch(context: EngineContext, run_id: str) -> str | None:

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 _INCARNATION = re.compile(r"[0-9a-f]{16,64}")
 _LONGEST_NAME = 255
+MOST_FACTS = 16
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,6 @@ def _check_join(context: EngineContext, run: Run, rank: int, said: Join) -> None
         )
     if not 0 <= rank < run.spec.distribution.node_count:
         raise InvalidArgument(f"Run `{run.id}` has {run.spec.distribution.node_count} nodes; there is no node {rank}.")
-
-
-MOST_FACTS = 16
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,13 @@ QUIET_S = {
     EndCause.PREEMPTED: LEASE_S + MARGIN_S,
     EndCause.UNKNOWN: LEASE_S,
 }
+SILENT_AFTER_S = LEASE_S
+POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
+ADOPT_AGAIN_S = 5.0
+NOT_KNOWN = JobReport(JobState.UNKNOWN)
+_NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
+NOT_HEARD = f"Nothing was heard of its supervisor for {SILENT_AFTER_S:.0f} s; its target has not called it gone."
+GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hearing it
 
 
 def handle_lost(context: EngineContext, job: QueueEntry, report: JobReport, now: float) -> None:
@@ -121,15 +128,6 @@ def _end(context: EngineContext, run: Run, loss: LossReason) -> None:
     )
     logger.warning("run %s: nothing of it lives any more, %s", run.id, ended.status)
     context.ended(ended)
-
-
-SILENT_AFTER_S = LEASE_S
-POLL_AFTER_S = 2.0  # heartbeats come every 5 s, so a quiet healthy job is polled too: it costs a look at a lock file
-ADOPT_AGAIN_S = 5.0
-NOT_KNOWN = JobReport(JobState.UNKNOWN)
-_NUMBER = re.compile(r"\d+(st|nd|rd|th)?")
-NOT_HEARD = f"Nothing was heard of its supervisor for {SILENT_AFTER_S:.0f} s; its target has not called it gone."
-GONE_POLLS = 2  # one look may fall between a supervisor's last word and our hearing it
 
 
 class Verdict(Enum):

@@ -42,6 +42,12 @@ _KILLS = (signal.SIGTERM, signal.SIGKILL)
 _KILLED_SIGNALS = {str(name) for one in _KILLS for name in (one.name, int(one))}
 _KILLED_CODES = {128 + one for one in _KILLS}  # how a shell tells of it, and a program that saves its state first
 Error = Mapping[str, Any] | None
+_REPORTED = frozenset(RunStatus) - {
+    RunStatus.NOT_STARTED,
+    RunStatus.NOT_RESPONDING,
+    RunStatus.CANCEL_REQUESTED,
+    RunStatus.UNAPPROVED,
+}
 
 
 def is_taken_as_loss(context: EngineContext, run: Run, status: RunStatus, error: Error) -> bool:
@@ -123,14 +129,6 @@ def _report_of(context: EngineContext, run: Run) -> JobReport:
         # A backend may be somebody else's code; what it cannot tell must not keep a run from ending.
         logger.exception("run %s: its target could not be polled", run.id)
         return unknown
-
-
-_REPORTED = frozenset(RunStatus) - {
-    RunStatus.NOT_STARTED,
-    RunStatus.NOT_RESPONDING,
-    RunStatus.CANCEL_REQUESTED,
-    RunStatus.UNAPPROVED,
-}
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,8 @@ _CODES = {
     EndCause.REFUSED: "SubmitRejected",
 }
 _CANCELED = (EndCause.TIME_LIMIT, EndCause.CANCELED)
+MARGIN_S = 10.0
+MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another trouble
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,6 @@ def _hint(run: Run, report: JobReport) -> str:
 
 
 logger = logging.getLogger(__name__)
-
-MARGIN_S = 10.0
-MOST_IN_VAIN = 3  # a cluster that loses every machine at once has another trouble
 
 
 def may_follow(run: Run, code: str, *, has_begun: bool = True) -> bool:

@@ -24,6 +24,12 @@ from runyard.engine.state.spool import Spooled
 from runyard.engine.state.targets import Targets
 from runyard.store.base import RunStore
 
+MAX_NAME, MAX_VALUE, MAX_COUNT = 255, 1000, 500
+MAX_KEY = 600  # with the namespace of who sent it
+MAX_ATTEMPTS = 100
+MOST_PROCESSES_PER_NODE = 1024
+MOST_PROCESSES = 65_536  # of a run, on all its nodes
+
 
 def with_target(context: EngineContext, new: NewRun) -> NewRun:
     """Return the request with its target's own name: an alias may come to mean another target while the run lives.
@@ -58,9 +64,6 @@ def _with_gpus(spec: RunSpec) -> RunSpec:
     return replace(spec, gpus=int(asked))
 
 
-MAX_NAME, MAX_VALUE, MAX_COUNT = 255, 1000, 500
-
-
 def parse_parameters(arguments: Sequence[str]) -> dict[str, str]:
     """Return {name: value} of `--name value` and `--name=value`; a lone `--flag` is "True", the last of twins wins."""
     found: dict[str, str] = {}
@@ -76,12 +79,6 @@ def parse_parameters(arguments: Sequence[str]) -> dict[str, str]:
         if name and len(name) <= MAX_NAME:
             found[name] = value[:MAX_VALUE]
     return found
-
-
-MAX_KEY = 600  # with the namespace of who sent it
-MAX_ATTEMPTS = 100
-MOST_PROCESSES_PER_NODE = 1024
-MOST_PROCESSES = 65_536  # of a run, on all its nodes
 
 
 @dataclass(frozen=True)

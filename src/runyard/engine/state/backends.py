@@ -27,6 +27,7 @@ from runyard.engine.state.targets import Target
 REFERENCE = "secret"  # {"secret": "<32 hex>"} stands for what the file of that name holds
 _NAME = re.compile(r"[0-9a-f]{32}")
 _AS_FILE = "private_key"  # programs want it as a file
+MOST_INSTANCES = 64
 
 
 class ComputeSecrets:
@@ -129,7 +130,6 @@ InstanceKey = tuple[str, str]  # kind, options as JSON
 BackendFactory = Callable[[str, Settings, Mapping[str, Any]], ComputeBackend]
 BackendsByKind = Mapping[str, ComputeBackend]
 HERE: InstanceKey = (LOCAL, "")
-MOST_INSTANCES = 64
 
 
 class Backends:

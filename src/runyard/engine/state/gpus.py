@@ -17,6 +17,8 @@ from runyard.core.specs import JobSpec, RunSpec
 logger = logging.getLogger(__name__)
 
 NONE = "none"
+VARIABLE = "RUNYARD_GPUS"
+ALL, SHARED = "all", "shared"
 
 
 class Gpus:
@@ -55,10 +57,6 @@ def devices_of(job: JobSpec) -> tuple[str, ...]:
 def _only(found: tuple[str, ...], allowed: str) -> tuple[str, ...]:
     wanted = {part.strip() for part in allowed.split(",")}
     return tuple(device for device in found if not allowed or device in wanted)
-
-
-VARIABLE = "RUNYARD_GPUS"
-ALL, SHARED = "all", "shared"
 
 
 @dataclass(frozen=True)

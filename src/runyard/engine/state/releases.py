@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 Work = Callable[[], None]
 THREADS = 4  # for each key
+MOST_TRIES = 5
+FIRST_WAIT_S = 2.0  # then twice as long each time
 
 
 class CallThreads:
@@ -79,10 +81,6 @@ def _try(work: Work) -> None:
     except Exception:
         # The edge of a thread: the work itself says what becomes of a run whose target fails.
         logger.exception("a call to a compute target failed")
-
-
-MOST_TRIES = 5
-FIRST_WAIT_S = 2.0  # then twice as long each time
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from runyard.core.machine.files import sync_folder, write_new, write_whole
 from runyard.core.names import check_run_id
 from runyard.core.users import TOKEN_PREFIX
 
+PREFIX = "ryr_"
+
 
 @dataclass(frozen=True)
 class Spooled:
@@ -160,9 +162,6 @@ def _write_durably(path: str, data: bytes) -> None:
     except FileExistsError:
         write_whole(path, data, sync=True)
         sync_folder(os.path.dirname(path))
-
-
-PREFIX = "ryr_"
 
 
 def mint_run_token() -> str:

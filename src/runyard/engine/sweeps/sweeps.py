@@ -34,6 +34,10 @@ from runyard.engine.sweeps.journal import Child, SweepEvent, SweepState, describ
 from runyard.store.base import Rows, RunRecords, RunStore, SegmentPart
 from runyard.tuning import get_policy, get_sampler
 
+LOG = "azureml-logs/hyperdrive.txt"
+MOST_OBSERVED = 100_000  # values of one child: they are read anew each time there are more, and kept in the journal
+BEST_TABLE = "best_child_by_primary_metric"
+
 
 def child_id(parent_id: str, index: int) -> str:
     """Return the run id of a sweep's child."""
@@ -120,10 +124,6 @@ def parent_tags(children: Sequence[Child]) -> dict[str, str | None]:
 
 
 logger = logging.getLogger(__name__)
-
-LOG = "azureml-logs/hyperdrive.txt"
-MOST_OBSERVED = 100_000  # values of one child: they are read anew each time there are more, and kept in the journal
-BEST_TABLE = "best_child_by_primary_metric"
 
 
 def start_sweep(context: EngineContext, new: NewRun, *, submitter: Mapping[str, str] | None = None) -> Submitted:

@@ -29,6 +29,11 @@ _IN_BRACKETS = re.compile(r"\[(.*)\]\s*$")
 _VERSION_KEY = re.compile(r"\bversion\s*=\s*(?:'([^']*)'|\"([^\"]*)\"|([^\s,\]]+))")
 _ONE = re.compile(r"(==|!=|>=|<=|~=|>|<|=)?\s*([0-9][0-9A-Za-z.!+_\-]*?)(\.?\*)?")
 NOTHING = "-"
+DEFAULT_CHANNELS = ["conda-forge"]  # where the specification names none
+_DEFAULTS = ["main", "r"]  # what conda calls `defaults`, by the names of its parts
+_MISSING, _UNREACHABLE = "missing", "unreachable"
+_LEFT_OUT = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP"})  # the solver runs on our Python, not on the run's
+EXTRA_HINT = "`pip install 'runyard[conda]'` in the Python that runs Runyard's server"
 
 
 class CondaSpec(NamedTuple):
@@ -123,10 +128,6 @@ def _pip_limit(limit: str) -> Optional[str]:
     return f"=={number}.*" if star or operator == "=" else "==" + number
 
 
-DEFAULT_CHANNELS = ["conda-forge"]  # where the specification names none
-_DEFAULTS = ["main", "r"]  # what conda calls `defaults`, by the names of its parts
-
-
 def plan_channels(channels: List[str]) -> List[str]:
     """Return names, URLs and folders in the order in which they are asked; `nodefaults` only keeps others away."""
     found: List[str] = []
@@ -147,11 +148,6 @@ def _full(channel: str) -> str:
 def hide_secrets(text: str) -> str:
     """Return the text without passwords and tokens in the URLs that it names."""
     return re.sub(r"(/t/)[^/\s]+", rf"\1{HIDDEN}", hide_passwords(text, keep_user=True))
-
-
-_MISSING, _UNREACHABLE = "missing", "unreachable"
-_LEFT_OUT = frozenset({"PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP"})  # the solver runs on our Python, not on the run's
-EXTRA_HINT = "`pip install 'runyard[conda]'` in the Python that runs Runyard's server"
 
 
 class CondaUnavailable(Exception):

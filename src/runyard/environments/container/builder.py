@@ -52,6 +52,11 @@ print(json.dumps({"interpreter": sys.executable, "python": "%d.%d.%d" % sys.vers
 """
 
 RunInside = Callable[[List[str]], "Answer"]
+_FOR_UV = ("UV_", "SSL_", "NO_", "HTTP", "http", "no_", "ALL_PROXY", "all_proxy")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CLIENT_CERT")
+NO_CDI = (
+    "The containers see no GPU: podman knows of none. `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` tells it."
+)
 
 
 class Answer(NamedTuple):
@@ -115,13 +120,6 @@ def _unusable(image: Image, why: str) -> SubmitRejected:
         hint="Name an image with a Python in env.docker.base_image (`python:3.11-slim`), and with "
         "env.python.interpreter_path which one it is (user_managed_dependencies = True).",
     )
-
-
-_FOR_UV = ("UV_", "SSL_", "NO_", "HTTP", "http", "no_", "ALL_PROXY", "all_proxy")
-_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CLIENT_CERT")
-NO_CDI = (
-    "The containers see no GPU: podman knows of none. `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` tells it."
-)
 
 
 class ContainerBuilder(EnvironmentBuilder, SupportsLock):

@@ -20,6 +20,9 @@ from runyard.environments.process import run_program
 
 # podman would tell the program's log that a signal came too late for its container.
 _QUIET = {PODMAN: ["--log-level", "fatal"]}
+GPU_DEVICE = "/dev/nvidiactl"
+_CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
+_NO_DEVICES = ("", "-1", "none", "void")  # values of CUDA_VISIBLE_DEVICES that mean no GPU
 
 
 class BindMount(NamedTuple):
@@ -126,11 +129,6 @@ def _apptainer(
     inner = {prefix + name: value for name, value in variables.items()}
     marked = {name: variables[name] for name in ("RUNYARD_COOKIE",) if name in variables}
     return Command(runtime.command(*words), {**client, **inner, **marked})
-
-
-GPU_DEVICE = "/dev/nvidiactl"
-_CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
-_NO_DEVICES = ("", "-1", "none", "void")  # values of CUDA_VISIBLE_DEVICES that mean no GPU
 
 
 class ContainerWrapper(Wrapper):

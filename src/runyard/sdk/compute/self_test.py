@@ -24,6 +24,9 @@ SCRIPT = "compute_test.py"
 TIME_LIMIT_S = 300
 MOST_SKEW_S, LEAST_DISK_BYTES = 2.0, 5 * 10**9
 _SOURCE = "from runyard.sdk.compute.node_check import main\n\nmain()\n"
+_OPEN = (
+    "Runs over several nodes need TCP between them on all ports: look at firewalls, and at which address a node has."
+)
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,3 @@ def _network_faults(report: NodeReport, host: str) -> List[str]:
     for other in report.unreachable:
         found.append(f"From {host} node {other['rank']} ({other['address']}) is not reached: {other['why']}. {_OPEN}")
     return found
-
-
-_OPEN = (
-    "Runs over several nodes need TCP between them on all ports: look at firewalls, and at which address a node has."
-)

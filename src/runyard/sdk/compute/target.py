@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 SUCCEEDED, DELETING = "Succeeded", "Deleting"
 _A_POOL = "AmlCompute.provisioning_configuration(max_nodes=4)"
 _A_HOST = "RemoteCompute.attach_configuration(address='hostA', username='me')"
+ADDRESS = "127.0.0.1"  # of virtual nodes
+_IDLE, _DOWN = ("idle", "alive", "up", "ready"), ("down", "drain", "dead", "fail", "unreachable")  # words of clusters
+STEADY = "Steady"  # nodes come and go at once, so a pool is never between two sizes
 
 
 @raises_azure_errors
@@ -312,11 +315,6 @@ def _not_local(name: str) -> str:
             hint="ScriptRunConfig(…, compute_target='local')",
         )
     return name
-
-
-ADDRESS = "127.0.0.1"  # of virtual nodes
-_IDLE, _DOWN = ("idle", "alive", "up", "ready"), ("down", "drain", "dead", "fail", "unreachable")  # words of clusters
-STEADY = "Steady"  # nodes come and go at once, so a pool is never between two sizes
 
 
 class ScaleSettings(AzureClass):

@@ -16,6 +16,23 @@ from runyard.sdk.exceptions import UserErrorException
 FOLDER = ".azureml"
 _FOLDERS = (FOLDER, "aml_config")
 _ENDINGS = ("", ".runconfig")
+_MAX_BYTES = 1 << 20
+_MAX_DEPTH = 40
+_MAX_VALUES = 100_000  # with every alias written out
+# YAML 1.2, as Azure's SDK reads it: `on` and `10:30` are texts, `1e-3` is a number; so are 007 and 2020-01-01 texts.
+_KINDS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
+    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
+    ("merge", r"<<", "<"),
+)
+_READERS: Dict[str, Type[Any]] = {}
+# What every reader takes as text without quotes: no character with a meaning, and no number's beginning.
+_PLAIN = re.compile(r"(?:--?(?=[A-Za-z])|[A-Za-z_/]|\./)[^:#'\"&*?|{}%@`,\\]*")
+_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
+_ESCAPES = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
 class FilePosition(NamedTuple):
@@ -105,22 +122,6 @@ def _advice(path: str, name: Optional[str]) -> str:
         except OSError:
             continue
     return f"There is: {', '.join(sorted(found)[:20])}." if found else "Write one with run_config.save(path, name)."
-
-
-_MAX_BYTES = 1 << 20
-_MAX_DEPTH = 40
-_MAX_VALUES = 100_000  # with every alias written out
-
-# YAML 1.2, as Azure's SDK reads it: `on` and `10:30` are texts, `1e-3` is a number; so are 007 and 2020-01-01 texts.
-_KINDS = (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("int", r"[-+]?(?:0|[1-9][0-9]*)", "-+0123456789"),
-    ("float", r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?", "-+.0123456789"),
-    ("float", r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)", "-+."),
-    ("merge", r"<<", "<"),
-)
-_READERS: Dict[str, Type[Any]] = {}
 
 
 def read_yaml(path: str) -> Dict[str, Any]:
@@ -234,12 +235,6 @@ def _refuse_twice(yaml: Any, node: Any) -> None:
         if isinstance(key.value, str) and key.value in seen and key.value != "<<":
             raise yaml.composer.ComposerError(None, None, f"`{key.value:.50}` is given twice", key.start_mark)
         seen.add(key.value if isinstance(key.value, str) else None)
-
-
-# What every reader takes as text without quotes: no character with a meaning, and no number's beginning.
-_PLAIN = re.compile(r"(?:--?(?=[A-Za-z])|[A-Za-z_/]|\./)[^:#'\"&*?|{}%@`,\\]*")
-_WORDS = frozenset({"null", "true", "false", "yes", "no", "on", "off", "y", "n"})
-_ESCAPES = {"\n": "\\n", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
 
 
 def yaml_text(value: Any) -> str:

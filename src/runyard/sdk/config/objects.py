@@ -12,6 +12,14 @@ from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.exceptions import UserErrorException
 
+_KINDS: Dict[Type[Any], str] = {
+    dict: "`key: value` lines",
+    list: "a list",
+    bool: "true or false",
+    int: "a whole number",
+    str: "a text",
+}
+
 
 class SealedConfig(AzureClass):
     """Call `_seal()` at the end of `__init__`: from then on only known attributes can be set."""
@@ -93,15 +101,6 @@ def plain(value: Any) -> Any:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
-
-
-_KINDS: Dict[Type[Any], str] = {
-    dict: "`key: value` lines",
-    list: "a list",
-    bool: "true or false",
-    int: "a whole number",
-    str: "a text",
-}
 
 
 def checked_mapping(found: Any, place: str) -> Dict[str, Any]:

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from runyard.data.base import Storage
     from runyard.sdk.workspaces.workspace import Workspace
 
+_FOLDER_HINT = (
+    "ws.get_default_datastore() is a folder of the server; Datastore.register_folder(ws, name, path) makes one of "
+    "yours a datastore, such as a mounted share."
+)
+
 
 @raises_azure_errors
 class Datastore(AzureClass):
@@ -319,11 +324,6 @@ class Datastore(AzureClass):
 
 # Azure has a class for each kind of storage; here one has them all.
 AbstractDatastore = AbstractAzureStorageDatastore = AzureBlobDatastore = Datastore
-
-_FOLDER_HINT = (
-    "ws.get_default_datastore() is a folder of the server; Datastore.register_folder(ws, name, path) makes one of "
-    "yours a datastore, such as a mounted share."
-)
 
 
 def check_new(workspace: Workspace, name: str, *, overwrite: bool) -> Document:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"\w+", re.ASCII)
+DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
+_TABLE = "Dataset.Tabular.from_delimited_files((datastore, 'path')), where the run has ended."
+PLACE = "dataset/{run-id}/{output-name}"
 
 
 @raises_azure_errors
@@ -113,9 +116,6 @@ def checked_mode(mode: Any) -> str:
     raise UserErrorException(f"The mode of a data reference is one of {', '.join(MODES)}, found {mode!r}.")
 
 
-DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
-
-
 @raises_azure_errors
 class DatasetConsumptionConfig(AzureClass):
     """In a run's arguments it stands for the path of the files (mount, download) or the dataset's id (direct)."""
@@ -155,10 +155,6 @@ class DatasetConsumptionConfig(AzureClass):
         return DatasetInputSpec(
             dataset._spec, self.mode, self.path_on_compute, dataset.name or "", dataset.version or 0
         )
-
-
-_TABLE = "Dataset.Tabular.from_delimited_files((datastore, 'path')), where the run has ended."
-PLACE = "dataset/{run-id}/{output-name}"
 
 
 @raises_azure_errors

@@ -26,6 +26,8 @@ from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorExcept
 if TYPE_CHECKING:
     from runyard.sdk.data.inputs import DatasetConsumptionConfig
 
+WRITTEN = "dataset/written"
+
 
 @raises_azure_errors
 class FileDataset(AbstractDataset):
@@ -252,9 +254,6 @@ def type_names(types: Optional[Dict[str, DataType]]) -> Dict[str, str]:
     if wrong:
         raise UserErrorException(f"The type of column {wrong[0]!r} must be made by DataType, as DataType.to_long().")
     return {name: kind._kind for name, kind in (types or {}).items()}
-
-
-WRITTEN = "dataset/written"
 
 
 def write_dataset(dataset: TabularDataset, kind: str) -> FileDataset:

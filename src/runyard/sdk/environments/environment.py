@@ -21,6 +21,7 @@ DEFAULT_CPU_IMAGE = "azureml/openmpi4.1.0-ubuntu22.04"
 DEFAULT_GPU_IMAGE = "azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 MPI_CPU_IMAGE = DEFAULT_CPU_IMAGE
 MPI_GPU_IMAGE = DEFAULT_GPU_IMAGE
+DEFAULT_NAME = "default-environment"
 
 
 @raises_azure_errors
@@ -152,7 +153,6 @@ class DatabricksSection(SealedConfig):
         self._seal()
 
 
-DEFAULT_NAME = "default-environment"
 __all__ = [
     "DEFAULT_CPU_IMAGE",
     "DEFAULT_GPU_IMAGE",

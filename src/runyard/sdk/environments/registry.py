@@ -43,6 +43,10 @@ _FAMILY = re.compile(
     re.IGNORECASE,
 )
 _PYTHON = re.compile(r"-py(\d)\.?(\d+)", re.IGNORECASE)
+T = TypeVar("T")
+KIND = "environment"
+LATEST = "latest"
+_NOT_CONTENT = ("name", "version", "assetId")
 
 
 class Curated(NamedTuple):
@@ -76,9 +80,6 @@ class CuratedFile(TypedDict):
     environments: Dict[str, CuratedEntry]  # by name; `*` at the end stands for all that begin so
     families: Dict[str, CuratedFamily]
     refused: Dict[str, str]  # name → why it cannot be had
-
-
-T = TypeVar("T")
 
 
 def find_curated(name: str, version: Optional[str] = None) -> Optional[Environment]:
@@ -202,11 +203,6 @@ def _read() -> CuratedFile:
     with open(FILE, encoding="utf-8") as file:
         data: CuratedFile = json.load(file)
     return data
-
-
-KIND = "environment"
-LATEST = "latest"
-_NOT_CONTENT = ("name", "version", "assetId")
 
 
 def register(environment: Environment, workspace: Workspace) -> Environment:

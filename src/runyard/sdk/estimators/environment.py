@@ -27,6 +27,16 @@ from runyard.sdk.run_config.run_configuration import (
 
 HOROVOD = "horovod==0.28.1"
 _OLDEST = (3, 8)  # Python of a run
+_BY_BACKEND = {"mpi": "IntelMpi", "ps": "ParameterServer", "gloo": "gloo", "nccl": "nccl"}
+_FRAMEWORKS = {"mpi": "Python", "ps": "TensorFlow", "gloo": "PyTorch", "nccl": "PyTorch"}
+_BY_TRAINING = {
+    Mpi: ("mpi", "Mpi", "Python"),
+    MpiConfiguration: ("mpi", "IntelMpi", "Python"),
+    ParameterServer: ("ps", "ParameterServer", "tensorflow"),
+    TensorflowConfiguration: ("ps", "ParameterServer", "tensorflow"),
+    Gloo: ("gloo", "Gloo", "pytorch"),
+    Nccl: ("nccl", "Nccl", "pytorch"),
+}
 
 
 class FrameworkRelease(TypedDict, total=False):
@@ -227,18 +237,6 @@ def _tell_choice(release: Release, asked: Optional[str], python: str, horovod: b
     if horovod:
         why += ", or none that Horovod can be built for"
     warn_once(f"{release.framework} {asked} {why}: {release.framework} {release.exact} is installed instead.")
-
-
-_BY_BACKEND = {"mpi": "IntelMpi", "ps": "ParameterServer", "gloo": "gloo", "nccl": "nccl"}
-_FRAMEWORKS = {"mpi": "Python", "ps": "TensorFlow", "gloo": "PyTorch", "nccl": "PyTorch"}
-_BY_TRAINING = {
-    Mpi: ("mpi", "Mpi", "Python"),
-    MpiConfiguration: ("mpi", "IntelMpi", "Python"),
-    ParameterServer: ("ps", "ParameterServer", "tensorflow"),
-    TensorflowConfiguration: ("ps", "ParameterServer", "tensorflow"),
-    Gloo: ("gloo", "Gloo", "pytorch"),
-    Nccl: ("nccl", "Nccl", "pytorch"),
-}
 
 
 def backend_of(values: Mapping[str, Any]) -> str:

@@ -56,6 +56,16 @@ OLD_NAMES = {
     "pip_requirements_file_path": "pip_requirements_file",
     "environment": "environment_definition",
 }
+_PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
+_IMAGES = ("custom_docker_image", "image_registry_details")
+_COUNTS = ("node_count", "process_count_per_node", "worker_count", "parameter_server_count")
+_TRAININGS = {
+    "mpi": (Mpi, MpiConfiguration),
+    "ps": (ParameterServer, TensorflowConfiguration),
+    "gloo": (Gloo,),
+    "nccl": (Nccl,),
+}
+_EXAMPLE = "script_params={'--batch-size': 50, '--verbose': ''}"
 
 
 def read_parameters(owner: str, known: Mapping[str, Any], given: Mapping[str, Any]) -> Dict[str, Any]:
@@ -89,17 +99,6 @@ def signature_of(known: Mapping[str, Any]) -> Any:
 def given_names(values: Mapping[str, Any], names: Sequence[str]) -> Tuple[str, ...]:
     """Return those of `names` that a user set."""
     return tuple(name for name in names if values.get(name))
-
-
-_PACKAGES = ("pip_packages", "conda_packages", "pip_requirements_file", "conda_dependencies_file")
-_IMAGES = ("custom_docker_image", "image_registry_details")
-_COUNTS = ("node_count", "process_count_per_node", "worker_count", "parameter_server_count")
-_TRAININGS = {
-    "mpi": (Mpi, MpiConfiguration),
-    "ps": (ParameterServer, TensorflowConfiguration),
-    "gloo": (Gloo,),
-    "nccl": (Nccl,),
-}
 
 
 def check_parameters(owner: str, values: Mapping[str, Any], backends: Sequence[str]) -> None:
@@ -202,9 +201,6 @@ def _contradiction(name: str, others: Sequence[str], why: str) -> InvalidArgumen
 
 def _words(backends: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in backends)
-
-
-_EXAMPLE = "script_params={'--batch-size': 50, '--verbose': ''}"
 
 
 def checked_params(script_params: Any) -> Dict[str, Any]:

@@ -17,6 +17,10 @@ from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.resources import Resources, as_resources
 
+_NEEDED = ("target", "framework", "communicator")  # null is no value of these
+_CONDA = "conda_dependencies.yml"
+_ENVIRONMENT = "environment.yml"
+
 
 @raises_azure_errors
 class MpiConfiguration(SealedConfig):
@@ -279,11 +283,6 @@ class RunConfiguration(SealedConfig):
         from runyard.sdk.config.files import find_settings
 
         os.unlink(find_settings(path, name).file)
-
-
-_NEEDED = ("target", "framework", "communicator")  # null is no value of these
-_CONDA = "conda_dependencies.yml"
-_ENVIRONMENT = "environment.yml"
 
 
 def write_run_configuration(config: RunConfiguration, place: FilePosition, *, separate_environment: bool) -> None:

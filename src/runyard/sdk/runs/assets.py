@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from runyard.core.records import ModelVersion
     from runyard.sdk.runs.run import Run
 
+_FOLDER = "outputs/"
+
 
 def input_datasets(run: Run) -> Dict[str, Any]:
     return {name: _input(run, name, given) for name, given in _spec(run).datasets.items()}
@@ -91,9 +93,6 @@ def _store(run: Run, path: str) -> bool:
         run.upload_file(path, path)
     run._flush_own()
     return True
-
-
-_FOLDER = "outputs/"
 
 
 def outputs_datapath(run: Run) -> DataPath:

@@ -24,6 +24,15 @@ if TYPE_CHECKING:
 
 
 _PRIVATE = ("http://127.0.0.1:", "http://localhost:")
+_LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/azureml/")
+_LOG_ENDINGS = (".txt", ".log")
+MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
+SHORTEST_S = 0.02
+LONGEST_S = 2.0
+T = TypeVar("T")
+LIMIT_S = 60.0
+PAUSE_S = 0.25
+_NO_ERROR = "The run ended as Failed, and no error was recorded. Look at its logs: run.get_details_with_logs()."
 
 
 def portal_url(client: Client, path: str, *, out: Optional[TextIO] = None) -> str:
@@ -68,11 +77,6 @@ def experiment_path(workspace: str, name: str) -> str:
 
     query = {"experiment": name} if workspace == "default" else {"workspace": workspace, "experiment": name}
     return f"/runs?{urlencode(query)}"
-
-
-_LOG_FOLDERS = ("user_logs/", "system_logs/", "azureml-logs/", "logs/azureml/")
-_LOG_ENDINGS = (".txt", ".log")
-MAX_LOG_BYTES = 32 << 20  # of one log in get_details_with_logs: an endless loop that prints makes gigabytes
 
 
 class AzureErrorBody(TypedDict, total=False):
@@ -244,10 +248,6 @@ def utc_text(moment: Optional[datetime]) -> Optional[str]:
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-SHORTEST_S = 0.02
-LONGEST_S = 2.0
-
-
 class PollInterval:
     """`next()` is a twentieth of the time since the start, between the two limits.
 
@@ -273,12 +273,6 @@ def _seconds(env: Mapping[str, str], name: str, default: float) -> float:
     except ValueError:
         return default
     return value if value > 0 else default
-
-
-T = TypeVar("T")
-
-LIMIT_S = 60.0
-PAUSE_S = 0.25
 
 
 class RetryRead:
@@ -311,9 +305,6 @@ class RetryRead:
                 if not is_later(error) or self._clock() >= deadline:
                     raise
             self._sleep(self._pause_s)
-
-
-_NO_ERROR = "The run ended as Failed, and no error was recorded. Look at its logs: run.get_details_with_logs()."
 
 
 def wait_for_completion(run: Run, *, show_output: bool, raise_on_error: bool) -> AzureRunDetails:

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from runyard.runtime.writer import JournalWriter
     from runyard.sdk.workspaces.experiment import Experiment
 
+END_S = 60.0
+USER_LOG = "logs/user_log.txt"
+
 
 class OutputCopy:
     """Copies stdout and stderr into the file `path` from `start` to `stop`. A full disk costs the copy only."""
@@ -100,10 +103,6 @@ class _Both:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
-
-
-END_S = 60.0
-USER_LOG = "logs/user_log.txt"
 
 
 def start_logging(

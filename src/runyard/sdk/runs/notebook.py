@@ -31,6 +31,9 @@ _WIDTH, _HEIGHT = 160, 28
 _COLOURS = {RunStatus.COMPLETED: "#238a46", RunStatus.FAILED: "#e0443c", RunStatus.CANCELED: "#a97700"}
 _LIVE = "#3b7fe0"
 _CELL = 'style="text-align:left;padding:2px 12px 2px 0"'
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 5.0
+MOST_CARDS = 20  # of one run that follow it; those shown before stay as they are
+_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -150,10 +153,6 @@ def _svg(curve: Sequence[float]) -> str:
     return f'<svg width="{_WIDTH}" height="{_HEIGHT}"><polyline fill="none" stroke="{_LIVE}" points="{points}"/></svg>'
 
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 5.0
-MOST_CARDS = 20  # of one run that follow it; those shown before stay as they are
-
-
 @raises_azure_errors
 class RunDetails(AzureClass):
     def __init__(self, run_instance: Run) -> None:
@@ -232,7 +231,6 @@ class _Follower:
             return None
 
 
-_LOCK = threading.Lock()
 _FOLLOWED: Dict[str, _Follower] = {}
 
 

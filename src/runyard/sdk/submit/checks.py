@@ -21,6 +21,29 @@ if TYPE_CHECKING:
 
 
 _LOOK_AT = 2000  # files to look at for a near name
+_WITHOUT_EFFECT = (
+    "priority",
+    "history.snapshot_project",
+    "spark",
+    "hdi",
+    "paralleltask",
+    "source_directory_data_store",
+    "amlcompute",
+    "auto_cluster_compute_specification",
+    "kubernetescompute",
+    "credential_passthrough",
+    "application_endpoints",
+    "container_instance",
+    "auto_prepare_environment",
+    "environment.asset_id",
+    "environment.docker.gpu_support",
+    "environment.docker.platform",
+    "environment.inferencing_stack_version",
+    "environment.python.base_conda_environment",
+    "environment.spark",
+    "environment.databricks",
+    "environment.r",
+)
 
 
 def check_source(source_directory: Optional[str]) -> str:
@@ -156,31 +179,6 @@ def check_target(workspace: Workspace, spec: RunSpec) -> None:
             why=f"That compute target has {target.spec.max_nodes} at most.",
             hint=f"Ask for less, or make it bigger: `runyard compute update {target.name} --max-nodes {nodes}`.",
         )
-
-
-_WITHOUT_EFFECT = (
-    "priority",
-    "history.snapshot_project",
-    "spark",
-    "hdi",
-    "paralleltask",
-    "source_directory_data_store",
-    "amlcompute",
-    "auto_cluster_compute_specification",
-    "kubernetescompute",
-    "credential_passthrough",
-    "application_endpoints",
-    "container_instance",
-    "auto_prepare_environment",
-    "environment.asset_id",
-    "environment.docker.gpu_support",
-    "environment.docker.platform",
-    "environment.inferencing_stack_version",
-    "environment.python.base_conda_environment",
-    "environment.spark",
-    "environment.databricks",
-    "environment.r",
-)
 
 
 def report_azure_only(config: RunConfiguration) -> None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_DURATION_MINUTES = 10080
 MAX_PARENTS = 5
+RESUMED = "MODEL_LOCATION"
+_SYSTEM = "_aml_system_"
 
 
 class PrimaryMetricGoal(Enum):
@@ -212,10 +214,6 @@ def _as_list(given: Any) -> List[Any]:
     if given is None:
         return []
     return list(given) if isinstance(given, Sequence) else [given]
-
-
-RESUMED = "MODEL_LOCATION"
-_SYSTEM = "_aml_system_"
 
 
 def sweep_run_id(config: HyperDriveConfig) -> str:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _SAMPLINGS = (RandomParameterSampling, GridParameterSampling, BayesianParameterSampling)
 _POLICIES = (BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy)
+T = TypeVar("T", bound=SweepTrial)
 
 
 def rebuild_config(spec: SweepSpec) -> HyperDriveConfig:
@@ -162,9 +163,6 @@ class HyperDriveRun(Run):
 
     def _sweep(self) -> SweepReport:
         return self._client.runs.sweep(self.id)
-
-
-T = TypeVar("T", bound=SweepTrial)
 
 
 def best_first(trials: Sequence[T], goal: str) -> List[T]:

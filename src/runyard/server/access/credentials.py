@@ -37,6 +37,15 @@ logger = logging.getLogger(__name__)
 MOST_TRIES = 30  # within WINDOW_S, from one address
 WINDOW_S = 60.0
 _MOST_PEERS = 4096
+RECHECK_S = 2.0  # with what Credentials keeps in mind, a revoked token is dead within 5 s
+MOST = 50  # sessions of one token at a time
+_LOCK = threading.Lock()
+CACHED_S = 2.5
+_MOST_CACHED = 4096
+_SEEN_EVERY_S = 60.0
+_API = "/api/"
+_HAD_TICKET = "runyard.had_ticket"  # a download that lasts longer than its ticket goes on
+_USER_PREFIX = TOKEN_PREFIX.encode()
 
 
 class LoginThrottle:
@@ -67,9 +76,6 @@ class LoginThrottle:
 def _peer(scope: Any) -> str | None:
     client = scope.get("client")
     return peer_of(str(client[0])) if client and client[0] else None
-
-
-RECHECK_S = 2.0  # with what Credentials keeps in mind, a revoked token is dead within 5 s
 
 
 class WhileValid:
@@ -113,10 +119,6 @@ class WhileValid:
             return True
 
 
-MOST = 50  # sessions of one token at a time
-_LOCK = threading.Lock()
-
-
 def begin_session(store: RunStore, session: SigninSession, *, now: float) -> None:
     """Make the session good; it stays so over restarts, until its time is over or it is ended."""
     with _LOCK:
@@ -150,12 +152,6 @@ def _key(session: SigninSession) -> str:
 
 
 Scope = MutableMapping[str, Any]
-CACHED_S = 2.5
-_MOST_CACHED = 4096
-_SEEN_EVERY_S = 60.0
-_API = "/api/"
-_HAD_TICKET = "runyard.had_ticket"  # a download that lasts longer than its ticket goes on
-_USER_PREFIX = TOKEN_PREFIX.encode()
 
 
 class Credentials:

@@ -50,6 +50,26 @@ _LIMITS = (
 )
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 _TYPES = (b"application/json", b"application/x-runyard-frames")
+# No script but our own files, nothing from elsewhere, no page around ours, and no text that becomes markup.
+PAGE_POLICY = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; "
+    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
+    b"require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_ALWAYS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+# Where the app says nothing of its own.
+_DEFAULTS = ((b"content-security-policy", PAGE_POLICY), (b"cache-control", b"no-store"))
+HEALTH = b"/api/v1/health"
+_SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
+_ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
+_ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
+MOST_REQUESTS = 2048  # under way at once, of one user or run: half of a door's places
 
 
 class BodyTooLarge(Exception):
@@ -121,22 +141,6 @@ def _media_type(headers: Any) -> bytes:
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
-# No script but our own files, nothing from elsewhere, no page around ours, and no text that becomes markup.
-PAGE_POLICY = (
-    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; font-src 'self'; "
-    b"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; "
-    b"require-trusted-types-for 'script'; trusted-types 'none'"
-)
-_ALWAYS = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-# Where the app says nothing of its own.
-_DEFAULTS = ((b"content-security-policy", PAGE_POLICY), (b"cache-control", b"no-store"))
-
 
 def secured(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
     """Return an answer's headers with ours; what the app says about them counts only where it may."""
@@ -173,14 +177,6 @@ async def answer(
 
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-HEALTH = b"/api/v1/health"
-_SIGNIN = re.compile(rb"/signin/([A-Za-z0-9_\-]{43})")
-_ODD_PATH = re.compile(r"//|/\.\.?(/|$)|[\\\x00-\x1f\x7f]")
-_ODD_CODES = re.compile(rb"%2f|%5c|;", re.IGNORECASE)
-
-
-MOST_REQUESTS = 2048  # under way at once, of one user or run: half of a door's places
 
 
 def guard(

@@ -21,6 +21,10 @@ from runyard.core.users import ADMIN, READER, ROLES, USER
 from runyard.engine.context import is_launched
 from runyard.store.base import RunRecords, RunStore
 
+# Beside `ship` and `put_content`, what a process that logs on a run from outside may (`POST /runs/{id}/writers`).
+_WRITER_VERBS = frozenset({"read_run", "add_file", "heartbeat", "state"})
+MAX_KNOWN_IDS = 500_000
+
 
 @dataclass(frozen=True)
 class Owner:
@@ -129,8 +133,6 @@ RIGHTS: Final[dict[str, Right]] = {
     "put_content": Right("upload content", "content", USER, Reach.SERVER),
     "read_content": Right("read content", "content", READER, Reach.CONTENT),
 }
-# Beside `ship` and `put_content`, what a process that logs on a run from outside may (`POST /runs/{id}/writers`).
-_WRITER_VERBS = frozenset({"read_run", "add_file", "heartbeat", "state"})
 
 
 class _Unowned(Enum):
@@ -276,9 +278,6 @@ def _not_the_owner(principal: UserPrincipal, right: Right, run_id: str | None, o
         why=why,
         hint=f"Ask {f'`{owner}` or ' if owner else ''}an admin of this server.",
     )
-
-
-MAX_KNOWN_IDS = 500_000
 
 
 class ContentAccess:

@@ -37,6 +37,38 @@ _MOST_UNKEPT = 100
 _ENDED_S = 60.0  # longer than any cached answer of the store is used
 _UNSAFE = re.compile(r"[\\\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _CODE_LENGTH = 43  # 32 bytes in base64 without padding
+_STYLE = """
+:root{color-scheme:light dark;--page:#f7f8fa;--surface:#fff;--line:#dfe3e9;--text:#1b1f27;--soft:#586172;--code:#eff1f4}
+@media(prefers-color-scheme:dark){
+:root{--page:#0f1218;--surface:#161a22;--line:#2a303c;--text:#e6e9ef;--soft:#a3acbc;--code:#0b0e13}}
+*{box-sizing:border-box}
+body{margin:0;min-height:100vh;display:grid;place-items:center;padding:24px 16px;background:var(--page);
+color:var(--text);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
+main{width:100%;max-width:32rem;background:var(--surface);border:1px solid var(--line);border-radius:12px;padding:28px}
+svg{display:block;margin-bottom:16px}
+h1{font-size:20px;line-height:1.3;margin:0 0 8px}
+p{margin:0 0 12px;color:var(--soft)}
+p:last-child{margin-bottom:0}
+pre{margin:0 0 16px;padding:10px 12px;background:var(--code);border:1px solid var(--line);border-radius:8px;
+white-space:pre-wrap;overflow-wrap:anywhere;color:var(--text);user-select:all}
+a{display:inline-block;padding:7px 16px;border-radius:8px;background:#3557d6;color:#fff;font-weight:600;
+text-decoration:none}
+a:focus-visible{outline:2px solid var(--text);outline-offset:2px}
+h1{overflow-wrap:anywhere}
+code,pre{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
+"""
+_ICON = (
+    '<svg width="36" height="36" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" '
+    'fill="#3a5bd9"/><path d="M7 23V9m6 14V13m6 10V9m6 14v-8" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
+    "</svg>"
+)
+_REFRESH = '<meta http-equiv="refresh" content="0">'
+# The key's name is that in web/src/api/session.ts.
+_KEEP = (
+    "const {key, next} = document.currentScript.dataset; localStorage.setItem('runyard-session', key); "
+    "location.replace(next);"
+)
+_RUN = re.compile(rb"/runs/([A-Za-z0-9_\-]{1,200})")  # nothing else of a request is ever written into the page
 
 
 @dataclass(frozen=True)
@@ -209,39 +241,6 @@ def _digest(code: str) -> bytes:
     return hashlib.sha256(code.encode("utf-8", "replace")).digest()
 
 
-_STYLE = """
-:root{color-scheme:light dark;--page:#f7f8fa;--surface:#fff;--line:#dfe3e9;--text:#1b1f27;--soft:#586172;--code:#eff1f4}
-@media(prefers-color-scheme:dark){
-:root{--page:#0f1218;--surface:#161a22;--line:#2a303c;--text:#e6e9ef;--soft:#a3acbc;--code:#0b0e13}}
-*{box-sizing:border-box}
-body{margin:0;min-height:100vh;display:grid;place-items:center;padding:24px 16px;background:var(--page);
-color:var(--text);font:15px/1.55 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
-main{width:100%;max-width:32rem;background:var(--surface);border:1px solid var(--line);border-radius:12px;padding:28px}
-svg{display:block;margin-bottom:16px}
-h1{font-size:20px;line-height:1.3;margin:0 0 8px}
-p{margin:0 0 12px;color:var(--soft)}
-p:last-child{margin-bottom:0}
-pre{margin:0 0 16px;padding:10px 12px;background:var(--code);border:1px solid var(--line);border-radius:8px;
-white-space:pre-wrap;overflow-wrap:anywhere;color:var(--text);user-select:all}
-a{display:inline-block;padding:7px 16px;border-radius:8px;background:#3557d6;color:#fff;font-weight:600;
-text-decoration:none}
-a:focus-visible{outline:2px solid var(--text);outline-offset:2px}
-h1{overflow-wrap:anywhere}
-code,pre{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-"""
-_ICON = (
-    '<svg width="36" height="36" viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" '
-    'fill="#3a5bd9"/><path d="M7 23V9m6 14V13m6 10V9m6 14v-8" stroke="#fff" stroke-width="3" stroke-linecap="round"/>'
-    "</svg>"
-)
-_REFRESH = '<meta http-equiv="refresh" content="0">'
-# The key's name is that in web/src/api/session.ts.
-_KEEP = (
-    "const {key, next} = document.currentScript.dataset; localStorage.setItem('runyard-session', key); "
-    "location.replace(next);"
-)
-
-
 def _hash(text: str) -> str:
     return "'sha256-" + b64encode(sha256(text.encode()).digest()).decode() + "'"
 
@@ -251,7 +250,6 @@ POLICY = (
     "frame-ancestors 'none'"
 ).encode()
 LANDING_POLICY = POLICY + f"; script-src {_hash(_KEEP)}".encode()
-_RUN = re.compile(rb"/runs/([A-Za-z0-9_\-]{1,200})")  # nothing else of a request is ever written into the page
 
 
 def signin_page(path: bytes) -> bytes:

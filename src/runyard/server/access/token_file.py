@@ -9,6 +9,8 @@ from pathlib import Path
 from runyard.core.errors import ServerNotStarted
 from runyard.core.machine.files import fault_of, write_beside
 
+TOKEN_PREFIX = "ryt_"
+
 
 def make_private_file(path: Path, text: str) -> None:
     """Write the file atomically: an interrupted start leaves no half file. A file that exists stays."""
@@ -48,9 +50,6 @@ def _unusable(path: Path, what: str, why: str) -> ServerNotStarted:
         why=why,
         hint=f"Remove it (`rm {path}`): a new one is made. What the old one opened is closed from then on.",
     )
-
-
-TOKEN_PREFIX = "ryt_"
 
 
 def ensure_token(path: Path) -> str:

@@ -41,6 +41,8 @@ from runyard.server.services import Services
 Piece = Union[bytes, bytearray, memoryview]
 PIECE = 256 << 10
 HEAVY = 4 << 20  # bytes; of answers that are longer, one caller may hold only so many
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+FIRST_YEAR, LAST_YEAR = 1980, 2107  # what a zip can hold
 
 
 def json_answer(value: Any, *, status: int = 200) -> Response:
@@ -129,9 +131,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
-_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
-
-
 @dataclass(frozen=True)
 class ByteWindow:
     """Bytes [start, stop) of a file; `is_range` when a `Range` header asked for them."""
@@ -201,9 +200,6 @@ def download_answer(
         headers={**headers, **window.headers(size)},
         media_type="application/octet-stream",
     )
-
-
-FIRST_YEAR, LAST_YEAR = 1980, 2107  # what a zip can hold
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,16 @@ FRAMES_LIMIT = 64 << 20
 MAX_DEPTH = 100
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+MAX_LIMIT = 1000
+MAX_CONDITIONS = 100
+_CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
+_KNOWN = {
+    "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
+    "view", "order", "descending", "limit", "cursor",
+}  # fmt: skip
+F = TypeVar("F", bound=Callable[..., Any])
+_REF = "#/components/schemas/{model}"
+_ANSWER_REF = "#/components/schemas/{model}Answer"  # of a record, all fields are there; a body may leave some out
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -180,15 +190,6 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-MAX_LIMIT = 1000
-MAX_CONDITIONS = 100
-_CONDITION = re.compile(r"([^<>=!]+)(<=|>=|!=|==|=|<|>)\s*(\S+)\s*")
-_KNOWN = {
-    "experiment", "status", "type", "parent", "include_children", "tag", "property", "parameter", "metric", "filter",
-    "view", "order", "descending", "limit", "cursor",
-}  # fmt: skip
-
-
 def run_query(
     workspace: str, params: QueryParams, *, also: Collection[str] = (), most: int = MAX_LIMIT, order: str = "order"
 ) -> RunQuery:
@@ -318,11 +319,6 @@ def _limit(params: QueryParams, most: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10) or not 1 <= int(text) <= most:
         raise InvalidArgument(f"The parameter `limit` holds {text[:40]!r}; it is 1 to {most}.")
     return int(text)
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-_REF = "#/components/schemas/{model}"
-_ANSWER_REF = "#/components/schemas/{model}Answer"  # of a record, all fields are there; a body may leave some out
 
 
 def takes(cls: type[Any]) -> Callable[[F], F]:

@@ -23,6 +23,15 @@ PIECE = 64 * BLOCK  # read at once
 MOST_BLOCKS = 4 << 20  # of all indexes together: 32 MiB, for 256 GiB of logs
 MOST_INDEXES = 1000
 MOST_THREADS = 4  # a reader of a 1 GB log must not hold up the rest of the server
+# Colours, cursor moves, titles and links. Each alternative ends where the next escape begins, so it is linear.
+_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\-~]?)")
+_RETURNS = re.compile(rb"\r\r+")
+OVERLAP = 4096  # bytes of a line longer than a piece that are seen twice, for what lies on the border
+MOST_LINES = 2000
+LONGEST_LINE = 4000  # characters
+LONGEST_WHOLE = 1 << 20
+ANSWER_BYTES = 1 << 20  # an answer has fewer lines than asked for rather than many more bytes
+READ = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -140,12 +149,6 @@ class LineIndexes:
         return held > self._most_blocks or len(self._by_key) > MOST_INDEXES
 
 
-# Colours, cursor moves, titles and links. Each alternative ends where the next escape begins, so it is linear.
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]?|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|[ -/]*[0-Z\\-~]?)")
-_RETURNS = re.compile(rb"\r\r+")
-OVERLAP = 4096  # bytes of a line longer than a piece that are seen twice, for what lies on the border
-
-
 class Folding:
     """One line that comes in parts: keeps what stands after the last carriage return, at most `most` bytes of it."""
 
@@ -217,13 +220,6 @@ def iter_whole_lines(source: LogSource, start: int) -> Iterator[tuple[int, bytes
             at, held = at + len(held) - OVERLAP, held[-OVERLAP:]
     if held:
         yield at, held
-
-
-MOST_LINES = 2000
-LONGEST_LINE = 4000  # characters
-LONGEST_WHOLE = 1 << 20
-ANSWER_BYTES = 1 << 20  # an answer has fewer lines than asked for rather than many more bytes
-READ = 256 << 10
 
 
 @dataclass

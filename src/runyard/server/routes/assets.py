@@ -36,6 +36,9 @@ from runyard.server.storage.room import Taken
 router = APIRouter(tags=["assets"])
 KINDS = ("dataset", "datastore", "environment")  # compute targets do more than lie there: routes/compute.py
 MAX_KEY = 256
+PIECE = 1 << 20
+MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones
+ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"  # a full chunk of zeros: takes no disk
 
 
 @dataclass(frozen=True)
@@ -179,11 +182,6 @@ def _prune(call: RequestContext, body: bytes) -> Response:
         raise InvalidArgument("keep_bytes and unused_s are zero or more.")
     root = environments_folder(call.services.settings.home)
     return json_answer(prune(root, keep_bytes=wanted.keep_bytes, unused_s=wanted.unused_s, dry_run=wanted.dry_run))
-
-
-PIECE = 1 << 20
-MOST_REPEATS = 256  # 1 GiB of full chunks; a file may repeat as many more as it has different ones
-ZEROS = "bb9f8df61474d25e71fa00722318cd387396ca1736605e1248821cc0de3d3af8"  # a full chunk of zeros: takes no disk
 
 
 @dataclass(frozen=True)

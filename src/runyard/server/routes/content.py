@@ -36,6 +36,10 @@ from runyard.server.http.requests import parse, parse_frames, read_body, takes, 
 router = APIRouter(tags=["content"])
 MAX_IDS = 50_000
 CHUNKS_LIMIT = 33 << 20  # 32 MiB of content and its heads
+TREES_LIMIT = 64 << 20
+SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+MOST_LISTED = 50_000
+MOST_PACKED = 500_000
 
 
 @dataclass(frozen=True)
@@ -123,10 +127,6 @@ def _frames(chunks: Iterable[tuple[str, bytes]]) -> Iterator[bytes]:
         yield b"".join(pack_frame({"error": error.to_plain()}))
 
 
-TREES_LIMIT = 64 << 20
-SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-
 @dataclass(frozen=True)
 class SnapshotBody:
     root: str
@@ -199,10 +199,6 @@ def _put_snapshot(call: RequestContext, body: bytes) -> Response:
         )
     call.services.store.put_snapshot(snapshot_id(root), root, files=wanted.files, size_bytes=wanted.size_bytes)
     return json_answer({"id": snapshot_id(root), "root": root}, status=201)
-
-
-MOST_LISTED = 50_000
-MOST_PACKED = 500_000
 
 
 @router.get("/snapshots/{snapshot}/files")

@@ -32,6 +32,10 @@ HEAVY_POINTS = 1_000_000
 Rank = Annotated[Optional[int], Query(ge=0, lt=1 << 31)]  # None: the lowest
 RankOrWord = Annotated[Optional[str], Query(pattern=r"^(lowest|\d{1,9})$")]  # None: all, in order of time
 Step = Annotated[Optional[int], Query(ge=-(1 << 63), lt=1 << 63)]
+MOST_SERIES = 200
+HEAVY_BUCKETS = 200_000
+# Times in ms: what a browser's numbers hold without losing more than a part of a microsecond.
+COLUMNS = ("first_step", "last_step", "first_ms", "last_ms", "minimum", "maximum", "last", "count")
 
 
 @router.get("/runs/{run_id}/metrics")
@@ -162,12 +166,6 @@ def _bytes(values: NDArray[Any]) -> memoryview:
         return memoryview(b"")
     whole = values if values.flags.c_contiguous else values.copy()
     return whole.data.cast("B")
-
-
-MOST_SERIES = 200
-HEAVY_BUCKETS = 200_000
-# Times in ms: what a browser's numbers hold without losing more than a part of a microsecond.
-COLUMNS = ("first_step", "last_step", "first_ms", "last_ms", "minimum", "maximum", "last", "count")
 
 
 @dataclass(frozen=True)

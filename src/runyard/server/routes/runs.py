@@ -34,6 +34,11 @@ router = APIRouter(tags=["runs"])
 MAX_PAGE_BYTES = 16 << 20  # of the runs' records
 FORBID: dict[str, str] = {"extra": "forbid"}
 MAX_KEY = 200
+MOST_RUNS = 1000
+MAX_READ = 100
+MAX_READ_BYTES = 64 << 20
+MAX_SUMMARIZED = 1000
+MAX_NAMES = 100
 
 
 @dataclass(frozen=True)
@@ -293,9 +298,6 @@ def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
     return json_answer({**to_plain(writer), "attempt": writer.external_writer}, status=201)
 
 
-MOST_RUNS = 1000
-
-
 @dataclass(frozen=True)
 class BulkChange:
     """`tags_set` goes with the action tag, `tags_remove` with untag."""
@@ -406,12 +408,6 @@ def _resubmit(call: RequestContext, run_id: str, body: bytes) -> Response:
     named = replace(wanted, key=own_key(call, wanted.key)) if wanted.key else wanted
     made = call.services.engine.resubmit(run_id, named, owner=call.user)
     return json_answer({"run": call.services.engine.explained(made.run)}, status=201 if made.is_new else 200)
-
-
-MAX_READ = 100
-MAX_READ_BYTES = 64 << 20
-MAX_SUMMARIZED = 1000
-MAX_NAMES = 100
 
 
 @dataclass(frozen=True)

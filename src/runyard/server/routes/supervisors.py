@@ -33,6 +33,11 @@ from runyard.server.http.requests import FRAMES_LIMIT, parse, parse_frames, read
 from runyard.server.routes.runs import RunRequest, check_target
 
 router = APIRouter(tags=["supervisors"])
+MOST_ALONG = 256 << 10  # bytes of a snapshot that travels with the job
+MAX_WAIT_S = 20.0
+BODY_LIMIT = 256 << 10
+# Of a hundred nodes that say something at once, each need not hear a hundred times.
+PAUSE_PER_NODE_S, LONGEST_PAUSE_S = 0.002, 0.2
 
 
 @dataclass(frozen=True)
@@ -97,9 +102,6 @@ def _desired_state(run: Run) -> Response:
     return json_answer(answer)
 
 
-MOST_ALONG = 256 << 10  # bytes of a snapshot that travels with the job
-
-
 @router.get("/nodes/bundle")
 async def get_bundle(request: Request) -> Response:
     """Return the archive of our code that the ticket of a node names."""
@@ -160,12 +162,6 @@ def _small_snapshot(call: RequestContext, root: str | None) -> str | None:
     frames = [({TREE: name}, data) for name, data in trees.items()]
     frames += [({CHUNK: name}, data) for name, data in chunks.items()]
     return base64.b64encode(join_frames(frames)).decode("ascii")
-
-
-MAX_WAIT_S = 20.0
-BODY_LIMIT = 256 << 10
-# Of a hundred nodes that say something at once, each need not hear a hundred times.
-PAUSE_PER_NODE_S, LONGEST_PAUSE_S = 0.002, 0.2
 
 
 @router.post("/runs/{run_id}/nodes/{rank}")

@@ -29,6 +29,7 @@ from runyard.server.storage.health import unhealthy
 logger = logging.getLogger(__name__)
 router = APIRouter(tags=["users"])
 FORBID: dict[str, str] = {"extra": "forbid"}
+API_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -177,9 +178,6 @@ def _told(user: User, token: str) -> Response:
 def _note(call: RequestContext, what: str) -> None:
     who = f"user {call.principal.name}" if isinstance(call.principal, UserPrincipal) else "the owner"
     logger.info("%s %s.", who.capitalize(), what)
-
-
-API_VERSION = 1
 
 
 @router.get("/health")

@@ -27,6 +27,10 @@ from runyard.server.routes import assets
 from runyard.store.base import RunTable, Tally
 
 router = APIRouter(tags=["workspaces"])
+VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
+WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
+MAX_ROWS = 500
+MAX_COLUMNS = 50
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,6 @@ def _put_workspace(call: RequestContext, name: str, body: bytes) -> Response:
         owner=call.user,
     )
     return json_answer(store.put_workspace(workspace))
-
-
-VIEWS = ("ActiveOnly", "ArchivedOnly", "All", "DeletedOnly")
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,6 @@ def _checked(workspace: str, experiment: str) -> tuple[str, str]:
     return check_workspace_name(workspace), check_experiment_name(experiment)
 
 
-WORKSPACE_KINDS = (*assets.KINDS, MODEL, SECRET, COMPUTE)
-
-
 @router.delete("/runs/{run_id}")
 def delete_run(run_id: str, request: Request, now: bool = False) -> Response:
     """Delete a finished run and its child runs; they can be restored for a while, unless `now` is true."""
@@ -221,10 +219,6 @@ def _owners_of_all(call: RequestContext, workspace: str) -> set[str | None]:
         for asset in store.list_assets(workspace, kind):
             owners.update(version.owner for version in store.list_assets(workspace, kind, name=asset.name))
     return owners
-
-
-MAX_ROWS = 500
-MAX_COLUMNS = 50
 
 
 @router.get("/workspaces/{workspace}/table")

@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 SCALAR, TABLE, ARTIFACT = "scalar", "table", "artifact"
 ROWS = ""  # the column of a table that has a point per row: it counts them and keeps their times
 SERVER_ROLES = frozenset({"ps", "server", "parameter_server"})
+TAIL_POINTS = 128
+_HEAD = struct.Struct("<B3xI")
+_POINT = 24
 
 
 @dataclass(frozen=True)
@@ -208,9 +211,6 @@ def _key(part: SegmentPart, metric: str, column: str) -> SeriesKey:
     return SeriesKey(metric, column, server, part.rank, part.writer, part.segment)
 
 
-TAIL_POINTS = 128
-
-
 @dataclass(frozen=True)
 class SeriesAppend:
     """What to write when points join a stored series: whole rows, and the new tail."""
@@ -260,10 +260,6 @@ def _join_or_none(first: Columns, second: Columns) -> Columns | None:
     if kind == JSON and first.kind != second.kind and max(len(first), len(second)) >= TAIL_POINTS:
         return None
     return concatenate([first, second])
-
-
-_HEAD = struct.Struct("<B3xI")
-_POINT = 24
 
 
 def append(tail: bytes | None, new: Columns) -> bytes | None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 
 BLOCK_POINTS = 256
+MAX_WIDTH = 10_000
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -143,10 +145,6 @@ def _block_counts(sizes: Sequence[int], counts: Sequence[int]) -> NDArray[np.int
 
 def _stored_type(name: str) -> str:
     return "<i8" if name.endswith(("step", "time")) else "<f8"
-
-
-MAX_WIDTH = 10_000
-_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,12 @@ F8, I8, B1, JSON = "f8", "i8", "b1", "json"
 CODES = {F8: 1, I8: 2, B1: 4, JSON: 8}  # bits, so that a series can say in one number what it holds
 NAMES = {code: name for name, code in CODES.items()}
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+CHUNK_POINTS = 4096
+_VERSION = 1
+_LEVEL = 1
+# version, kind, bytes per step, time and value; count; first step, steps' base, first time, times' base, values' base
+_HEAD = struct.Struct("<BBBBB3xIqqqqq")
+_UNSIGNED = {1: "<u1", 2: "<u2", 4: "<u4"}
 
 
 def join(first: str, second: str) -> str:
@@ -116,12 +122,6 @@ def _widen(value: Any) -> Any:
         return value
 
 
-CHUNK_POINTS = 4096
-_VERSION = 1
-_LEVEL = 1
-# version, kind, bytes per step, time and value; count; first step, steps' base, first time, times' base, values' base
-_HEAD = struct.Struct("<BBBBB3xIqqqqq")
-_UNSIGNED = {1: "<u1", 2: "<u2", 4: "<u4"}
 _local = threading.local()
 
 

@@ -75,6 +75,29 @@ _DELETE_ONE = Statement(
         asset_versions.c.asset_id == bindparam("row"), asset_versions.c.version == bindparam("at_version")
     )
 )
+_ADD = Upsert(users, "name", "role", "created_us", keys=("name",))
+_ROW = select(users.c.id, users.c.name, users.c.role, users.c.created_us)
+_NAMED_USER = Statement(_ROW.where(users.c.name == bindparam("user_name")))
+_NAMED_TO_CHANGE = Statement(_ROW.where(users.c.name == bindparam("user_name")).with_for_update())
+_ALL = Statement(_ROW.order_by(users.c.name))
+_SET_ROLE = Statement(update(users).where(users.c.id == bindparam("row")).values(role=bindparam("new_role")))
+_REMOVE = Statement(delete(users).where(users.c.name == bindparam("user_name")))
+_TOKENS = Statement(
+    select(user_tokens.c.label, user_tokens.c.created_us, user_tokens.c.seen_us)
+    .where(user_tokens.c.user_id == bindparam("row"))
+    .order_by(user_tokens.c.id)
+)
+_ADD_TOKEN = Insert(user_tokens, "user_id", "label", "token_hash", "created_us")
+_REMOVE_TOKENS = Statement(delete(user_tokens).where(user_tokens.c.user_id == bindparam("row")))
+_REMOVE_TOKEN = Statement(
+    delete(user_tokens).where(user_tokens.c.user_id == bindparam("row"), user_tokens.c.label == bindparam("old_label"))
+)
+_ACCESS = select(users.c.name, users.c.role, user_tokens.c.id).join_from(
+    user_tokens, users, users.c.id == user_tokens.c.user_id
+)
+_BY_HASH = Statement(_ACCESS.where(user_tokens.c.token_hash == bindparam("hash")))
+_BY_ID = Statement(_ACCESS.where(user_tokens.c.id == bindparam("row")))
+_SEEN = Statement(update(user_tokens).where(user_tokens.c.id == bindparam("row")).values(seen_us=bindparam("now_us")))
 
 
 class SqlAssets(SqlPart, Assets):
@@ -160,31 +183,6 @@ def _version(session: Session, row: int, version: int | None) -> Asset | None:
     """Return that version of an asset, the newest by default."""
     found = session.one(_LAST_VERSION, row=row) if version is None else session.one(_ONE, row=row, at_version=version)
     return None if found is None else record_of(Asset, found[0])
-
-
-_ADD = Upsert(users, "name", "role", "created_us", keys=("name",))
-_ROW = select(users.c.id, users.c.name, users.c.role, users.c.created_us)
-_NAMED_USER = Statement(_ROW.where(users.c.name == bindparam("user_name")))
-_NAMED_TO_CHANGE = Statement(_ROW.where(users.c.name == bindparam("user_name")).with_for_update())
-_ALL = Statement(_ROW.order_by(users.c.name))
-_SET_ROLE = Statement(update(users).where(users.c.id == bindparam("row")).values(role=bindparam("new_role")))
-_REMOVE = Statement(delete(users).where(users.c.name == bindparam("user_name")))
-_TOKENS = Statement(
-    select(user_tokens.c.label, user_tokens.c.created_us, user_tokens.c.seen_us)
-    .where(user_tokens.c.user_id == bindparam("row"))
-    .order_by(user_tokens.c.id)
-)
-_ADD_TOKEN = Insert(user_tokens, "user_id", "label", "token_hash", "created_us")
-_REMOVE_TOKENS = Statement(delete(user_tokens).where(user_tokens.c.user_id == bindparam("row")))
-_REMOVE_TOKEN = Statement(
-    delete(user_tokens).where(user_tokens.c.user_id == bindparam("row"), user_tokens.c.label == bindparam("old_label"))
-)
-_ACCESS = select(users.c.name, users.c.role, user_tokens.c.id).join_from(
-    user_tokens, users, users.c.id == user_tokens.c.user_id
-)
-_BY_HASH = Statement(_ACCESS.where(user_tokens.c.token_hash == bindparam("hash")))
-_BY_ID = Statement(_ACCESS.where(user_tokens.c.id == bindparam("row")))
-_SEEN = Statement(update(user_tokens).where(user_tokens.c.id == bindparam("row")).values(seen_us=bindparam("now_us")))
 
 
 class SqlUsers(SqlPart, Users):

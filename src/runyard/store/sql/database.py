@@ -21,6 +21,10 @@ from sqlalchemy.sql.dml import UpdateBase as Dml
 from sqlalchemy.sql.expression import ClauseElement, Executable
 
 Arguments = tuple[Any, ...] | dict[str, Any]
+T = TypeVar("T")
+# Most parameters of one statement; SQLite before 3.32 takes no more.
+MAX_PARAMETERS = 900
+_STREAMING = {"stream_results": True, "max_row_buffer": 100}  # PostgreSQL would send all rows at once
 
 
 class Statement:
@@ -94,12 +98,6 @@ class _Text:
             return tuple([values[name] for name in self._order])
         fixed = self._fixed
         return tuple([values[name] if name in values else fixed[name] for name in self._order])
-
-
-T = TypeVar("T")
-# Most parameters of one statement; SQLite before 3.32 takes no more.
-MAX_PARAMETERS = 900
-_STREAMING = {"stream_results": True, "max_row_buffer": 100}  # PostgreSQL would send all rows at once
 
 
 class Session:

@@ -74,58 +74,6 @@ _ONE_EXPERIMENT = Statement(select(experiments.c.id).where(experiments.c.workspa
 _DELETE_ASSETS = Statement(delete(assets).where(assets.c.workspace_id == bindparam("row")))
 _DELETE_WORKSPACE = Statement(delete(workspaces).where(workspaces.c.id == bindparam("row")))
 _DELETE_EXPERIMENT = Statement(delete(experiments).where(experiments.c.id == bindparam("row")))
-
-
-def purge_experiments(session: Session, now: datetime) -> None:
-    """Delete hidden experiments without runs whose time has come. See RunStore.purge_experiments."""
-    session.run(_FREE_EXPERIMENTS, now=to_microseconds(now))
-    session.run(_PURGE_EXPERIMENTS, now=to_microseconds(now))
-
-
-def delete_experiment(session: Session, workspace: str, name: str) -> None:
-    """Delete an experiment that has no runs. See RunStore.delete_experiment."""
-    row = find_experiment_id(session, get_workspace_id(session, workspace), name)
-    if row is None:
-        raise no_experiment(workspace, name)
-    if session.one(_ONE_RUN, row=row) is not None:
-        raise has_runs(name)
-    session.run(_DELETE_EXPERIMENT, row=row)
-
-
-def delete_workspace(session: Session, name: str) -> None:
-    """Delete a workspace that has no experiments. See RunStore.delete_workspace."""
-    row = get_workspace_id(session, name)
-    if session.one(_ONE_EXPERIMENT, row=row) is not None:
-        raise has_experiments(name)
-    session.run(_DELETE_ASSETS, row=row)
-    session.run(_DELETE_WORKSPACE, row=row)
-
-
-def delete_family(session: Session, run_id: str, *, due: int | None = None) -> list[str]:
-    """Delete a run and all below it; with `due` only if all of them are hidden until then at the latest."""
-    family = session.all(_TOP, run_id=clean(run_id))
-    if not family and due is None:
-        raise no_run(run_id)
-    for row in family:  # grows while it is walked: children of children follow
-        family += session.all(_CHILDREN, row=row[0])
-    for _, _, purge_us, finished, document in family:
-        if due is not None and (purge_us is None or purge_us > due):
-            return []
-        if not finished:
-            check_ended(run_of(document))
-    for row in reversed(family):  # a run must outlive its children's references to it
-        _delete_run(session, row[0])
-    return [row[1] for row in family]
-
-
-def _delete_run(session: Session, serial: int) -> None:
-    """Delete a run's row, which takes with it all that refers to it, and its points, which are found by number."""
-    numbers = [int(row[0]) for row in session.all(_SERIES, row=serial)]
-    spans = [{"first": id * CHUNKS_PER_SERIES, "end": (id + 1) * CHUNKS_PER_SERIES} for id in numbers]
-    session.many(_DELETE_CHUNKS, spans)
-    session.run(_DELETE_RUN, row=serial)
-
-
 MOST_PURGES = 1000
 _HIDDEN_UNTIL = runs.c.purge_us + 0 == bindparam("until")  # its index holds all that went with one experiment
 _MEMBER = (runs.c.serial, runs.c.id, runs.c.experiment_id)
@@ -183,6 +131,56 @@ _DUE = Statement(
     .order_by(runs.c.purge_us, runs.c.serial)
     .limit(MOST_PURGES)
 )
+
+
+def purge_experiments(session: Session, now: datetime) -> None:
+    """Delete hidden experiments without runs whose time has come. See RunStore.purge_experiments."""
+    session.run(_FREE_EXPERIMENTS, now=to_microseconds(now))
+    session.run(_PURGE_EXPERIMENTS, now=to_microseconds(now))
+
+
+def delete_experiment(session: Session, workspace: str, name: str) -> None:
+    """Delete an experiment that has no runs. See RunStore.delete_experiment."""
+    row = find_experiment_id(session, get_workspace_id(session, workspace), name)
+    if row is None:
+        raise no_experiment(workspace, name)
+    if session.one(_ONE_RUN, row=row) is not None:
+        raise has_runs(name)
+    session.run(_DELETE_EXPERIMENT, row=row)
+
+
+def delete_workspace(session: Session, name: str) -> None:
+    """Delete a workspace that has no experiments. See RunStore.delete_workspace."""
+    row = get_workspace_id(session, name)
+    if session.one(_ONE_EXPERIMENT, row=row) is not None:
+        raise has_experiments(name)
+    session.run(_DELETE_ASSETS, row=row)
+    session.run(_DELETE_WORKSPACE, row=row)
+
+
+def delete_family(session: Session, run_id: str, *, due: int | None = None) -> list[str]:
+    """Delete a run and all below it; with `due` only if all of them are hidden until then at the latest."""
+    family = session.all(_TOP, run_id=clean(run_id))
+    if not family and due is None:
+        raise no_run(run_id)
+    for row in family:  # grows while it is walked: children of children follow
+        family += session.all(_CHILDREN, row=row[0])
+    for _, _, purge_us, finished, document in family:
+        if due is not None and (purge_us is None or purge_us > due):
+            return []
+        if not finished:
+            check_ended(run_of(document))
+    for row in reversed(family):  # a run must outlive its children's references to it
+        _delete_run(session, row[0])
+    return [row[1] for row in family]
+
+
+def _delete_run(session: Session, serial: int) -> None:
+    """Delete a run's row, which takes with it all that refers to it, and its points, which are found by number."""
+    numbers = [int(row[0]) for row in session.all(_SERIES, row=serial)]
+    spans = [{"first": id * CHUNKS_PER_SERIES, "end": (id + 1) * CHUNKS_PER_SERIES} for id in numbers]
+    session.many(_DELETE_CHUNKS, spans)
+    session.run(_DELETE_RUN, row=serial)
 
 
 def hide_run(session: Session, run_id: str, until: datetime) -> list[str]:

@@ -51,6 +51,63 @@ _PUT_CHUNK = Upsert(
     metric_chunks, *_CHUNK_COLUMNS, keys=("id",), change=[name for name in _CHUNK_COLUMNS if name != "id"]
 )
 _CHUNK_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id == bindparam("row")))
+_SEGMENT = Statement(
+    select(segments.c.mark, segments.c.names).where(
+        *(segments.c[name] == bindparam(f"of_{name}") for name in SEGMENT_KEY)
+    )
+)
+_ORIGIN = ("rank", "role", "wall_offset_ns")
+_PUT_SEGMENT = Upsert(segments, *SEGMENT_KEY, *_ORIGIN, "mark", "names", keys=SEGMENT_KEY, change=("mark", "names"))
+_QUARANTINE = Insert(quarantine, *SEGMENT_KEY, "record")
+_SUMMARY_COLUMNS = (
+    "server", "rank", "count", "last_value", "minimum", "maximum", "last_external_writer", "last_attempt", "last_time",
+)  # fmt: skip
+_METRIC = Statement(
+    select(
+        run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind, *(run_metrics.c[name] for name in _SUMMARY_COLUMNS)
+    ).where(run_metrics.c.run_serial == bindparam("row"), run_metrics.c.name == bindparam("metric"))
+)
+_INSERT_METRIC = Insert(
+    run_metrics,
+    "run_serial",
+    "workspace_id",
+    "experiment_id",
+    "child",
+    "name",
+    "column",
+    "kind",
+    "last",
+    "file",
+    *_SUMMARY_COLUMNS,
+)
+_METRIC_ID = Statement(
+    select(run_metrics.c.id).where(
+        run_metrics.c.run_serial == bindparam("row"),
+        run_metrics.c.name == bindparam("metric"),
+        run_metrics.c.column == bindparam("of_column"),
+    )
+)
+_UPDATE_METRIC = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values({name: bindparam(f"new_{name}") for name in ("last", *_SUMMARY_COLUMNS)})
+)
+_UPDATE_FILE = Statement(
+    update(run_metrics)
+    .where(run_metrics.c.id == bindparam("row"))
+    .values(file=bindparam("new_file"), count=run_metrics.c.count + 1)
+)
+_NO_SUMMARY = Summary(
+    server=1,
+    rank=2**31 - 1,
+    count=0,
+    last_value=None,
+    minimum=None,
+    maximum=None,
+    last_external_writer=0,
+    last_attempt=0,
+    last_time=0,
+)
 
 
 class StoredSeries:
@@ -158,67 +215,6 @@ def _real(value: Any) -> float | None:
     """Return NaN as None: not every database keeps it."""
     number = float(value)
     return None if number != number else number
-
-
-_SEGMENT = Statement(
-    select(segments.c.mark, segments.c.names).where(
-        *(segments.c[name] == bindparam(f"of_{name}") for name in SEGMENT_KEY)
-    )
-)
-_ORIGIN = ("rank", "role", "wall_offset_ns")
-_PUT_SEGMENT = Upsert(segments, *SEGMENT_KEY, *_ORIGIN, "mark", "names", keys=SEGMENT_KEY, change=("mark", "names"))
-_QUARANTINE = Insert(quarantine, *SEGMENT_KEY, "record")
-
-_SUMMARY_COLUMNS = (
-    "server", "rank", "count", "last_value", "minimum", "maximum", "last_external_writer", "last_attempt", "last_time",
-)  # fmt: skip
-_METRIC = Statement(
-    select(
-        run_metrics.c.column, run_metrics.c.id, run_metrics.c.kind, *(run_metrics.c[name] for name in _SUMMARY_COLUMNS)
-    ).where(run_metrics.c.run_serial == bindparam("row"), run_metrics.c.name == bindparam("metric"))
-)
-_INSERT_METRIC = Insert(
-    run_metrics,
-    "run_serial",
-    "workspace_id",
-    "experiment_id",
-    "child",
-    "name",
-    "column",
-    "kind",
-    "last",
-    "file",
-    *_SUMMARY_COLUMNS,
-)
-_METRIC_ID = Statement(
-    select(run_metrics.c.id).where(
-        run_metrics.c.run_serial == bindparam("row"),
-        run_metrics.c.name == bindparam("metric"),
-        run_metrics.c.column == bindparam("of_column"),
-    )
-)
-_UPDATE_METRIC = Statement(
-    update(run_metrics)
-    .where(run_metrics.c.id == bindparam("row"))
-    .values({name: bindparam(f"new_{name}") for name in ("last", *_SUMMARY_COLUMNS)})
-)
-_UPDATE_FILE = Statement(
-    update(run_metrics)
-    .where(run_metrics.c.id == bindparam("row"))
-    .values(file=bindparam("new_file"), count=run_metrics.c.count + 1)
-)
-
-_NO_SUMMARY = Summary(
-    server=1,
-    rank=2**31 - 1,
-    count=0,
-    last_value=None,
-    minimum=None,
-    maximum=None,
-    last_external_writer=0,
-    last_attempt=0,
-    last_time=0,
-)
 
 
 def ingest(session: Session, run_id: str, source: Source, parts: Sequence[SegmentPart]) -> list[Mark]:

@@ -31,6 +31,9 @@ LABELS = {"tags": "tag", "properties": "property", "params": "parameter"}
 _metrics = run_metrics.alias("filtered_metrics")
 _filtered_labels = run_labels.alias("filtered_labels")
 _COLUMNS = {"name": runs.c.name, "target": runs.c.target}
+FEW = MAX_PARAMETERS
+MAX_PAGE = 1_000_000
+METRIC_ORDER = "metrics."
 
 
 def filter_condition(where: Filter) -> Condition:
@@ -133,11 +136,6 @@ def _compared(column: Any, comparison: Comparison) -> Condition:
     elif not isinstance(value, float):
         value = indexed(str(value))
     return and_(column.is_not(None), OPERATORS[comparison.op](column, value))
-
-
-FEW = MAX_PARAMETERS
-MAX_PAGE = 1_000_000
-METRIC_ORDER = "metrics."
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,7 @@ _EVENTS = Statement(
     .where(run_events.c.run_serial == bindparam("row"), run_events.c.number > bindparam("after"))
     .order_by(run_events.c.number)
 )
+_WORKSPACE_OF = Statement(select(experiments.c.workspace_id).where(experiments.c.id == bindparam("row")))
 
 
 class SqlRunRecords(SqlPart, RunRecords):
@@ -294,9 +295,6 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
     serial = get_serial(session, run.id)
     for kind, field in LABELS.items():
         session.many(INSERT_LABELS, label_rows(serial, kind, getattr(run, field)))
-
-
-_WORKSPACE_OF = Statement(select(experiments.c.workspace_id).where(experiments.c.id == bindparam("row")))
 
 
 def _put_token(session: Session, token_hash: str, run_id: str, attempt: int, external_writer: int = 0) -> None:

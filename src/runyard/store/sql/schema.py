@@ -36,6 +36,15 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+# A deleted run has `purge_us`, when its rows and bytes go for good; until then it is as if gone. The last two columns
+# are in the indexes that pages are read along, so that runs which are not shown cost no look at their row.
+_IS_DELETED = text("purge_us IS NOT NULL")
+# kind: "tag", "property" or "parameter". The exact text is in the run's document, this is for searching; `number` is
+# what the text is as a number.
+_IS_NUMBER = text("number IS NOT NULL")
+SEGMENT_KEY = ("run_serial", "external_writer", "attempt", "writer", "segment")
+# `id` is the series' id times CHUNKS_PER_SERIES plus the sequence: one tree holds the rows in reading order.
+CHUNKS_PER_SERIES = 1 << 24
 
 
 def _external_writer(name: str = "external_writer") -> Column[int]:
@@ -94,9 +103,6 @@ asset_versions = Table(
     sqlite_with_rowid=False,
 )
 
-# A deleted run has `purge_us`, when its rows and bytes go for good; until then it is as if gone. The last two columns
-# are in the indexes that pages are read along, so that runs which are not shown cost no look at their row.
-_IS_DELETED = text("purge_us IS NOT NULL")
 runs = Table(
     "runs",
     metadata,
@@ -139,9 +145,6 @@ runs = Table(
     sqlite_autoincrement=True,
 )
 
-# kind: "tag", "property" or "parameter". The exact text is in the run's document, this is for searching; `number` is
-# what the text is as a number.
-_IS_NUMBER = text("number IS NOT NULL")
 run_labels = Table(
     "run_labels",
     metadata,
@@ -200,7 +203,6 @@ user_tokens = Table(
     sqlite_autoincrement=True,
 )
 
-SEGMENT_KEY = ("run_serial", "external_writer", "attempt", "writer", "segment")
 segments = Table(
     "segments",
     metadata,
@@ -282,8 +284,6 @@ series = Table(
     UniqueConstraint("metric_id", "rank", "external_writer", "attempt", "writer", "segment"),
 )
 
-# `id` is the series' id times CHUNKS_PER_SERIES plus the sequence: one tree holds the rows in reading order.
-CHUNKS_PER_SERIES = 1 << 24
 metric_chunks = Table(
     "metric_chunks",
     metadata,

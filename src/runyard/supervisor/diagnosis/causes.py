@@ -42,19 +42,6 @@ PACKAGES = {
     "skopt": "scikit-optimize",
     "yaml": "pyyaml",
 }
-
-
-def explain_missing(module: str) -> str:
-    """Return which package holds a module that could not be imported, and how to add it."""
-    top = module.split(".")[0]
-    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
-    return (
-        f"The module `{module}` is not installed in the run's environment. Add the package `{package}`: "
-        f"`pip install {package}` into that interpreter, or "
-        f"`environment.python.conda_dependencies.add_pip_package('{package}')`."
-    )
-
-
 # Type names without their module. EOFError is not among them: only one without a message means a closed connection.
 _TYPES = frozenset(
     {
@@ -67,7 +54,6 @@ _TYPES = frozenset(
     }
 )
 _TENSORFLOW_TYPES = frozenset({"UnavailableError", "AbortedError", "CancelledError"})
-
 _TEXTS = re.compile(
     r"""
       connection\ (was\ )?(likely\ )?(reset|closed|refused|aborted|lost|broken)
@@ -84,7 +70,6 @@ _TEXTS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-
 _TIMEOUTS = re.compile(
     r"""
       timed\ out\ (after\ )?[\d.]*\s*\w*\s*waiting\ (for\ clients|[\d.]*\s*m?s\ for\ (send|recv))
@@ -96,6 +81,27 @@ _TIMEOUTS = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+TEXT_LIMIT = 4000
+EXCEPTION, IMPORT, PORT, MEMORY, CRASH = "exception", "import error", "port in use", "out of memory", "crash"
+SIGNAL, EXIT_CODE, AT_EXIT, NO_START, UNKNOWN = "signal", "exit code", "abort at exit", "no start", "unknown"
+HANG = "hang"
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
+_AFTER_EXCEPTION = (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL)
+_AFTER_SHELL = 128  # a shell reports signal N as exit code 128 + N
+_PORT = re.compile(r"address already in use|EADDRINUSE|errno:? ?98\b|could not start grpc server", re.IGNORECASE)
+_PORT_NUMBER = re.compile(r"(?:port[:= ]+|:)(\d{2,5})\b")
+_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_alloc|killed by signal: Killed")
+
+
+def explain_missing(module: str) -> str:
+    """Return which package holds a module that could not be imported, and how to add it."""
+    top = module.split(".")[0]
+    package = PACKAGES.get(module) or PACKAGES.get(top) or top.replace("_", "-")
+    return (
+        f"The module `{module}` is not installed in the run's environment. Add the package `{package}`: "
+        f"`pip install {package}` into that interpreter, or "
+        f"`environment.python.conda_dependencies.add_pip_package('{package}')`."
+    )
 
 
 def is_peer_error(type_name: str, message: str) -> bool:
@@ -116,19 +122,6 @@ def tells_of_peers(text: str) -> bool:
 def is_timeout(text: str) -> bool:
     """Return whether a text shows that a rank waited in vain for another."""
     return bool(_TIMEOUTS.search(text))
-
-
-TEXT_LIMIT = 4000
-EXCEPTION, IMPORT, PORT, MEMORY, CRASH = "exception", "import error", "port in use", "out of memory", "crash"
-SIGNAL, EXIT_CODE, AT_EXIT, NO_START, UNKNOWN = "signal", "exit code", "abort at exit", "no start", "unknown"
-HANG = "hang"
-
-_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
-_AFTER_EXCEPTION = (signal.SIGABRT, signal.SIGTERM, signal.SIGKILL)
-_AFTER_SHELL = 128  # a shell reports signal N as exit code 128 + N
-_PORT = re.compile(r"address already in use|EADDRINUSE|errno:? ?98\b|could not start grpc server", re.IGNORECASE)
-_PORT_NUMBER = re.compile(r"(?:port[:= ]+|:)(\d{2,5})\b")
-_MEMORY = re.compile(r"can't allocate memory|Cannot allocate memory|std::bad_alloc|killed by signal: Killed")
 
 
 @dataclass(frozen=True)

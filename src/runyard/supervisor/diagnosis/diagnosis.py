@@ -25,6 +25,9 @@ DEFAULT_LOG = "user_logs/std_log.txt"
 _STOPS = (15, 2, 1)  # signals with which launchers and users stop ranks
 _STOP_CODES = (143, 130, 129)
 NO_ANSWER = "User program did not answer: the other ranks waited for it until their time was over."
+FORMAT = 1
+LAST_LINES_TITLE = "\n\nLast lines of"
+MOST_SHOWN = 12  # most ranks that a sentence names
 
 
 @dataclass(frozen=True)
@@ -172,11 +175,6 @@ def _is_about_child(exception: UncaughtException) -> bool:
 def _belongs(exception: UncaughtException, rank: int, *, alone: bool) -> bool:
     known = exception.get("rank")
     return alone if known is None else known == rank
-
-
-FORMAT = 1
-LAST_LINES_TITLE = "\n\nLast lines of"
-MOST_SHOWN = 12  # most ranks that a sentence names
 
 
 @dataclass(frozen=True)

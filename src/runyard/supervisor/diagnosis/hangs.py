@@ -43,6 +43,10 @@ _WAITS = re.compile(
     r"|\bgather\b|\bscatter\b|\breduce\b|\brecv|recv\b|\baccept\b|synchroni[sz]e|wait_for_peers|DistributedDataParallel"
     r"|comm\.\w+\(|quick_execute|hvd\.\w+|join_process_group|sync_global"
 )
+STACKS_FILE = "diagnosis-stacks.txt"
+PROBES = 3  # before a judgement, about a second apart
+PROBE_EVERY_S = 1.0
+_WRITER = re.compile(r"r(\d+)-")
 
 
 @dataclass(frozen=True)
@@ -225,9 +229,6 @@ def _cpu_percent(probes: Sequence[Probe], rank: int) -> float:
     return 100 * used_s / max(last.at - first.at, 0.01)
 
 
-STACKS_FILE = "diagnosis-stacks.txt"
-
-
 class HangReport:
     """Turns a judgement into texts."""
 
@@ -299,11 +300,6 @@ class HangReport:
 
     def _name(self, rank: int) -> str:
         return f"Rank {rank}{place_of(facts_of(rank, process_of(self._launch, rank), self._job))}"
-
-
-PROBES = 3  # before a judgement, about a second apart
-PROBE_EVERY_S = 1.0
-_WRITER = re.compile(r"r(\d+)-")
 
 
 @dataclass(frozen=True)

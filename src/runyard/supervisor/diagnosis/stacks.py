@@ -19,6 +19,7 @@ MOST_BYTES = 1 << 20
 
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$')
 _THREAD = re.compile(r"^(Current thread|Thread) 0x")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Frame(NamedTuple):
@@ -107,9 +108,6 @@ def _wait_for(asked: Dict[int, Tuple[int, int]]) -> None:
             return
         before = sizes
         time.sleep(QUIET_S)
-
-
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def list_rank_processes(cookie: str) -> Dict[int, List[ProcessEntry]]:

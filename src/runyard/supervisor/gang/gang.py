@@ -38,6 +38,9 @@ MOST_BYTES = 100_000  # most bytes of the fact about a node's end
 _CUTS = ((8000, 300), (1000, 100), (200, 30))  # longest text, most items of a list: the first that is small enough
 NODE_LOST = "NodeLost"
 LATER = 1 << 30  # order of a failure that was not reported to the server as a fact of its own
+FILE = "peers.json"
+WAIT_S = 5.0  # how long the server holds a request without news: each request is a heartbeat, too
+SAY_AGAIN_S = 60.0
 
 
 class Told(NamedTuple):
@@ -137,9 +140,6 @@ def _consequence(finding: Finding) -> RankFacts:
 
 logger = logging.getLogger(__name__)
 
-FILE = "peers.json"
-WAIT_S = 5.0  # how long the server holds a request without news: each request is a heartbeat, too
-SAY_AGAIN_S = 60.0
 
 Hear = Callable[[Optional[str], "Optional[RunError]", int], None]
 

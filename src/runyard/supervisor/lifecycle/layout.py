@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 TRIES = 2000
 _LOCAL_RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
 _HIGHEST = 32767  # above it are usually the ports that the kernel gives out
+_SIOCGIFADDR = 0x8915
+_NAME_BYTES = 256
+MPI = "mpi"
 
 
 class Ports:
@@ -131,10 +134,6 @@ def _highest() -> int:
     return lowest_given - 1 if lowest_given > LOWEST_PORT + 1000 else 65535
 
 
-_SIOCGIFADDR = 0x8915
-_NAME_BYTES = 256
-
-
 def find_interface(address: str) -> str:
     """Return the name of the network interface whose first IPv4 address is `address`; "" when there is none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
@@ -150,9 +149,6 @@ def _address_of(sock: socket.socket, name: str) -> str:
         return socket.inet_ntoa(fcntl.ioctl(sock.fileno(), _SIOCGIFADDR, request)[20:24])
     except OSError:  # the interface has no IPv4 address
         return ""
-
-
-MPI = "mpi"
 
 
 class Meeting(NamedTuple):

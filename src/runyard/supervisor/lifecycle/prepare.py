@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from runyard.core.formats.run_files import LaunchPlan
     from runyard.supervisor.lifecycle.data import RunData
 
+T = TypeVar("T")
+_RESTORING = "restoring the snapshot"
+
 
 def has_data(spec: RunSpec) -> bool:
     """Return whether the run has data references, datasets or outputs."""
@@ -125,7 +128,6 @@ def _iter_wanted(folder: RunFolder, job: JobSpec, files: List[RunFile]) -> Itera
 
 
 logger = logging.getLogger(__name__)
-T = TypeVar("T")
 
 
 class PreparationFailed(Exception):
@@ -159,9 +161,6 @@ class Barrier(ABC):
     @abstractmethod
     def wait_for_first(self) -> None:
         """Return when node 0 is ready."""
-
-
-_RESTORING = "restoring the snapshot"
 
 
 class Preparation:

@@ -20,6 +20,8 @@ MOST_PROCESSES = 256  # a reading of more would take too long; those that use mo
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MB = 1 << 20
+FIRST_S = 2.0  # a run that ends earlier gets no samples
+FIRST_RATE_S = 1.0  # between the first two readings
 
 
 class Reading(NamedTuple):
@@ -98,10 +100,6 @@ def _read(path: str) -> bytes:
             return file.read()
     except OSError:
         return b""
-
-
-FIRST_S = 2.0  # a run that ends earlier gets no samples
-FIRST_RATE_S = 1.0  # between the first two readings
 
 
 class Sampling:

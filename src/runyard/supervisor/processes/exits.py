@@ -18,6 +18,14 @@ from runyard.supervisor.run_folder import RunFolder
 if TYPE_CHECKING:
     from runyard.core.formats.run_files import PlannedProcess, RankExit, RankStart
 
+_SIGNAL_BASE = 128  # container runtimes, like shells, report signal N as exit code 128 + N
+# struct pidfd_info: 64 bytes, the mask first, the exit code last. PIDFD_GET_INFO is _IOWR(0xFF, 11, struct pidfd_info).
+_INFO_BYTES = 64
+_GET_INFO = (3 << 30) | (_INFO_BYTES << 16) | (0xFF << 8) | 11
+_INFO_EXIT = 1 << 3
+_EXIT_CODE_AT = 60
+_STATE, _START_TICKS, _EXIT_CODE = 0, 19, 49  # fields of /proc/<pid>/stat, counted behind the name
+
 
 class FailureWeight(IntEnum):
     """How far a failure is from being the cause of the run's failure; the lowest is shown as the run's error."""
@@ -57,22 +65,11 @@ def _read(folder: RunFolder, name: str, rank: int) -> Optional[Mapping[str, obje
     return found if found.get("rank") == rank else None
 
 
-_SIGNAL_BASE = 128  # container runtimes, like shells, report signal N as exit code 128 + N
-
-
 def container_exit(process: PlannedProcess, code: Optional[int]) -> Tuple[Optional[int], Optional[int]]:
     """Return (code, signal) of a process that ended with `code`; a container runtime reports a signal as a code."""
     if process.get("contained") and code is not None and code - _SIGNAL_BASE in set(signal.Signals):
         return None, code - _SIGNAL_BASE
     return code, None
-
-
-# struct pidfd_info: 64 bytes, the mask first, the exit code last. PIDFD_GET_INFO is _IOWR(0xFF, 11, struct pidfd_info).
-_INFO_BYTES = 64
-_GET_INFO = (3 << 30) | (_INFO_BYTES << 16) | (0xFF << 8) | 11
-_INFO_EXIT = 1 << 3
-_EXIT_CODE_AT = 60
-_STATE, _START_TICKS, _EXIT_CODE = 0, 19, 49  # fields of /proc/<pid>/stat, counted behind the name
 
 
 class Exit(NamedTuple):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from runyard.core.formats.run_files import RankExit, RankStart
 
 READ_BYTES = 1 << 16
+ASIDE_S = 2.0
 
 
 class ChannelClosed(Exception):
@@ -114,9 +115,6 @@ class Channel:
             pass
         except OSError:
             self._is_closed = True
-
-
-ASIDE_S = 2.0
 
 
 class ReaperGone(Exception):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from runyard.core.formats.run_files import RankStart
 
 NO_LIMIT = 1 << 60  # cgroup v1 writes a huge number where there is no limit
+LOOKS = 2  # scans of /proc in a row that must find nothing
+GIVE_UP_S = 60.0  # on a process that cannot be killed
+ROUNDS = 20  # of kills per step, against a process that forks faster than /proc can be read
 
 
 class ControlGroup:
@@ -138,10 +141,6 @@ def _write(path: str, text: str) -> bool:
 
 Find = Callable[[], List[ProcessEntry]]
 Children = Callable[[], List[int]]
-
-LOOKS = 2  # scans of /proc in a row that must find nothing
-GIVE_UP_S = 60.0  # on a process that cannot be killed
-ROUNDS = 20  # of kills per step, against a process that forks faster than /proc can be read
 
 
 class ProcessSweep:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _CLONE_NEWUTS = 0x04000000
 _CLONE_NEWUSER = 0x10000000
+CANNOT_EXECUTE = 126
+NOT_FOUND = 127
 
 
 def take_hostname(name: str) -> bool:
@@ -44,10 +46,6 @@ def _become_own_namespace(libc: Any, get_errno: Callable[[], int]) -> None:
     for path, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{path}", "w") as file:
             file.write(text)
-
-
-CANNOT_EXECUTE = 126
-NOT_FOUND = 127
 
 
 def start_rank(process: PlannedProcess, *, folder: str, umask: int) -> int:

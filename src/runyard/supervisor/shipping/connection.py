@@ -39,6 +39,9 @@ START_S = 30.0
 REFUSED_FOR_S = 120.0  # how long a server may refuse our token before we accept the refusal
 
 REFUSALS = (NotAuthenticated, NotAllowed, NotFound)
+FILE = "lease.json"
+ASK_S = 0.9
+GRACE_S = 5.0  # between TERM and KILL after the lease, whatever the run's grace is: the server does not wait longer
 
 
 class HomeGone(Exception):
@@ -143,11 +146,6 @@ class Connection:
             if time.monotonic() > deadline:
                 raise ServerUnreachable(f"The private server of {home} could not be started.")
             time.sleep(0.05)
-
-
-FILE = "lease.json"
-ASK_S = 0.9
-GRACE_S = 5.0  # between TERM and KILL after the lease, whatever the run's grace is: the server does not wait longer
 
 
 class Lease:

@@ -21,6 +21,10 @@ from runyard.supervisor.shipping.segments import Segment
 
 logger = logging.getLogger(__name__)
 
+_SUFFIX = ".refused"
+_WRITER = "-again"
+_BLOCK = 8 << 20
+
 
 class Refusal(TypedDict, total=False):
     """An entry of `refused.json`: what the server refused for its content, and why."""
@@ -120,11 +124,6 @@ class Refusals:
 
 def _key(source: str, what: str) -> str:
     return f"{source}: {what}"
-
-
-_SUFFIX = ".refused"
-_WRITER = "-again"
-_BLOCK = 8 << 20
 
 
 def is_again(segment: Segment) -> bool:

@@ -21,6 +21,11 @@ from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.files import write_whole
 from runyard.supervisor.run_folder import RunFolder
 
+_NAME = re.compile(r"([a-z0-9][a-z0-9\-]{0,63})\.(\d{1,9})\.journal")
+_ACKED = struct.Struct("<Q")
+_HEADER_BYTES = 1 << 16
+_UNREADABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
+
 
 class ChildRunLedger:
     """The child runs that were made and the ends that were recorded, kept in `seen.json` for a restarted supervisor."""
@@ -127,11 +132,6 @@ def _beside(segment_path: str) -> str:
 
 
 Key = Tuple[str, int]
-
-_NAME = re.compile(r"([a-z0-9][a-z0-9\-]{0,63})\.(\d{1,9})\.journal")
-_ACKED = struct.Struct("<Q")
-_HEADER_BYTES = 1 << 16
-_UNREADABLE = (errno.ELOOP, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ENXIO)
 
 
 @dataclass()

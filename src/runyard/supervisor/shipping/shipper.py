@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 REQUEST_BYTES = 8 << 20
 REFUSED_IN_A_ROW = 100  # after so many refused records of one segment the rest of it counts as refused
+SHIP_EVERY_S = 0.25
+SCAN_EVERY_S = 1.0
+SYNC_EVERY_S = 1.0
 
 
 class Shipper:
@@ -239,11 +242,6 @@ def _is_about_one(error: RunyardError, *, has_foreign: bool) -> bool:
     if is_later(error):
         return is_failure_of_ours(error)
     return has_foreign or not isinstance(error, REFUSALS)
-
-
-SHIP_EVERY_S = 0.25
-SCAN_EVERY_S = 1.0
-SYNC_EVERY_S = 1.0
 
 
 class ShippingLoops:

@@ -23,14 +23,13 @@ from runyard.store.base import (
 )
 from runyard.testing.runs import Journal, a_run, points
 
+SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
+
 
 def values_of(store: RunStore, metric: str, **which: Any) -> list[Any]:
     series = store.read_series("r1", metric, **which)
     found = series.values if isinstance(series.values, list) else series.values.tolist()
     return [bool(value) for value in found] if series.kind == "b1" else found
-
-
-SIZES = [1, 255, 256, 300, 4096, 4097, 70_000]
 
 
 def check_exact(chart: Chart, values: np.ndarray, steps: np.ndarray) -> None:
