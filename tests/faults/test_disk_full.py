@@ -62,7 +62,7 @@ def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_di
         assert metrics["n"] == list(range(metrics["total"]))
 
 
-@pytest.mark.parametrize(("files", "size_mb"), [(1, 60), (60, 1)])
+@pytest.mark.parametrize(("files", "size_mb"), [(1, 60), pytest.param(60, 1, marks=pytest.mark.external)])
 def test_m7_a_submit_that_does_not_fit_gives_its_space_back(small_disk: Path, files: int, size_mb: int) -> None:
     """What did not fit used to keep the disk full: neither a collection nor a restart freed it."""
     with open_yard(small_disk, seed=24) as yard:
