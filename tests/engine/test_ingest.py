@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runyard.core.formats import journal
-from runyard.engine.ingest.decode import Decoded, Origin, decode
+from runyard.engine.ingest.decode import Decoded, SegmentOrigin, decode
 from runyard.store.base import ArtifactMetric, Points, Rows
 from tests.engine.bench import WRITER, header, name, number
 from tests.engine.naive import read_series
@@ -49,7 +49,7 @@ def test_interleaved_numbers_become_one_column_a_metric_in_the_order_first_logge
 def test_later_bytes_of_a_segment_know_its_names_rank_and_clock() -> None:
     first = decoded(header(rank=5) + name(1, "loss"))
 
-    origin = Origin(first.part.rank, first.part.role, first.part.wall_offset_ns)
+    origin = SegmentOrigin(first.part.rank, first.part.role, first.part.wall_offset_ns)
     later = decoded(number(1, 1.5, time=9), base=first.part.end, names=first.part.names, origin=origin)
 
     assert points(later) == [("loss", "f8", [1.5])]

@@ -166,17 +166,17 @@ def test_a_conda_package_that_pip_does_not_know_belongs_into_the_image(home: Pat
         build(home, runtime, spec)
 
 
-def test_another_python_than_the_images_is_said_or_refused(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
+def test_another_python_than_the_images_is_said_or_refused(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
     spec = EnvironmentSpec(name="e", kind="container", python_version="3.5", container=ContainerSpec(image="mine:1"))
-    built, _ = build(home, engine, spec)
+    built, _ = build(home, runtime, spec)
 
     assert [
         text for text in built.warnings if text.startswith("Python 3.5 is asked for, and the image `mine:1` has 3.")
     ]
     with pytest.raises(SubmitRejected, match=r"asks for Python 3\.5"):
         settings = Settings(home=home, container_engine="podman", python_fallback="never")
-        get_builder("container", settings=settings).build(spec, say=print, variables=engine.variables)
+        get_builder("container", settings=settings).build(spec, say=print, variables=runtime.variables)
 
 
 def test_an_image_without_a_python_is_refused(home: Path, runtime: FakeRuntime) -> None:
@@ -234,19 +234,19 @@ def test_without_an_engine_the_error_tells_what_each_answered(tmp_path: Path) ->
     ],
 )
 def test_podman_takes_the_registry_that_docker_takes(
-    home: Path, tmp_path: Path, engine: FakeEngine, name: str, expected: str
+    home: Path, tmp_path: Path, runtime: FakeRuntime, name: str, expected: str
 ) -> None:
-    build(home, engine, a_spec(image=name))
+    build(home, runtime, a_spec(image=name))
 
-    assert f"pull {expected}" in engine.calls()
+    assert f"pull {expected}" in runtime.calls()
 
 
-def test_base_images_of_a_dockerfile_get_their_registry_unless_they_are_here(home: Path, engine: FakeEngine) -> None:
-    engine.have("mine:1")
+def test_base_images_of_a_dockerfile_get_their_registry_unless_they_are_here(home: Path, runtime: FakeRuntime) -> None:
+    runtime.have("mine:1")
     text = "FROM python:3.8 AS first\nRUN true\nFROM first\nFROM mine:1\nFROM --platform=x a/b\nFROM scratch\n"
-    build(home, engine, a_spec(image="", dockerfile=text))
+    build(home, runtime, a_spec(image="", dockerfile=text))
 
-    assert (engine.folder / "dockerfile").read_text() == (
+    assert (runtime.folder / "dockerfile").read_text() == (
         "FROM docker.io/library/python:3.8 AS first\nRUN true\nFROM first\nFROM mine:1\n"
         "FROM --platform=x docker.io/a/b\nFROM scratch\n"
     )

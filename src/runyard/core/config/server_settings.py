@@ -190,7 +190,7 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
     ]
 
 
-def _is_engine(text: str) -> bool:
+def _is_cluster(text: str) -> bool:
     if not text:
         return True
     # Most servers do without it: the records of compute targets would load before the server listens.

@@ -137,7 +137,7 @@ def decode(
     segment: int,
     base: int,
     names: Mapping[int, str],
-    origin: Origin | None = None,
+    origin: SegmentOrigin | None = None,
     sides: Mapping[str, memoryview] | None = None,
     stops_at_end: bool = True,
 ) -> Decoded:

@@ -305,7 +305,7 @@ class ShipmentReceiver:
     ) -> _Round:
         """Decode pieces, up to the first END record where one can end the run."""
         # numpy loads here, with the first shipment, so that an idle server stays small.
-        from runyard.engine.ingest.decode import Origin, decode
+        from runyard.engine.ingest.decode import SegmentOrigin, decode
 
         found = _Round()
         for at, piece in enumerate(pieces):
@@ -322,7 +322,7 @@ class ShipmentReceiver:
                 segment=piece.segment,
                 base=mark,
                 names=names,
-                origin=None if state is None else Origin(state.rank, state.role, state.wall_offset_ns),
+                origin=None if state is None else SegmentOrigin(state.rank, state.role, state.wall_offset_ns),
                 sides=sides.get((piece.writer, piece.segment)),
                 stops_at_end=stops_at_end,
             )

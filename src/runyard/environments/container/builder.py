@@ -142,7 +142,7 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         self._inside = wrapper.image, python
         pip = self._plan_pip(spec, environ)
         say_left_out(pip.left_out, say)
-        warnings = [*([NO_CDI] if _misses_gpus(wrapper.engine) else []), *tell_absent(pip.left_out)]
+        warnings = [*([NO_CDI] if _misses_gpus(wrapper.runtime) else []), *tell_absent(pip.left_out)]
         if _has_other_python(spec, python):
             warnings.append(
                 f"Python {spec.python_version} is asked for, and the image `{wrapper.image.name}` has "
@@ -303,8 +303,8 @@ def _has_other_python(spec: EnvironmentSpec, found: ImagePython) -> bool:
     return bool(wanted) and not (found.version + ".").startswith(f"{wanted}.")
 
 
-def _misses_gpus(engine: ContainerRuntime) -> bool:
-    return engine.kind == PODMAN and os.path.exists(GPU_DEVICE) and not has_gpus(engine)
+def _misses_gpus(runtime: ContainerRuntime) -> bool:
+    return runtime.kind == PODMAN and os.path.exists(GPU_DEVICE) and not has_gpus(runtime)
 
 
 def _variables(python: ImagePython) -> Dict[str, str]:

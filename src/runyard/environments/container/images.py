@@ -160,7 +160,7 @@ class Images:
         image = self._find(name)
         if image is not None:
             return image
-        if self._engine.kind == PODMAN and not spec.dockerfile:
+        if self._runtime.kind == PODMAN and not spec.dockerfile:
             name = docker_name(name)
         place = get_place(self._folder, hashlib.sha256(name.encode()).hexdigest()[:32])
         with place.signed(wait_for_lock(place, say=self._say, check=self._check), "Another run"):
@@ -190,8 +190,8 @@ class Images:
         self._say("Building the image of the environment's Dockerfile.")
         lines: List[str] = []
         with self._logged_in(spec) as (before, behind), tempfile.TemporaryDirectory(prefix="runyard-") as empty:
-            source = ["--file", "-", *behind, empty] if self._engine.kind == PODMAN else ["-"]
-            text = self._with_registries(spec.dockerfile) if self._engine.kind == PODMAN else spec.dockerfile
+            source = ["--file", "-", *behind, empty] if self._runtime.kind == PODMAN else ["-"]
+            text = self._with_registries(spec.dockerfile) if self._runtime.kind == PODMAN else spec.dockerfile
             code = self._run([*before, "build", "--tag", name, *source], self._hear(lines), feed=text)
         if code != 0:
             hint = (
