@@ -19,7 +19,7 @@ from runyard.client.decoding import (
     repeatable_delete,
     restored_runs,
 )
-from runyard.client.http1 import quote
+from runyard.client.http1 import quote, quote_name
 from runyard.client.transport import Transport
 from runyard.core.compute import ComputeSpec, ComputeTarget
 from runyard.core.errors import ProtocolError
@@ -128,7 +128,7 @@ class ExperimentCalls:
 
 
 def _experiment_path(workspace: str, name: str) -> str:
-    return f"/workspaces/{quote(workspace)}/experiments/{quote(name)}"
+    return f"/workspaces/{quote(workspace)}/experiments/{quote_name(name)}"
 
 
 class AssetCalls:
@@ -164,7 +164,7 @@ class AssetCalls:
 
 def _asset_path(workspace: str, kind: str, name: Optional[str] = None) -> str:
     path = f"/workspaces/{quote(workspace)}/assets/{quote(kind)}"
-    return path if name is None else f"{path}/{quote(name)}"
+    return path if name is None else f"{path}/{quote_name(name)}"
 
 
 ATTACH_S = 120.0  # the server checks the cluster of an attached target first
@@ -343,7 +343,7 @@ class ModelCalls:
 
 def _model_path(workspace: str, name: Optional[str] = None) -> str:
     path = f"/workspaces/{quote(workspace)}/models"
-    return path if name is None else f"{path}/{quote(name)}"
+    return path if name is None else f"{path}/{quote_name(name)}"
 
 
 class SecretCalls:

@@ -16,7 +16,7 @@ from runyard.core.config.paths import server_folder
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.files import read_private, write_private
-from runyard.core.names import check_asset_name
+from runyard.core.names import check_plain_name
 
 TEAM_PORT = 8787
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -191,7 +191,7 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
 
 def _is_engine(text: str) -> bool:
     try:
-        return not text or parse_cluster_name(text) is not None or bool(check_asset_name(text))
+        return not text or parse_cluster_name(text) is not None or bool(check_plain_name(text))
     except InvalidArgument:
         return False
 

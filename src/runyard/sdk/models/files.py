@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from runyard.core.names import clean_file_name, stored_file_name, true_file_name
+from runyard.core.names import clean_file_name, plain_form, stored_file_name, true_file_name
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.exceptions import WebserviceException
 
@@ -59,10 +59,11 @@ def model_folder(name: str, version: Optional[int]) -> Optional[str]:
         WebserviceException: its folder does not hold exactly one file or folder.
     """
     root = os.environ.get(DEPLOYED) or "azureml-models"
-    versions = _versions(os.path.join(root, name))
+    root = os.path.join(root, plain_form(name))
+    versions = _versions(root)
     if not versions or (version is not None and version not in versions):
         return None
-    folder = os.path.join(root, name, str(version if version is not None else max(versions)))
+    folder = os.path.join(root, str(version if version is not None else max(versions)))
     entries = os.listdir(folder)
     if len(entries) != 1:
         raise WebserviceException(f"`{folder}` must hold one file or folder, the model; it holds {len(entries)}.")

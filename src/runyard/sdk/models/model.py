@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 
 from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
+from runyard.core.names import plain_form
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.config.texts import note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
@@ -210,7 +211,7 @@ class Model:
             return deployed
         workspace = _workspace or _present_workspace()
         model = Model(workspace, model_name, version=version)
-        folder = os.path.join("azureml-models", model.name, str(model.version))
+        folder = os.path.join("azureml-models", plain_form(model.name), str(model.version))
         return model.download(folder, exist_ok=True)
 
     def download(self, target_dir: str = ".", exist_ok: bool = False, exists_ok: Optional[bool] = None) -> str:

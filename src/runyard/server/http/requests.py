@@ -13,12 +13,14 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
@@ -37,6 +39,21 @@ FRAMES_LIMIT = 64 << 20
 MAX_DEPTH = 100
 _ADAPTERS: dict[type[Any], TypeAdapter[Any]] = {}
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+class _AssetName(Convertor[str]):
+    """`{name:asset}` in a route: a name that clients quote twice, so that a `/` in it is not one of the path."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value)
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("asset", _AssetName())
 
 
 async def read_body(request: Request, limit: int) -> bytes:
