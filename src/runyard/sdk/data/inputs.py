@@ -237,6 +237,19 @@ class OutputFileDatasetConfig:
         )
 
 
+def place_of_target(target: Any) -> Tuple[Any, str]:
+    """Return the datastore and the path on it that `(datastore, 'path')` or a DataPath means.
+
+    Raises:
+        UserErrorException: it means none.
+    """
+    if isinstance(target, DataPath):
+        target = (target.datastore, target.path_on_datastore)
+    if not isinstance(target, tuple) or len(target) != 2 or not hasattr(target[0], "datastore_type"):
+        raise UserErrorException(f"A place on a datastore is written as (datastore, 'path'), found {target!r:.100}.")
+    return target[0], clean_data_path(target[1])
+
+
 def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
     if destination is None:
         return None
