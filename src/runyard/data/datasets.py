@@ -90,7 +90,11 @@ def file_values(file: DataFile, form: str) -> Dict[str, Any]:
 
 def place_of(file: DataFile) -> str:
     """Return the whole path of a file, on its datastore or its web server."""
-    return file.path or file.url.partition("?")[0].partition("://")[2].partition("/")[2]
+    if not file.url:
+        return file.path
+    from urllib.parse import unquote, urlsplit  # few datasets have addresses
+
+    return unquote(urlsplit(file.url).path)
 
 
 def fingerprint(files: Sequence[DataFile]) -> str:

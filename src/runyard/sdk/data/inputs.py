@@ -276,14 +276,36 @@ class DataPath:
         datastore: Optional[Datastore] = None,
         path_on_datastore: Optional[str] = None,
         name: Optional[str] = None,
+        *,
+        datastore_name: Optional[str] = None,
+        relative_path: Optional[str] = None,
     ) -> None:
-        self.datastore = datastore
-        self.path_on_datastore = clean_data_path(path_on_datastore) or None
+        if (datastore is not None and datastore_name) or (path_on_datastore is not None and relative_path is not None):
+            raise UserErrorException("datastore_name and relative_path stand for datastore and path_on_datastore.")
+        self._datastore = datastore
+        self._datastore_name = datastore_name
+        self.path_on_datastore = (
+            clean_data_path(relative_path if path_on_datastore is None else path_on_datastore) or None
+        )
         self.name = name
 
     @property
+    def datastore(self) -> Optional[Datastore]:
+        """The datastore; one that was named is that of the workspace that `config.json` names."""
+        if self._datastore is None and self._datastore_name:
+            from runyard.sdk.data.datastore import Datastore  # which knows this class too
+            from runyard.sdk.workspaces.workspace import Workspace
+
+            self._datastore = Datastore(Workspace.from_config(), self._datastore_name)
+        return self._datastore
+
+    @property
     def datastore_name(self) -> Optional[str]:
-        return None if self.datastore is None else self.datastore.name
+        return self._datastore_name if self._datastore is None else self._datastore.name
+
+    @staticmethod
+    def create_from_data_reference(data_reference: DataReference) -> DataPath:
+        return DataPath(data_reference.datastore, data_reference.path_on_datastore, data_reference.data_reference_name)
 
     def create_data_reference(
         self,
