@@ -17,7 +17,6 @@ from runyard.core.names import (
     clean_file_name,
     make_run_id,
     make_uuid,
-    plain_form,
     stored_file_name,
     true_file_name,
 )
@@ -144,7 +143,6 @@ def test_ids_hold_only_safe_characters(check, value: str) -> None:
 @pytest.mark.parametrize("value", ["a b", "a_b", "a/b", "..", "-a", "Größe %2f 😀", "a.b", 'say "x"', "x" * 255])
 def test_assets_and_experiments_have_any_printable_name(value: str) -> None:
     assert check_asset_name(value) == check_experiment_name(value) == value
-    assert check_plain_name(plain_form(value)) == plain_form(value)
     assert check_run_id(make_run_id(value))
 
 
@@ -152,14 +150,6 @@ def test_assets_and_experiments_have_any_printable_name(value: str) -> None:
 def test_a_name_of_no_text_or_of_several_lines_is_refused(value: object) -> None:
     with pytest.raises(InvalidArgument, match="any printable text on one line"):
         check_asset_name(value)
-
-
-def test_plain_forms_keep_names_apart() -> None:
-    names = ["a b", "a_b", "a/b", "a-b", "ä_b", "a  b"]
-
-    assert plain_form("a_b") == "a_b"
-    assert plain_form("a b").startswith("a_b-")
-    assert len({plain_form(name) for name in names}) == len(names)
 
 
 @pytest.mark.parametrize("value", ["", "  ", 3, None, "a\nb", "x" * 256, "\udc80"])

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from azureml.core import Dataset, Environment, Experiment, Model
+from runyard.core.names import check_plain_name
+from runyard.sdk.models.files import plain_form
 from runyard.sdk.workspaces.workspace import Workspace
 
 NAMES = ["my thing", "my_thing", "my/thing", "..", "Größe 100 % 😀", "%2F", "a:1 b"]
@@ -68,3 +70,12 @@ def test_the_command_line_shows_and_takes_names_with_spaces(workspace: Workspace
 
     assert name in said("models", "list") and name in said("datasets", "list")
     assert name in said("models", "show", model.id) and name in said("datasets", "show", name)
+
+
+def test_plain_forms_keep_names_apart() -> None:
+    names = ["a b", "a_b", "a/b", "a-b", "ä_b", "a  b"]
+
+    assert plain_form("a_b") == "a_b"
+    assert plain_form("a b").startswith("a_b-")
+    assert len({plain_form(name) for name in names}) == len(names)
+    assert all(check_plain_name(plain_form(name)) for name in [*names, *NAMES])

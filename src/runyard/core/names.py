@@ -13,6 +13,7 @@ WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
 MAX_NAME = 255
+_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, half surrogate pairs, breaks of lines and paragraphs
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
@@ -30,7 +31,8 @@ SYSTEM_METRICS = "_system/"  # begins the names of what a run's machine did; `ge
 def make_run_id(experiment: str, *, now: float | None = None) -> str:
     """Return a submitted run's id: `<experiment>_<unix seconds>_<8 hex>`."""
     seconds = int(time.time() if now is None else now)
-    return f"{_plain_form(experiment, keep='-')[:220]}_{seconds}_{os.urandom(4).hex()}"
+    plain = re.sub(r"[^\w\-]", "_", experiment[:220], flags=re.ASCII)
+    return f"{plain if plain[:1].isalnum() else f'x{plain}'}_{seconds}_{os.urandom(4).hex()}"
 
 
 def make_sweep_id() -> str:
@@ -63,14 +65,11 @@ def check_plain_name(value: str) -> str:
 
 
 def check_asset_name(value: str, noun: str = "name") -> str:
-    """Return the name of a dataset, a model, an environment or an experiment in NFC: any text of one line.
-
-    `plain_form` is its form in paths, `client.http1.quote_name` its form in addresses.
-    """
+    """Return the name of a dataset, a model, an environment or an experiment in NFC: any text of one line."""
     if isinstance(value, str) and len(value) <= MAX_NAME and PLAIN_NAME.fullmatch(value):
         return value
     name = unicodedata.normalize("NFC", value) if isinstance(value, str) else ""
-    if not name.strip() or len(name) > MAX_NAME or any(_breaks_line(char) for char in name):
+    if not name.strip() or len(name) > MAX_NAME or any(unicodedata.category(char) in _UNPRINTABLE for char in name):
         raise InvalidArgument(
             f"{str(value)[:300]!r} is not a valid {noun}.",
             why=f"Allowed: any printable text on one line, 1 to {MAX_NAME} characters.",
@@ -80,19 +79,6 @@ def check_asset_name(value: str, noun: str = "name") -> str:
 
 def check_experiment_name(value: str) -> str:
     return check_asset_name(value, "experiment name")
-
-
-def plain_form(name: str) -> str:
-    """Return the form of an asset's name in paths: the name itself, or what is plain of it and a digest.
-
-    Two names never share a form, up to 64 bits of SHA-256.
-    """
-    if PLAIN_NAME.fullmatch(name):
-        return name
-    import hashlib  # few names need it, and every start would wait for it
-
-    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:16]
-    return f"{_plain_form(name, keep='.-')[:200]}-{digest}"
 
 
 def check_content_id(value: str) -> str:
@@ -215,18 +201,6 @@ def check_metric_name(value: object) -> str:
 
 def is_system_metric(name: str) -> bool:
     return name.startswith(SYSTEM_METRICS)
-
-
-def _breaks_line(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _plain_form(name: str, *, keep: str) -> str:
-    """Return letters and digits of the name, and of the rest what `keep` holds; the first is a letter or digit."""
-    if name.isascii() and name.isidentifier() and name[0] != "_":
-        return name
-    text = "".join(char if char.isascii() and (char.isalnum() or char in keep) else "_" for char in name)
-    return text if text[:1].isalnum() else f"x{text}"
 
 
 def _match(pattern: re.Pattern[str], value: str, noun: str, rule: str) -> str:

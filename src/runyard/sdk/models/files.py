@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from runyard.core.names import clean_file_name, plain_form, stored_file_name, true_file_name
+from runyard.core.names import PLAIN_NAME, clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.exceptions import WebserviceException
 
@@ -50,6 +52,15 @@ def download(calls: ModelCalls, model: ModelVersion, folder: str, *, exist_ok: b
     for file in model.spec.files:
         calls.download(model, file, os.path.join(folder, true_file_name(file.name)))
     return target
+
+
+def plain_form(name: str) -> str:
+    """Return the form of a model's name in paths: the name itself, or what is plain of it and a digest."""
+    if PLAIN_NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:16]
+    plain = re.sub(r"[^\w.\-]", "_", name[:200], flags=re.ASCII)
+    return f"{plain if plain[:1].isalnum() else f'x{plain}'}-{digest}"
 
 
 def model_folder(name: str, version: Optional[int]) -> Optional[str]:

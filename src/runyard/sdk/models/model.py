@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 
 from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
-from runyard.core.names import plain_form
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.config.texts import note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
-from runyard.sdk.models.files import download, matches, model_folder, upload
+from runyard.sdk.models.files import download, matches, model_folder, plain_form, upload
 
 if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
