@@ -281,7 +281,9 @@ def deliver_output(name: str, output: DatasetOutputSpec, storage: Storage, node:
 
 def registered_output(output: DatasetOutputSpec, run_id: str) -> Dict[str, Any]:
     """Return the document of the dataset that a run's output becomes."""
-    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)])
+    form = output.register.get("partition_format")
+    reader = {"partition_format": form} if form else {}
+    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)], reader=reader)
     about = {"description": output.register.get("description") or "", "tags": dict(output.register.get("tags") or {})}
     return {"spec": to_plain(spec), **about, "run_id": run_id}
 

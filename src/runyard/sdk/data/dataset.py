@@ -175,6 +175,20 @@ class TabularDatasetFactory:
         )
 
     @staticmethod
+    def register_spark_dataframe(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`Dataset.Tabular.register_spark_dataframe`",
+            hint="frame.write.parquet(folder), datastore.upload(folder, 'path'), then from_parquet_files.",
+        )
+
+    @staticmethod
+    def register_dask_dataframe(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`Dataset.Tabular.register_dask_dataframe`",
+            hint="frame.to_parquet(folder), datastore.upload(folder, 'path'), then from_parquet_files.",
+        )
+
+    @staticmethod
     @translates
     def register_pandas_dataframe(
         dataframe: Any,
@@ -194,7 +208,7 @@ class TabularDatasetFactory:
         folder = "/".join(filter(None, (place, str(uuid.uuid4()) if make_target_path_unique else "")))
         with tempfile.TemporaryDirectory(prefix="runyard-frame-") as scratch:
             path = os.path.join(scratch, "data.parquet")
-            dataframe.to_parquet(path)
+            dataframe.to_parquet(path, **({"row_group_size": row_group_size} if row_group_size else {}))
             datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=show_progress)
         dataset = TabularDatasetFactory.from_parquet_files((datastore, folder))
         return dataset.register(datastore.workspace, name, description, tags, create_new_version=True)
@@ -311,7 +325,7 @@ class Dataset:
 
     @staticmethod
     @translates
-    def get_by_id(workspace: Workspace, id: str, **_kwargs: Any) -> AnyDataset:
+    def get_by_id(workspace: Workspace, id: str) -> AnyDataset:
         """Raises UserErrorException: no registered dataset has that id."""
         for newest in workspace._client.assets.list(workspace.name, KIND):
             for asset in workspace._client.assets.list(workspace.name, KIND, name=newest.name):

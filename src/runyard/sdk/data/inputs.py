@@ -16,6 +16,7 @@ from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, UPLOAD, Dataset
 from runyard.data.datastores import DEFAULT
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
@@ -168,6 +169,7 @@ class OutputFileDatasetConfig:
         destination: `(datastore, 'path')`; `{run-id}` and `{output-name}` in the path are filled in. Default:
             `dataset/{run-id}/{output-name}` on the workspace's own datastore.
         source: where the script writes, below its work folder, when it does not take the path as an argument.
+        partition_format: of the dataset that it becomes, by `register_on_complete`.
     """
 
     def __init__(
@@ -178,16 +180,20 @@ class OutputFileDatasetConfig:
         partition_format: Optional[str] = None,
     ) -> None:
         if partition_format is not None:
-            unsupported("`partition_format` of an output")
+            from runyard.data.partitions import partition_keys  # few outputs have them
+
+            partition_keys(partition_format)
         self.name = reference_name(name or f"output_{uuid.uuid4().hex[:8]}")
         self.destination = _checked(destination)
         self.source = source
         self.mode = MOUNT
         self._overwrite = False
         self._globs: List[str] = []
+        self._partition_format = partition_format
         self._register: Dict[str, Any] = {}
 
     def as_mount(self, disable_metadata_cache: bool = False) -> OutputFileDatasetConfig:
+        note_without_effect({"disable_metadata_cache": disable_metadata_cache or None})
         return self._changed(mode=MOUNT)
 
     def as_upload(
@@ -224,6 +230,11 @@ class OutputFileDatasetConfig:
         made.__dict__ = {**self.__dict__, **changes}
         return made
 
+    def _partitions(self) -> Dict[str, str]:
+        """Return what the dataset that it becomes knows of its paths."""
+        form = self._partition_format
+        return {"partition_format": form} if form is not None and self._register else {}
+
     def _spec(self) -> DatasetOutputSpec:
         datastore, path = self.destination or (None, PLACE)
         return DatasetOutputSpec(
@@ -233,7 +244,7 @@ class OutputFileDatasetConfig:
             overwrite=self._overwrite,
             source=self.source,
             globs=list(self._globs),
-            register=dict(self._register),
+            register={**self._register, **self._partitions()},
         )
 
 

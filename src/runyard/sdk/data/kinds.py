@@ -11,7 +11,20 @@ import tempfile
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from runyard.core.errors import NotFound
 from runyard.core.specs import MOUNT, TABULAR, DatasetInputSpec, DataSource
@@ -20,7 +33,7 @@ from runyard.data.references import Node
 from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name, values_of
 from runyard.sdk.data.conditions import ColumnCondition, Condition, condition_of, stream_source
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
-from runyard.sdk.errors import raises_azure_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
 
 if TYPE_CHECKING:
@@ -143,6 +156,15 @@ class TabularDataset(AbstractDataset):
         fails, cuts = _fails("on_error", on_error), _fails("out_of_range_datetime", out_of_range_datetime)
         table = to_table(self._batches(fail=fails))
         return cut_out_of_range(table, fail=cuts).to_pandas(date_as_object=False)
+
+    def to_spark_dataframe(self) -> NoReturn:
+        unsupported("`TabularDataset.to_spark_dataframe`", hint="spark.createDataFrame(dataset.to_pandas_dataframe()).")
+
+    def to_dask_dataframe(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`TabularDataset.to_dask_dataframe`",
+            hint="dask.dataframe.read_parquet(dataset.to_parquet_files().download()).",
+        )
 
     def head(self, count: int = 5) -> Any:
         """Return the first rows as a pandas DataFrame."""
