@@ -371,14 +371,14 @@ def describe_bodies(document: dict[str, Any], routers: Iterable[APIRouter], *, p
             schemas.update(body.pop("$defs", {}))
             described = {"required": True, "content": {"application/json": {"schema": body}}}
             for method in route.methods or ():
-                document["paths"][prefix + route.path][method.lower()]["requestBody"] = described
+                document["paths"][prefix + route.path_format][method.lower()]["requestBody"] = described
         if isinstance(route, APIRoute) and "gives" in vars(route.endpoint):
             schema = TypeAdapter(vars(route.endpoint)["gives"]).json_schema(
                 ref_template=_ANSWER_REF, schema_generator=_AnswerSchema, mode="serialization"
             )
             schemas.update({f"{name}Answer": one for name, one in schema.pop("$defs", {}).items()})
             for method in route.methods or ():
-                responses = document["paths"][prefix + route.path][method.lower()]["responses"]
+                responses = document["paths"][prefix + route.path_format][method.lower()]["responses"]
                 responses[str(route.status_code or 200)]["content"] = {"application/json": {"schema": schema}}
     return document
 
