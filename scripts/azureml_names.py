@@ -1,193 +1,378 @@
-"""docs/reference/azureml-names.md: what each public name of `azureml` does here, read from the packages themselves."""
+"""Microsoft's public names against ours: docs/reference/azureml-names.md, and the table of what is refused.
+
+`azureml_names.tsv` is the stored list of the names and parameters of azureml-core and its kin. The state of a name is
+read from our packages: does it resolve, is it more than a refusal, and which of the parameters does it take.
+"""
 
 from __future__ import annotations
 
 import ast
 import inspect
+import json
+import re
+import sys
 import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+from azureml_reasons import ANOTHER_CLASS, PACKAGES, PRIVATE_HOMES, PRIVATE_MEMBERS, REASONS, RULES
 
 import azureml.core
-from azureml.core import authentication
-from runyard.sdk.config.objects import SealedConfig
-from runyard.sdk.errors import placeholder
-from runyard.sdk.run_config.script_run_config import ScriptRunConfig
+from runyard.sdk.absent import table
+from runyard.sdk.placeholders import placeholder
 
+LIST = Path(__file__).with_name("azureml_names.tsv")
 PACKAGE = Path(azureml.core.__file__).parent.parent
+TABLE = PACKAGE.parent / "runyard/sdk/absent.json"
 PLACEHOLDER = type(placeholder("azureml.Any"))
-STATES = ("supported", "without effect", "not yet")
+SUPPORTED, PARTLY, WITHOUT_EFFECT, REFUSED = STATES = ("supported", "partly", "without effect", "refused")
 
 # Accepted so that scripts run on, and nothing comes of it. Code cannot tell this of itself.
-WITHOUT_EFFECT = {
-    "AbstractAuthentication": ["get_authentication_header"],
-    "Environment": ["asset_id", "databricks", "inferencing_stack_version", "r", "spark"],
-    "DockerSection": ["platform"],
-    "HistoryConfiguration": ["snapshot_project"],
-    "Run": ["clean", "start"],
-    "PythonSection": ["base_conda_environment"],
-    "RunConfiguration": [
-        "amlcompute",
-        "application_endpoints",
-        "auto_cluster_compute_specification",
-        "credential_passthrough",
-        "datacaches",
-        "hdi",
-        "kubernetescompute",
-        "paralleltask",
-        "priority",
-        "source_directory_data_store",
-        "spark",
-    ],
-    "azureml.core.authentication": authentication.__all__,
-    "azureml._restclient.snapshots_client": ["SNAPSHOT_MAX_SIZE_BYTES"],
-    "azureml.telemetry": ["set_diagnostics_collection"],
+ACCEPTED_ONLY = {
+    "AbstractAuthentication": "get_authentication_header",
+    "AmlCompute": "add_identity list_quotas list_usages remove_identity",
+    "Environment": "asset_id databricks inferencing_stack_version r spark",
+    "DockerSection": "build_context platform",
+    "HistoryConfiguration": "snapshot_project",
+    "Run": "clean start",
+    "PythonSection": "base_conda_environment",
+    "RunConfiguration": "amlcompute application_endpoints auto_cluster_compute_specification credential_passthrough "
+    "hdi kubernetescompute paralleltask priority source_directory_data_store spark",
+    "azureml.core.authentication": "AbstractAuthentication AzureCliAuthentication InteractiveLoginAuthentication "
+    "MsiAuthentication ServicePrincipalAuthentication TokenAuthentication",
+    "azureml.telemetry": "set_diagnostics_collection",
 }
-# Kept, and refused at submit, or not acted upon before a later release.
-NOT_YET = {
-    "DockerSection": ["build_context"],
-    "RunConfiguration": ["data", "output_data"],
-}
+# Kept on the object, and refused at submit.
+REFUSED_AT_SUBMIT = {"RunConfiguration": "data datacaches output_data"}
 
 INTRODUCTION = """\
 # Names of azureml
 
-Written by `make docs` from the packages themselves. *Without effect*: accepted, so that scripts run on. *Not yet*:
-imports, and says on use what is missing; a collection is empty. A class has the members of its bases too. What behaves
+Written by `make docs`: the public names of Microsoft's azureml-core, azureml-train-core, azureml-telemetry,
+azureml-opendatasets, azureml-widgets and azureml-tensorboard (release 1.61), each tried against Runyard. What behaves
 otherwise than in Azure is in [Differences from Azure](../azureml-differences.md).
+
+- *supported*: it is there and takes every parameter of Azure's.
+- *partly*: it is there, and lacks the parameters that are named.
+- *without effect*: accepted, so that scripts run on.
+- *refused*: it imports, and its use says what it was, why it is not here and what to use instead. A module of a package
+  of its own is an ImportError, so that libraries that look for it go on without it.
 
 """
 
 
-def page() -> str:
-    modules = {name: import_module(name) for name in module_names()}
-    rows = {name: states(name, exported(module)) for name, module in modules.items()}
-    real = real_classes(modules.values())
-    classes = {name: states(name, members(cls, real)) for name, cls in sorted(real.items())}
-    check_lists({**rows, **classes})
-    counts = [sum(len(found[state]) for found in [*rows.values(), *classes.values()]) for state in STATES]
-    summary = ", ".join(f"{count} {state}" for count, state in zip(counts, STATES, strict=True))
-    return (
-        f"{INTRODUCTION}In all: {summary}.\n\n## Modules\n\n{table('module', rows)}"
-        f"\n## Members of classes\n\n{table('class', classes)}"
-    )
+class Entry(NamedTuple):
+    module: str
+    name: str  # empty: the module itself; `Class.member`
+    kind: str
+    parameters: list[str]
+
+    @property
+    def owner(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def member(self) -> str:
+        return self.name.partition(".")[2]
 
 
-def module_names() -> list[str]:
-    paths = sorted(PACKAGE.rglob("*.py"))
-    names = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in paths]
-    return sorted(name.removesuffix(".__init__") for name in names)
+class State(NamedTuple):
+    word: str
+    lacking: list[str]  # parameters that it does not take by name
+    reason: str = ""
 
 
-def exported(module: Any) -> dict[str, Any]:
-    return {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+@cache
+def entries() -> list[Entry]:
+    rows = [line.split("\t") for line in LIST.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    return [Entry(module, name, kind, parameter_names(text)) for module, name, kind, text in rows]
 
 
-def real_classes(modules: Any) -> dict[str, type]:
-    """Return the classes that are there, by name; a name is one object wherever it is exported."""
-    found = [value for module in modules for value in exported(module).values()]
-    later = {name for names in NOT_YET.values() for name in names}
-    classes = [cls for cls in found if inspect.isclass(cls) and type(cls) is not PLACEHOLDER]
-    return {cls.__name__: cls for cls in classes if cls.__name__ not in later}
+def parameter_names(text: str) -> list[str]:
+    arguments = ast.parse(f"def f({text}): pass").body[0].args  # type: ignore[attr-defined]  # it is a function
+    found = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [name for name in found if not name.startswith("_") and name not in ("self", "cls")]
 
 
-def members(cls: type, real: dict[str, type]) -> dict[str, Any]:
-    """Return the public members that no other class of the table has; of configuration objects, the attributes too."""
-    others = [SealedConfig, *(base for base in cls.__mro__ if base is not cls and real.get(base.__name__) is base)]
-    foreign = {name for base in [*cls.__mro__, *others] if base in others or is_builtin(base) for name in dir(base)}
-    own = {name for base in cls.__mro__ for name in vars(base) if not name.startswith("_")}
-    found = {name: inspect.getattr_static(cls, name) for name in own - foreign}
-    if issubclass(cls, (SealedConfig, ScriptRunConfig)):
-        found.update(dict.fromkeys(attributes(cls)))
+@cache
+def is_ours(module: str) -> bool:
+    path = PACKAGE.joinpath(*module.split(".")[1:])
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def find(module: str, name: str) -> Any:
+    """Return what we have for a name of Microsoft's module, or None where it is absent or a placeholder."""
+    home = home_of(module, name)
+    return getattr(import_module(home), name) if home else None
+
+
+@cache
+def home_of(module: str, name: str) -> str | None:
+    """Return the module of ours that has it: that of the same path, or another that has the class of that name."""
+    if is_ours(module) and exports(module, name):
+        return module
+    if name in ANOTHER_CLASS.get(module, "").split():
+        return None
+    return homes_by_name().get(name)
+
+
+def exports(module: str, name: str) -> bool:
+    loaded = import_module(module)
+    home = getattr(loaded, "_HOMES", {}).get(name)
+    value = getattr(import_module(home), name) if home else vars(loaded).get(name)
+    return value is not None and type(value) is not PLACEHOLDER and name not in refused_there(module)
+
+
+def refused_there(module: str) -> set[str]:
+    """Return what the present table put into the module: it is no export of the module's own."""
+    lists = table()["modules"].get(module, {})
+    return {name for names in lists.values() for name in names.split()}
+
+
+@cache
+def homes_by_name() -> dict[str, str]:
+    """Return our module of each public class and function: of the façade, the shortest path first, else of the SDK."""
+    found: dict[str, str] = {}
+    for folder in (PACKAGE, PACKAGE.parent / "runyard/sdk"):
+        paths = [path.relative_to(PACKAGE.parent).with_suffix("") for path in folder.rglob("*.py")]
+        modules = [".".join(path.parts).removesuffix(".__init__") for path in paths]
+        for module in sorted(modules, key=lambda module: (module.count("."), module)):
+            loaded = import_module(module)
+            for name in getattr(loaded, "__all__", ()) if folder == PACKAGE else sorted(vars(loaded)):
+                value = getattr(loaded, name)
+                ours = inspect.isclass(value) or (folder == PACKAGE and inspect.isfunction(value))
+                if ours and type(value) is not PLACEHOLDER and value.__module__.startswith(("runyard.sdk", "azureml")):
+                    found.setdefault(name, module if folder == PACKAGE else value.__module__)
     return found
 
 
-def is_builtin(cls: type) -> bool:
-    return cls.__module__ in ("builtins", "typing")
+def state(entry: Entry) -> State:
+    target = find(entry.module, entry.owner)
+    if entry.member and target is not None:
+        target = member_of(target, entry.member)
+    if (
+        target is None
+        or (is_refusal(target) and not is_accepted_only(entry))
+        or entry.member in REFUSED_AT_SUBMIT.get(entry.owner, "").split()
+    ):
+        return State(REFUSED, [], reason(entry))
+    if is_accepted_only(entry):
+        return State(WITHOUT_EFFECT, [])
+    if entry.member in unused_settings(find(entry.module, entry.owner)):
+        return State(WITHOUT_EFFECT, [])
+    lacking = [name for name in entry.parameters if not takes(target, name)]
+    return State(PARTLY if lacking else SUPPORTED, lacking)
 
 
-def attributes(cls: Any) -> list[str]:
-    made = sample(cls)
-    if isinstance(made, SealedConfig):
-        return [*made._names(), *cls._unused]
-    return [name for name in vars(made) if not name.startswith("_")]
+def is_accepted_only(entry: Entry) -> bool:
+    owners = [base.__name__ for base in getattr(find(entry.module, entry.owner), "__mro__", ())]
+    lists = [ACCEPTED_ONLY.get(owner, "") for owner in (owners if entry.member else [entry.module])]
+    return any((entry.member or entry.owner) in names.split() for names in lists)
 
 
-def sample(cls: Any) -> Any:
-    required = [
-        parameter
-        for parameter in inspect.signature(cls).parameters.values()
-        if parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
-    ]
-    return cls(*["." for _ in required])
+def member_of(cls: Any, name: str) -> Any:
+    """Return the member as it stands in the class; True for an attribute that the code of the class sets."""
+    found = inspect.getattr_static(cls, name, None)
+    return found if found is not None else (True if name in set_attributes(cls) else None)
 
 
-def states(owner: str, found: dict[str, Any]) -> dict[str, list[str]]:
-    by_state: dict[str, list[str]] = {state: [] for state in STATES}
-    unused = unused_names(owner)
-    for name in sorted(found, key=str.lower):
-        if name in WITHOUT_EFFECT.get(owner, ()) or name in unused:
-            by_state["without effect"].append(name)
-        elif name in NOT_YET.get(owner, ()) or is_missing(found[name]):
-            by_state["not yet"].append(name)
-        else:
-            by_state["supported"].append(name)
-    return by_state
+@cache
+def set_attributes(cls: Any) -> frozenset[str]:
+    """Return the names that methods of the class assign on `self`, and those it accepts without effect."""
+    found = set(unused_settings(cls))
+    for base in cls.__mro__ if inspect.isclass(cls) else ():
+        if base.__module__.startswith(("runyard", "azureml")):
+            for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(base)))):
+                targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+                for target in targets:
+                    if isinstance(target, ast.Attribute) and getattr(target.value, "id", "") in ("self", "made"):
+                        found.add(target.attr)
+            found.update(getattr(base, "__annotations__", {}))
+    return frozenset(found)
 
 
-def unused_names(owner: str) -> frozenset[str]:
-    waiting = [SealedConfig]
-    while waiting:
-        cls = waiting.pop()
-        if cls.__name__ == owner:
-            return cls._unused
-        waiting += cls.__subclasses__()
-    return frozenset()
+def unused_settings(cls: Any) -> frozenset[str]:
+    return getattr(cls, "_unused", frozenset()) if inspect.isclass(cls) else frozenset()
 
 
-def is_missing(member: Any) -> bool:
-    """Whether it is a placeholder, or a function that does nothing but `unsupported(...)` or return an empty dict."""
-    if type(member) is PLACEHOLDER:
+def function_of(target: Any) -> Any:
+    """Return what is called, or None where the target is a value."""
+    if isinstance(target, property):
+        target = target.fget
+    target = getattr(target, "__func__", target)
+    return inspect.unwrap(target) if inspect.isfunction(target) else target if inspect.isclass(target) else None
+
+
+def takes(target: Any, parameter: str) -> bool:
+    """Whether the call takes the parameter by its name. One that `**kwargs` swallows is not taken."""
+    function = None if isinstance(target, property) else function_of(target)
+    if function is None:
         return True
-    if isinstance(member, property):
-        member = member.fget
-    member = getattr(member, "__func__", member)
-    return callable(member) and inspect.isfunction(inspect.unwrap(member)) and is_hollow(inspect.unwrap(member))
+    try:
+        return parameter in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
-def is_hollow(function: Any) -> bool:
+def is_refusal(target: Any) -> bool:
+    """Whether a function does nothing but refuse, or return an empty collection."""
+    function = function_of(target)
+    if not inspect.isfunction(function):
+        return False
     definition = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
-    assert isinstance(definition, ast.FunctionDef)
+    if not isinstance(definition, ast.FunctionDef):
+        return False
     steps = [
         step for step in definition.body if not (isinstance(step, ast.Expr) and isinstance(step.value, ast.Constant))
     ]
-    if len(steps) != 1 or not isinstance(steps[0], (ast.Expr, ast.Return)):
+    if len(steps) != 1:
         return False
-    call = steps[0].value
+    if isinstance(steps[0], ast.Raise):
+        return True
+    call = steps[0].value if isinstance(steps[0], (ast.Expr, ast.Return)) else None
     if isinstance(call, ast.Dict):
         return not call.keys
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
-        return False
-    return call.func.id == "unsupported" or (call.func.id == "CallableDict" and not call.args)
+    called = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+    return called == "unsupported" or (called == "CallableDict" and not call.args)  # type: ignore[union-attr]  # a call
 
 
-def check_lists(rows: dict[str, dict[str, list[str]]]) -> None:
-    for state, owner, name in listed():
-        if name not in rows.get(owner, {}).get(state, []):
-            raise SystemExit(f"scripts/azureml_names.py lists {owner}.{name} as {state}, which it is not (any more).")
+def reason(entry: Entry) -> str:
+    text = f"{entry.module}:{entry.name}"
+    return next((found for pattern, found in RULES if re.search(pattern, text)), "azure")
 
 
-def listed() -> Iterator[tuple[str, str, str]]:
-    for state, lists in (("without effect", WITHOUT_EFFECT), ("not yet", NOT_YET)):
-        yield from ((state, owner, name) for owner, names in lists.items() for name in names)
+def absent_table() -> str:
+    """Return the content of `runyard/sdk/absent.json`."""
+    modules: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    members: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for entry in entries():
+        if PACKAGES.get(entry.module) and not is_ours(entry.module):
+            continue
+        if not entry.name:
+            if not is_ours(entry.module):
+                modules[entry.module] = modules[entry.module]
+        elif entry.member:
+            cls = find(entry.module, entry.owner)
+            if inspect.isclass(cls) and member_of(cls, entry.member) is None:
+                members[cls.__name__][reason(entry)].add(entry.member)
+        else:
+            for module in {entry.module, entry.kind.partition(" from ")[2] or entry.module}:
+                add_name(modules, module, entry)
+    for name, hidden in PRIVATE_MEMBERS.items():
+        members[name]["private"].update(hidden.split())
+    for module, lists in PRIVATE_HOMES.items():
+        for home, names in lists.items():
+            modules[module][home].update(names.split())
+    for module in list(modules):
+        for parent in parents(module):
+            if not is_ours(parent) and parent not in PACKAGES:
+                modules[parent] = modules[parent]
+    used = {reason for lists in (*modules.values(), *members.values()) for reason in lists if reason[0] != "="}
+    reasons = {name: REASONS[name] for name in sorted(used | set(PACKAGES.values()) | {"private", "azure"})}
+    table = {"reasons": reasons, "packages": PACKAGES, "modules": texts(modules), "members": texts(members)}
+    return json.dumps(table, indent=0, ensure_ascii=False) + "\n"
 
 
-def table(noun: str, rows: dict[str, dict[str, list[str]]]) -> str:
-    lines = [f"| {noun} | {' | '.join(STATES)} |", "|---" * (len(STATES) + 1) + "|"]
-    for owner, by_state in rows.items():
-        cells = [" ".join(f"`{name}`" for name in by_state[state]) for state in STATES]
-        if any(cells):
-            lines.append(f"| `{owner}` | {' | '.join(cells)} |")
+def add_name(modules: dict[str, dict[str, set[str]]], module: str, entry: Entry) -> None:
+    beside = [parent for parent in parents(module) if is_ours(parent)]
+    if beside and not (PACKAGE.joinpath(*beside[-1].split(".")[1:]) / "__init__.py").exists():
+        return  # below a module that is no package, where Python looks for nothing
+    home = home_of(module, entry.name)
+    if home != module:
+        modules[module][f"={home}" if home else reason(entry)].add(entry.name)
+
+
+def parents(module: str) -> list[str]:
+    parts = module.split(".")
+    return [".".join(parts[:length]) for length in range(2, len(parts))]
+
+
+def texts(lists: dict[str, dict[str, set[str]]]) -> dict[str, dict[str, str]]:
+    return {
+        owner: {reason: " ".join(sorted(names)) for reason, names in sorted(by_reason.items())}
+        for owner, by_reason in sorted(lists.items())
+    }
+
+
+def page() -> str:
+    counts: Counter[str] = Counter()
+    sections = []
+    for module in dict.fromkeys(entry.module for entry in entries()):
+        rows = list(module_rows([entry for entry in entries() if entry.module == module], counts))
+        if rows:
+            sections.append(f"## {module}\n\n| name | parameters | state |\n|---|---|---|\n" + "\n".join(rows) + "\n")
+    summary = ", ".join(f"{counts[word]} {word}" for word in STATES)
+    return f"{INTRODUCTION}In all: {summary}.\n\n{packages_part()}\n" + "\n".join(sections)
+
+
+def module_rows(found: list[Entry], counts: Counter[str]) -> Iterator[str]:
+    refused: dict[str, list[str]] = defaultdict(list)
+    for entry in found:
+        if not entry.name or (entry.member and is_told_elsewhere(entry)):
+            continue
+        status = state(entry)
+        counts[status.word] += 1
+        if status.word == REFUSED:
+            refused[status.reason].append(entry.name)
+            continue
+        told = status.word + (f", without {ticks(status.lacking)}" if status.lacking else "")
+        taken = [name for name in entry.parameters if name not in status.lacking]
+        yield f"| `{entry.name}` | {ticks(taken)} | {told} |"
+    for why, names in refused.items():
+        yield f"| {' '.join(f'`{name}`' for name in names)} |  | refused: {REASONS[why][0]} |"
+
+
+def is_told_elsewhere(entry: Entry) -> bool:
+    """Whether the row of the class, or of a base on this page, says it already."""
+    cls = find(entry.module, entry.owner)
+    if cls is None:
+        return True
+    bases = [base for base in getattr(cls, "__mro__", ())[1:] if f"{base.__name__}.{entry.member}" in class_members()]
+    member = inspect.getattr_static(cls, entry.member, None)
+    return any(member is inspect.getattr_static(base, entry.member, None) for base in bases)
+
+
+@cache
+def class_members() -> frozenset[str]:
+    return frozenset(entry.name for entry in entries() if entry.member)
+
+
+def ticks(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def packages_part() -> str:
+    lines = ["## Packages that are not here", "", "| package | what it is | instead |", "|---|---|---|"]
+    for package, why in sorted(PACKAGES.items()):
+        if not is_ours(package):
+            what, later, _, instead = REASONS[why]
+            lines.append(f"| `{package}` | {what}{'; comes with a later release' if later else ''} | {instead} |")
     return "\n".join(lines) + "\n"
+
+
+def is_table_current() -> bool:
+    return TABLE.read_text(encoding="utf-8") == absent_table()
+
+
+def write_table() -> None:
+    TABLE.write_text(absent_table(), encoding="utf-8")
+
+
+def gaps() -> Iterator[str]:
+    """Yield each parameter of Azure's that ours does not take by name."""
+    for entry in entries():
+        if entry.name and not (entry.member and is_told_elsewhere(entry)):
+            for name in state(entry).lacking:
+                target = find(entry.module, entry.owner)
+                target = member_of(target, entry.member) if entry.member else target
+                kinds = {kind.kind for kind in inspect.signature(function_of(target)).parameters.values()}
+                told = "swallowed by **kwargs" if inspect.Parameter.VAR_KEYWORD in kinds else "TypeError"
+                yield f"{entry.module}\t{entry.name}\t{name}\t{told}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write("\n".join(gaps()) + "\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import azureml_names
+import azureml_uses
 import click
 import rights_table
 
@@ -64,10 +66,16 @@ def with_listings(text: str) -> str:
 
 
 if __name__ == "__main__":
+    if not azureml_names.is_table_current():
+        if "--check" in sys.argv:
+            sys.exit(f"{azureml_names.TABLE.relative_to(ROOT)} is not what the code says: run `make docs`.")
+        azureml_names.write_table()
+        os.execv(sys.executable, [sys.executable, *sys.argv])  # the pages are about the packages with this table
     security = FOLDER.parent / "security.md"
     pages = {
         FOLDER / "cli.md": page(),
         FOLDER / "azureml-names.md": azureml_names.page(),
+        FOLDER / "azureml-coverage.md": azureml_uses.page(),
         FOLDER / "rights.md": rights_table.page(),
         security: rights_table.in_page(security.read_text()),
         **{path: with_listings(path.read_text()) for path in (ROOT / "docs/extending").glob("*.md")},
@@ -76,4 +84,4 @@ if __name__ == "__main__":
         if "--check" not in sys.argv:
             path.write_text(text)
         elif not path.exists() or path.read_text() != text:
-            sys.exit(f"docs/{path.relative_to(FOLDER.parent)} is not what the code says: run `make docs`.")
+            sys.exit(f"{path.relative_to(ROOT)} is not what the code says: run `make docs`.")

@@ -128,7 +128,7 @@ INSIDE: dict[str, list[str]] = {
     ],
     "sdk": [
         "exceptions compat foreign",
-        "errors config",
+        "errors placeholders names azure_class absent config",
         "environments",
         "run_config",
         "workspaces",

@@ -1,12 +1,23 @@
 """The `azureml` façade of Runyard. Other parts of `azureml` that are installed elsewhere still import."""
 
+import sys
+
+from runyard.sdk.names import absent_names
+
 __path__ = __import__("pkgutil").extend_path(__path__, __name__)
+__getattr__ = absent_names(__name__)  # also `import azureml` and then `azureml.core.VERSION`, as notebooks do
 
 
-def __getattr__(name: str) -> object:
-    """`import azureml` and then `azureml.core.VERSION`: notebooks do, without importing azureml.core."""
-    if name != "core":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+class _LastFinder:
+    """Asked when nobody has a module: those of Azure's SDK that Runyard lacks are refused with words."""
 
-    return import_module("azureml.core")
+    @staticmethod
+    def find_spec(name, path=None, target=None):  # type: ignore[no-untyped-def]  # the import system's own signature
+        if not name.startswith("azureml."):
+            return None
+        from runyard.sdk.absent import find_module
+
+        return find_module(name)
+
+
+sys.meta_path.append(_LastFinder)

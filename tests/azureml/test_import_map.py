@@ -78,7 +78,7 @@ HERE = {
 }
 LATER = {
     "azureml.core": "Webservice Image",
-    "azureml.core.compute": "DsvmCompute AksCompute",
+    "azureml.core.compute": "AksCompute KubernetesCompute",
     "azureml.core.model": "InferenceConfig",
     "azureml.core.webservice": "Webservice AciWebservice AksWebservice LocalWebservice AksEndpoint",
     "azureml.core.image": "ContainerImage Image",

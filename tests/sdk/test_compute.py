@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from azureml.core.compute import AmlCompute, BatchAiCompute, ComputeInstance, ComputeTarget, RemoteCompute
+from azureml.core.compute import AmlCompute, BatchAiCompute, ComputeInstance, ComputeTarget, DsvmCompute, RemoteCompute
 from azureml.core.compute_target import ComputeTargetException
 from azureml.exceptions import ExperimentExecutionException, UserErrorException
 from runyard.sdk.runs.run import Run
@@ -135,6 +135,16 @@ def test_an_instance_is_stopped_and_started(workspace: Workspace) -> None:
     assert made.get_status().state == "Running"
     with pytest.raises(ComputeTargetException, match="is a ComputeInstance, not a AmlCompute"):
         AmlCompute(workspace, "my-instance")
+
+
+def test_a_virtual_machine_for_data_science_is_an_instance(workspace: Workspace) -> None:
+    config = DsvmCompute.provisioning_configuration(vm_size="STANDARD_D2_V2")
+    made = DsvmCompute.create(workspace, "my-dsvm", config)
+
+    assert type(made) is ComputeInstance and made.get_status().state == "Running"
+    assert DsvmCompute(workspace, "my-dsvm").name == "my-dsvm"
+    with pytest.raises(ComputeTargetException, match="no-such"):
+        DsvmCompute(workspace, "no-such")
 
 
 def test_default_targets_have_azures_names(workspace: Workspace) -> None:

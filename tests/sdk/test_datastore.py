@@ -164,6 +164,20 @@ def test_what_needs_azures_services_is_refused_with_a_way_out(workspace: Workspa
         Datastore.register_azure_blob_container(workspace, "x", container_nam="y", account_name="z")
 
 
+def test_a_datastore_shows_how_it_is_reached(workspace: Workspace) -> None:
+    folder = workspace.get_default_datastore()
+    blob = Datastore.register_azure_blob_container(
+        workspace, "blob", "c", "account", account_key="a2V5", endpoint="core.example", skip_validation=True
+    )
+    token = Datastore.register_azure_blob_container(
+        workspace, "token", "c", "account", sas_token="?sv=1", skip_validation=True
+    )
+
+    assert (folder.protocol, folder.endpoint, folder.account_key, folder.sas_token) == ("file", "", None, None)
+    assert (blob.protocol, blob.endpoint, blob.account_key, blob.sas_token) == ("https", "core.example", "a2V5", None)
+    assert (token.endpoint, token.account_key, token.sas_token) == ("core.windows.net", None, "sv=1")
+
+
 def test_runs_get_data_by_mount_download_and_upload(workspace: Workspace, data: Path, submit: Submit) -> None:
     datastore = workspace.get_default_datastore()
     datastore.upload(str(data), target_path="in", show_progress=False)

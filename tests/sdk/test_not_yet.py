@@ -7,18 +7,18 @@ import copy
 import pytest
 
 from runyard.core.errors import NotYetSupported
-from runyard.sdk.errors import placeholder
 from runyard.sdk.exceptions import UserErrorException
+from runyard.sdk.placeholders import placeholder
 
-Model = placeholder("azureml.core.model.Model")
+Model = placeholder("azureml.core.model.ModelPackage")
 
 
 def test_construction_and_attributes_are_refused_by_name() -> None:
-    with pytest.raises(UserErrorException, match=r"`azureml\.core\.model\.Model` is not there yet") as caught:
+    with pytest.raises(UserErrorException, match=r"`azureml\.core\.model\.ModelPackage` is not there yet") as caught:
         Model("name")
     assert isinstance(caught.value, NotYetSupported) and isinstance(caught.value, NotImplementedError)
 
-    with pytest.raises(NotYetSupported, match=r"`azureml\.core\.model\.Model\.register` is not there yet"):
+    with pytest.raises(NotYetSupported, match=r"`azureml\.core\.model\.ModelPackage\.register` is not there yet"):
         Model.register(model_path="x")
 
 
@@ -33,7 +33,7 @@ def test_it_takes_part_in_isinstance_and_inheritance() -> None:
 
 
 def test_it_can_be_inspected() -> None:
-    assert repr(Model) == "<azureml.core.model.Model: not in this version of Runyard>"
+    assert repr(Model) == "<azureml.core.model.ModelPackage: not in this version of Runyard>"
     assert not hasattr(Model, "__wrapped__")
     assert not hasattr(Model, "_repr_html_")
     assert copy.copy(Model) is Model

@@ -218,5 +218,5 @@ def test_the_words_of_early_2019_still_read(store: Store, workspace: Workspace, 
 
     assert Dataset.get(workspace, tmp_path.name).head(1)["n"].tolist() == [1]
     assert same.id == table.id == Dataset.get(workspace, id=table.id).id
-    assert tmp_path.name in Dataset.list(workspace)
+    assert tmp_path.name in [one.name for one in Dataset.list(workspace)]
     assert Dataset.Scenario.TRAINING == "training"

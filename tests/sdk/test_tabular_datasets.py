@@ -83,6 +83,25 @@ def test_time_filters_need_to_know_the_column(table: TabularDataset) -> None:
         table.time_before(day)
 
 
+def test_the_columns_that_hold_the_time_are_told(table: TabularDataset) -> None:
+    assert table.timestamp_columns == (None, None)
+    assert table.with_timestamp_columns("when").timestamp_columns == ("when", None)
+
+
+def test_the_calls_of_early_2019_find_and_read_tables(
+    workspace: Workspace, datastore: Datastore, tmp_path: Path
+) -> None:
+    names = ("a.csv", "all.parquet", "all.jsonl")
+    read = {name: Dataset.auto_read_files((datastore, f"{tmp_path.name}/{name}")) for name in names}
+    kept = read["a.csv"].register(workspace, "early")
+
+    assert [len(table.to_pandas_dataframe()) for table in read.values()] == [6, 10, 10]
+    assert Dataset.get(workspace, "early").id == Dataset.get(workspace, id=kept.id).id == kept.id
+    assert "early" in [dataset.name for dataset in Dataset.list(workspace)]
+    with pytest.raises(UserErrorException, match="needs the name or the id"):
+        Dataset.get(workspace)
+
+
 def test_types_and_paths_are_as_asked_for(datastore: Datastore, tmp_path: Path) -> None:
     place = (datastore, f"{tmp_path.name}/a.csv")
     texts = Dataset.Tabular.from_delimited_files(place, infer_column_types=False, include_path=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List
 
 from runyard.sdk.compat import refuse_shared_folder
+from runyard.sdk.names import absent_names
 
 if TYPE_CHECKING:
     from azureml.core.compute import ComputeTarget
@@ -26,6 +27,7 @@ refuse_shared_folder(__file__)
 
 VERSION = "1.61.0"  # the SDK release whose API this is
 __version__ = VERSION
+_absent = absent_names(__name__)
 
 _HOMES = {
     "ComputeTarget": "azureml.core.compute",
@@ -72,7 +74,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _absent(name)
     from importlib import import_module
 
     value = globals()[name] = getattr(import_module(home), name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runyard.sdk.names import absent_names
 from runyard.sdk.workspaces.keyvault import (
     AbstractAuthentication,
     Audience,
@@ -11,6 +12,8 @@ from runyard.sdk.workspaces.keyvault import (
     ServicePrincipalAuthentication,
     TokenAuthentication,
 )
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "AbstractAuthentication",

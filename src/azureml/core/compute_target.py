@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from azureml.core.compute import ComputeTarget
 from runyard.sdk.exceptions import ComputeTargetException
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = ["ComputeTarget", "ComputeTargetException"]

@@ -10,6 +10,9 @@ from runyard.sdk.environments.environment import (
     Environment,
     PythonSection,
 )
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "DEFAULT_CPU_IMAGE",

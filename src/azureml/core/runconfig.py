@@ -10,7 +10,8 @@ from runyard.sdk.environments.environment import (
     MPI_GPU_IMAGE,
     Environment,
 )
-from runyard.sdk.errors import placeholder
+from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 from runyard.sdk.run_config.run_configuration import (
     DataReferenceConfiguration,
     DockerConfiguration,
@@ -24,6 +25,8 @@ from runyard.sdk.run_config.run_configuration import (
 Data = placeholder("azureml.core.runconfig.Data")
 DataLocation = placeholder("azureml.core.runconfig.DataLocation")
 OutputData = placeholder("azureml.core.runconfig.OutputData")
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "DEFAULT_CPU_IMAGE",

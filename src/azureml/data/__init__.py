@@ -5,5 +5,9 @@ from __future__ import annotations
 from runyard.sdk.data.conditions import DataType
 from runyard.sdk.data.inputs import OutputFileDatasetConfig
 from runyard.sdk.data.kinds import FileDataset, TabularDataset
+from runyard.sdk.names import absent_names
+
+__version__ = "1.61.0"
+__getattr__ = absent_names(__name__)
 
 __all__ = ["DataType", "FileDataset", "OutputFileDatasetConfig", "TabularDataset"]

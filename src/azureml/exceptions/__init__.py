@@ -22,6 +22,9 @@ from runyard.sdk.exceptions import (
     WebserviceException,
     WorkspaceException,
 )
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "ActivityFailedException",

@@ -32,6 +32,9 @@ from runyard.sdk.data.opendatasets import (
     UsPopulationCounty,
     UsPopulationZip,
 )
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "MNIST",

@@ -3,5 +3,8 @@
 from __future__ import annotations
 
 from azureml.widgets import RunDetails
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = ["RunDetails"]

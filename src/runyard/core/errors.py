@@ -14,6 +14,8 @@ RunyardError
 │   ├── SubmissionLost        what a queued run was submitted with, and no database holds, is gone or damaged
 │   ├── SnapshotRejected      the source folder cannot be stored as it is
 │   ├── NotYetSupported       (also NotImplementedError) comes with a later release
+│   │   ├── AbsentName        (also AttributeError) a name of Azure's SDK that Runyard does not have
+│   │   └── AbsentModule      (also ModuleNotFoundError) a module of it, likewise
 │   ├── MissingExtra          an optional library is not installed
 │   └── TooLarge
 └── SystemFailure             we, the disk or the network
@@ -117,6 +119,14 @@ class SnapshotRejected(UserError):
 
 class NotYetSupported(UserError, NotImplementedError):
     code = "NotYetSupported"
+
+
+class AbsentName(NotYetSupported, AttributeError):
+    code = "AbsentName"
+
+
+class AbsentModule(NotYetSupported, ModuleNotFoundError):
+    code = "AbsentModule"
 
 
 class MissingExtra(UserError, ImportError):

@@ -12,8 +12,7 @@ from runyard.core.errors import InvalidArgument
 WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
 PLAIN_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
-MAX_NAME = 255
-_UNPRINTABLE = ("Cc", "Cs", "Zl", "Zp")  # control characters, half surrogate pairs, breaks of lines and paragraphs
+ANY_NAME = re.compile("(?=.*\\S)[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
@@ -66,15 +65,8 @@ def check_plain_name(value: str) -> str:
 
 def check_asset_name(value: str, noun: str = "name") -> str:
     """Return the name of a dataset, a model, an environment or an experiment in NFC: any text of one line."""
-    if isinstance(value, str) and len(value) <= MAX_NAME and PLAIN_NAME.fullmatch(value):
-        return value
-    name = unicodedata.normalize("NFC", value) if isinstance(value, str) else ""
-    if not name.strip() or len(name) > MAX_NAME or any(unicodedata.category(char) in _UNPRINTABLE for char in name):
-        raise InvalidArgument(
-            f"{str(value)[:300]!r} is not a valid {noun}.",
-            why=f"Allowed: any printable text on one line, 1 to {MAX_NAME} characters.",
-        )
-    return name
+    name = unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+    return _match(ANY_NAME, name, noun, "any printable text on one line, 1 to 255 characters")
 
 
 def check_experiment_name(value: str) -> str:

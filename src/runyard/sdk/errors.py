@@ -1,9 +1,8 @@
 """Translate Runyard's errors into Azure's exceptions at the border of the SDK.
 
 The translated object inherits from both classes, so `except UserErrorException` and
-`except runyard.core.errors.NotFound` catch it. The placeholders stand for names of later releases: they can be imported
-and used with `isinstance`, and raise an error on any other use. `training_error` makes the TrainingException of
-estimators and sweeps, with the reason and a hint.
+`except runyard.core.errors.NotFound` catch it. `training_error` makes the TrainingException of estimators and sweeps,
+with the reason and a hint.
 """
 
 from __future__ import annotations
@@ -127,38 +126,10 @@ def not_yet(thing: str, *, hint: str = "") -> Exception:
     return azure_error(
         NotYetSupported(
             f"{thing} is not there yet.",
-            why=f"Runyard {__version__} submits and tracks script runs on this machine; later releases bring the rest.",
-            hint=hint
-            or "What is there: docs/azureml-differences.md. `pip install --upgrade runyard` brings newer releases.",
+            why=f"Runyard {__version__} does not have this part of Azure's SDK.",
+            hint=hint or "`pip install --upgrade runyard` brings newer releases.",
         )
     )
-
-
-class _Refusing(type):
-    """Metaclass of placeholders: calling the class or reading an attribute of it is the use that is refused."""
-
-    def __call__(cls, *_args: Any, **_kwargs: Any) -> NoReturn:
-        unsupported(f"`{_public_name(cls)}`")
-
-    def __getattr__(cls, name: str) -> NoReturn:
-        # Dunder names are asked for by inspect, copy, doctest and notebooks, which expect this answer.
-        if name.startswith("__") or name.startswith("_repr_") or name.startswith("_ipython_"):
-            raise AttributeError(name)
-        unsupported(f"`{_public_name(cls)}.{name}`")
-
-    def __repr__(cls) -> str:
-        return f"<{_public_name(cls)}: not in this version of Runyard>"
-
-
-def placeholder(path: str) -> Type[Any]:
-    """Return a class that stands for `path`, such as `azureml.train.dnn.TensorFlow`."""
-    module, _, name = path.rpartition(".")
-    return _Refusing(name, (), {"__module__": module, "__doc__": "Not in this version of Runyard."})
-
-
-def _public_name(cls: type) -> str:
-    named = next((base for base in cls.__mro__ if base.__module__.startswith("azureml")), cls)
-    return f"{named.__module__}.{named.__name__}"
 
 
 def training_error(what: str, *, why: str = "", hint: str = "") -> Exception:

@@ -7,6 +7,7 @@ AzureMLException
 ├── ModelPathNotFoundException, ProjectSystemException, RunConfigurationException, RunEnvironmentException,
 ├── ServiceException, SnapshotException, TrainingException, WebserviceException, WorkspaceException
 ├── DatasetTimestampMissingError, DiscoveryUrlNotFoundException
+├── DatasetValidationError, DatasetExecutionError    (in `azureml.data.dataset_error_handling`)
 └── HyperDriveException …     (in `azureml.train.hyperdrive.exceptions`)
 """
 
@@ -50,6 +51,12 @@ class AzureMLException(Exception):
     @property
     def error_code(self) -> str:
         return self._error_code
+
+    def print_stacktrace(self) -> None:
+        """Print the traceback of the error to stderr."""
+        import traceback  # few processes print one
+
+        traceback.print_exception(type(self), self, self.__traceback__)
 
     def __str__(self) -> str:
         import json  # costs 5 ms of every import, and few processes print an error

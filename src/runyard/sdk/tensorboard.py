@@ -23,6 +23,7 @@ from runyard.core.formats.tfevents import Scalar, first_record, scalar_record
 from runyard.core.names import true_file_name
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import UserErrorException
 
@@ -145,7 +146,7 @@ _URL = re.compile(r"https?://\S+")
 
 
 @raises_azure_errors
-class Tensorboard:
+class Tensorboard(AzureClass):
     """Shows `logs/` of each run, and event files below `outputs/`, copied to `<local_root>/<run id>/` while they grow.
 
     Args:

@@ -36,6 +36,8 @@ STATUS = {
     "SubmissionLost": 409,
     "SnapshotRejected": 422,
     "NotYetSupported": 501,
+    "AbsentName": 501,
+    "AbsentModule": 501,
     "MissingExtra": 501,
     "TooLarge": 413,
     "SystemFailure": 500,

@@ -1,14 +1,16 @@
-"""`azureml.core.compute`: pools, instances and machines over SSH; others are not there yet."""
+"""`azureml.core.compute`: pools, instances and machines over SSH; others are refused by name."""
 
 from __future__ import annotations
 
 from runyard.sdk.compute.attached import RemoteCompute
-from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance
+from runyard.sdk.compute.pools import AmlCompute, BatchAiCompute, ComputeInstance, DsvmCompute
 from runyard.sdk.compute.target import ComputeTarget
-from runyard.sdk.errors import placeholder
+from runyard.sdk.names import absent_names
+from runyard.sdk.placeholders import placeholder
 
 AksCompute = placeholder("azureml.core.compute.AksCompute")
-DsvmCompute = placeholder("azureml.core.compute.DsvmCompute")
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "AksCompute",

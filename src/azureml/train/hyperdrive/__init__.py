@@ -29,6 +29,9 @@ from azureml.train.hyperdrive.sampling import (
     HyperParameterSampling,
     RandomParameterSampling,
 )
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "BanditPolicy",

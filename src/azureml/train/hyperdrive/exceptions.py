@@ -10,6 +10,9 @@ from runyard.sdk.exceptions import (
     HyperDriveScenarioNotSupportedException,
     HyperDriveServiceException,
 )
+from runyard.sdk.names import absent_names
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "HyperDriveConfigException",

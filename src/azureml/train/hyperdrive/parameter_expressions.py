@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runyard.sdk.names import absent_names
 from runyard.sdk.sweeps.sampling import (
     choice,
     lognormal,
@@ -14,6 +15,8 @@ from runyard.sdk.sweeps.sampling import (
     randint,
     uniform,
 )
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "choice",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from runyard.sdk.names import absent_names
 from runyard.sdk.sweeps.policies import (
     BanditPolicy,
     EarlyTerminationPolicy,
@@ -9,6 +10,8 @@ from runyard.sdk.sweeps.policies import (
     NoTerminationPolicy,
     TruncationSelectionPolicy,
 )
+
+__getattr__ = absent_names(__name__)
 
 __all__ = [
     "BanditPolicy",

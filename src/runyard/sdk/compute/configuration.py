@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, Mapping, Optional
 
 from runyard.core.compute import BATCH_AI, DEFAULT_IDLE_SECONDS, INSTANCE, POOL, ComputeSpec
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.exceptions import ComputeTargetException
 
@@ -12,7 +13,7 @@ PRIORITIES = ("dedicated", "lowpriority")
 PORT_ACCESS = "NotSpecified"
 
 
-class ComputeConfiguration:
+class ComputeConfiguration(AzureClass):
     """Its attributes are the parameters of `provisioning_configuration`."""
 
     vm_size: str = ""
@@ -152,6 +153,12 @@ class ComputeInstanceProvisioningConfiguration(ComputeConfiguration):
         own = ("tags", "description", "location")
         note_without_effect({name: value or None for name, value in vars(self).items() if name not in own})
         return ComputeSpec(type=INSTANCE, min_nodes=1, max_nodes=1, **self._named())
+
+
+class DsvmProvisioningConfiguration(ComputeInstanceProvisioningConfiguration):
+    """Azure's virtual machine for data science: one node for one run at a time."""
+
+    ssh_port: Any = None
 
 
 def number(name: str, value: Any) -> int:

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from runyard.core.compute import DEFAULT_IDLE_SECONDS
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compute.configuration import (
     PORT_ACCESS,
     AmlComputeProvisioningConfiguration,
     BatchAiComputeProvisioningConfiguration,
     ComputeInstanceProvisioningConfiguration,
+    DsvmProvisioningConfiguration,
     number,
 )
 from runyard.sdk.compute.target import (
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 RUNNING, STOPPED = "Running", "Stopped"
 
 
-class ComputeInstanceStatus:
+class ComputeInstanceStatus(AzureClass):
     """One look at an instance: `state` is Running or Stopped."""
 
     def __init__(self, state: str, errors: List[Any]) -> None:
@@ -108,6 +110,20 @@ class ComputeInstance(ComputeTarget):
 
     def _serialized_properties(self) -> Dict[str, Any]:
         return {"vmSize": self.vm_size, "state": STOPPED if self._record.spec.is_stopped else RUNNING}
+
+
+class DsvmCompute(ComputeInstance):
+    """Azure's virtual machine for data science. Here it is an instance, and comes back as a ComputeInstance."""
+
+    def __new__(cls, workspace: Workspace, name: str) -> ComputeTarget:  # type: ignore[misc]  # an instance, on purpose
+        return ComputeInstance(workspace, name)
+
+    @staticmethod
+    def provisioning_configuration(  # type: ignore[override]  # its own parameters
+        vm_size: Optional[str] = None, ssh_port: Optional[int] = None, location: Optional[str] = None
+    ) -> DsvmProvisioningConfiguration:
+        """Return what `ComputeTarget.create` takes."""
+        return DsvmProvisioningConfiguration(vm_size=vm_size, ssh_port=ssh_port, location=location)
 
 
 _SIZES: Tuple[Tuple[str, int, int, float, int], ...] = (

@@ -21,6 +21,7 @@ from runyard.core.compute import (
     check_target_name,
 )
 from runyard.core.statuses import RunStatus
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import azure_error, raises_azure_errors, translates
 from runyard.sdk.exceptions import ComputeTargetException, UserErrorException
 
@@ -37,7 +38,7 @@ _A_HOST = "RemoteCompute.attach_configuration(address='hostA', username='me')"
 
 
 @raises_azure_errors
-class ComputeTarget:
+class ComputeTarget(AzureClass):
     """A compute target of a workspace: `ComputeTarget(ws, name)` is the object of the class that fits.
 
     Raises:
@@ -318,7 +319,7 @@ _IDLE, _DOWN = ("idle", "alive", "up", "ready"), ("down", "drain", "dead", "fail
 STEADY = "Steady"  # nodes come and go at once, so a pool is never between two sizes
 
 
-class ScaleSettings:
+class ScaleSettings(AzureClass):
     """How many nodes a pool has at least and at most, and when an idle one goes."""
 
     def __init__(
@@ -341,7 +342,7 @@ class ScaleSettings:
         )
 
 
-class AmlComputeStatus:
+class AmlComputeStatus(AzureClass):
     """One look at a pool."""
 
     def __init__(self, target: records.ComputeTarget) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, FrozenSet, Iterable, List, Type
 
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.exceptions import UserErrorException
 
 
-class SealedConfig:
+class SealedConfig(AzureClass):
     """Call `_seal()` at the end of `__init__`: from then on only known attributes can be set."""
 
     _unused: FrozenSet[str] = frozenset()  # names that old scripts set: accepted, kept, without effect

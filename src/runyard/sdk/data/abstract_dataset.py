@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.specs import FILE, KIND, DatasetSpec, DataSource
 from runyard.data.datasets import DataFile, fingerprint, list_files, opened_once, place_of
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
 from runyard.sdk.errors import raises_azure_errors
@@ -27,7 +28,7 @@ D = TypeVar("D", bound="AbstractDataset")
 
 
 @raises_azure_errors
-class AbstractDataset:
+class AbstractDataset(AzureClass):
     """Every change gives a new one."""
 
     _kind: ClassVar[str] = FILE

@@ -14,6 +14,7 @@ from runyard.core.errors import NotFound
 from runyard.core.specs import FILE, KIND, TABULAR, DataSource
 from runyard.data.folder import clean_data_path
 from runyard.data.tables import CODECS, COMBINED, DELIMITED, FIRST_ONLY, JSON_LINES, PARQUET
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.data.abstract_dataset import AbstractDataset, values_of
 from runyard.sdk.data.conditions import DataType, type_names
@@ -45,7 +46,7 @@ def header_of(header: Any) -> Any:
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
 
 
-class FileDatasetFactory:
+class FileDatasetFactory(AzureClass):
     @staticmethod
     @translates
     def from_files(
@@ -90,7 +91,7 @@ class FileDatasetFactory:
         return FileDatasetFactory.from_files((datastore, place))
 
 
-class TabularDatasetFactory:
+class TabularDatasetFactory(AzureClass):
     """Nothing is read here, but to look whether the files are there."""
 
     @staticmethod
@@ -294,7 +295,7 @@ def _fitting(folder: str, pattern: str) -> List[str]:
 AnyDataset = Union[FileDataset, TabularDataset]
 
 
-class Dataset:
+class Dataset(AzureClass):
     """`Dataset.File` and `Dataset.Tabular` make datasets; the rest finds those that were registered."""
 
     class Scenario:
@@ -302,7 +303,7 @@ class Dataset:
 
         TRAINING: ClassVar[str] = "training"
         VALIDATION: ClassVar[str] = "validation"
-        INFERENCE: ClassVar[str] = "inferencing"
+        INFERENCE: ClassVar[str] = "inference"
 
     File: ClassVar[Type[FileDatasetFactory]] = FileDatasetFactory
     Tabular: ClassVar[Type[TabularDatasetFactory]] = TabularDatasetFactory
@@ -334,21 +335,27 @@ class Dataset:
         raise NotFound(f"No dataset of workspace `{workspace.name}` has the id `{id}`.")
 
     @staticmethod
+    def get(workspace: Workspace, name: Optional[str] = None, id: Optional[str] = None) -> AnyDataset:
+        """The call of early 2019: by name, or by id.
+
+        Raises:
+            UserErrorException: there is none of that name or id, or neither is given.
+        """
+        if name is None and id is None:
+            raise UserErrorException("Dataset.get(workspace, ...) needs the name or the id of a dataset.")
+        return Dataset.get_by_name(workspace, name) if name is not None else Dataset.get_by_id(workspace, str(id))
+
+    @staticmethod
+    def list(workspace: Workspace) -> List[AnyDataset]:
+        """The call of early 2019: the latest version of each."""
+        return [*Dataset.get_all(workspace).values()]
+
+    @staticmethod
     @translates
     def get_all(workspace: Workspace) -> Dict[str, AnyDataset]:
         """Return the latest version of each, by name."""
         found = workspace._client.assets.list(workspace.name, KIND)
         return CallableDict((asset.name, of_asset(workspace, asset)) for asset in found)
-
-    list = get_all
-
-    @staticmethod
-    @translates
-    def get(workspace: Workspace, name: Optional[str] = None, id: Optional[str] = None) -> AnyDataset:
-        """Early 2019's way to find a dataset, by its name or its id."""
-        if (name is None) is (id is None):
-            raise UserErrorException("Dataset.get() takes a name or an id, one of them.")
-        return Dataset.get_by_name(workspace, name) if name is not None else Dataset.get_by_id(workspace, str(id))
 
     @staticmethod
     @translates

@@ -15,6 +15,7 @@ from runyard.data.datastores import (
     open_storage,
 )
 from runyard.data.folder import clean_data_path
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
 from runyard.sdk.data.inputs import DataReference, reference_name
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @raises_azure_errors
-class Datastore:
+class Datastore(AzureClass):
     """A datastore of `workspace`, by default its default one.
 
     Raises:
@@ -388,20 +389,18 @@ class Datastore:
         say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
         return self.path(target)
 
+    def _keys(self) -> Dict[str, str]:
+        import json  # most datastores are folders, which have no keys
+
+        secret = self._document.get("secret")
+        keys: Dict[str, str] = json.loads(self._secret(secret)) if secret else {}
+        return keys
+
     def _storage(self) -> Storage:
         return open_storage(self._document, self._remote, self._secret)
 
     def _options(self) -> Dict[str, Any]:
         return dict(self._document.get("options") or {})
-
-    def _keys(self) -> Dict[str, Any]:
-        """Return the keys of object storage, which are a secret of the workspace."""
-        import json
-
-        found: Dict[str, Any] = (
-            json.loads(self._secret(self._document["secret"])) if self._document.get("secret") else {}
-        )
-        return found
 
     def _secret(self, name: str) -> str:
         from runyard.client.calls.workspace import SecretCalls  # folders have none
@@ -413,6 +412,9 @@ class Datastore:
 
         return DatastoreFiles(self._workspace._client, self._workspace.name, self._name)
 
+
+# Azure has a class for each kind of storage; here one has them all.
+AbstractDatastore = AbstractAzureStorageDatastore = AzureBlobDatastore = Datastore
 
 _SQL_HINT = "Write the query's result to Parquet (pandas.read_sql, then to_parquet), and upload that."
 _FOLDER_HINT = (

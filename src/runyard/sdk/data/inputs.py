@@ -16,6 +16,7 @@ from runyard.core.specs import DIRECT, DOWNLOAD, MOUNT, TABULAR, UPLOAD, Dataset
 from runyard.data.datastores import DEFAULT
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
@@ -30,7 +31,7 @@ _NAME = re.compile(r"\w+", re.ASCII)
 
 
 @raises_azure_errors
-class DataReference:
+class DataReference(AzureClass):
     """`str()` of it is `$AZUREML_DATAREFERENCE_<name>`, which becomes the path where the run's processes start.
 
     Args:
@@ -117,7 +118,7 @@ DATASET_MODES = (DIRECT, MOUNT, DOWNLOAD)
 
 
 @raises_azure_errors
-class DatasetConsumptionConfig:
+class DatasetConsumptionConfig(AzureClass):
     """In a run's arguments it stands for the path of the files (mount, download) or the dataset's id (direct)."""
 
     def __init__(
@@ -162,7 +163,7 @@ PLACE = "dataset/{run-id}/{output-name}"
 
 
 @raises_azure_errors
-class OutputFileDatasetConfig:
+class OutputFileDatasetConfig(AzureClass):
     """In a run's arguments it stands for an existing, writable folder.
 
     Args:
@@ -269,8 +270,11 @@ def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
     return destination[0], clean_data_path(destination[1])
 
 
+OutputDatasetConfig = OutputFileDatasetConfig  # Azure's base of it
+
+
 @raises_azure_errors
-class DataPathComputeBinding:
+class DataPathComputeBinding(AzureClass):
     def __init__(self, mode: str = "mount", path_on_compute: Optional[str] = None, overwrite: bool = False) -> None:
         self.mode = checked_mode(mode)
         self.path_on_compute = path_on_compute
@@ -281,7 +285,7 @@ class DataPathComputeBinding:
 
 
 @raises_azure_errors
-class DataPath:
+class DataPath(AzureClass):
     def __init__(
         self,
         datastore: Optional[Datastore] = None,

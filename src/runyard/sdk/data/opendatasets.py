@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, List, NoReturn, Optional, Seque
 from runyard.core.errors import NotFound, RunyardError
 from runyard.data.datasets import compile_pattern
 from runyard.data.transfer import for_all
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.data.conditions import ColumnCondition
 from runyard.sdk.data.dataset import FileDatasetFactory, TabularDatasetFactory
 from runyard.sdk.data.datastore_files import progress
@@ -49,7 +50,7 @@ _MONTH = re.compile(r"month=(\d{1,2})(?:/|$)", re.IGNORECASE)
 Month = Tuple[int, int]
 
 
-class MNIST:
+class MNIST(AzureClass):
     """The four files of handwritten digits."""
 
     @staticmethod
@@ -88,7 +89,7 @@ class MNIST:
         return TabularDatasetFactory.from_parquet_files((datastore, name))
 
 
-class Diabetes:
+class Diabetes(AzureClass):
     """The diabetes data under the names that Azure's samples know: AGE … S6 and the target Y."""
 
     @staticmethod
@@ -109,7 +110,7 @@ class Diabetes:
         return TabularDatasetFactory.from_parquet_files((datastore, f"{place}/*.parquet"))
 
 
-class OpenDataset:
+class OpenDataset(AzureClass):
     """A dataset in Parquet files, in folders of years and months where it has many.
 
     Args:
@@ -224,7 +225,7 @@ class PublicHolidays(OpenDataset):
 PublicHolidaysOffline = PublicHolidays
 
 
-class OjSalesSimulated:
+class OjSalesSimulated(AzureClass):
     """Simulated sales of orange juice: 11,973 CSV files, which are read from the web as they are asked for."""
 
     @staticmethod
@@ -239,7 +240,7 @@ class OjSalesSimulated:
         return TabularDatasetFactory.from_delimited_files(address, False)
 
 
-class COVID19OpenResearch:
+class COVID19OpenResearch(AzureClass):
     """Refused: it is a collection of archives, which its makers give out."""
 
     def __init__(self, *_args: Any, **_kwargs: Any) -> None:

@@ -8,6 +8,7 @@ import sys
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from runyard.core.provided_packages import package_name
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.files import write_text
 from runyard.sdk.config.objects import checked_mapping, checked_value, report_unknown
 from runyard.sdk.environments.requirements_file import expand_lines, split_option
@@ -22,7 +23,7 @@ _EXACT = re.compile(r"\s*={0,3}\s*([0-9]+(?:\.[0-9]+)*)(?:\.\*|=.*)?\s*")
 
 
 @raises_azure_errors
-class CondaDependencies:
+class CondaDependencies(AzureClass):
     """Conda and pip packages, channels and the Python version of an environment.
 
     Args:

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Any, ClassVar, Iterable, List, Mapping, Optional, Tuple
 
 from runyard.core.compute import PER_RUN
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.errors import raises_azure_errors, training_error
@@ -42,7 +43,7 @@ SUBMIT_OPTIONS = ("script_params", "inputs", "source_directory_data_store")
 
 
 @raises_azure_errors
-class Estimator:
+class Estimator(AzureClass):
     """What `experiment.submit` takes beside a ScriptRunConfig. All parameters but the first go by name.
 
     Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 from runyard.client.calls.workspace import ModelCalls
 from runyard.core.errors import NotFound
 from runyard.core.records import ModelSpec, ModelVersion
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
@@ -23,7 +24,7 @@ Search = Optional[Sequence[Union[str, Sequence[str]]]]
 
 
 @raises_azure_errors
-class Model:
+class Model(AzureClass):
     """One version of a model: the latest of its name, unless `version` or `id` says another.
 
     Raises:
@@ -212,6 +213,11 @@ class Model:
         model = Model(workspace, model_name, version=version)
         folder = os.path.join("azureml-models", plain_form(model.name), str(model.version))
         return model.download(folder, exist_ok=True)
+
+    @staticmethod
+    def _get_model_path_remote(model_name: str, version: Optional[int], workspace: Workspace) -> str:
+        """Scripts call Azure's private function, which takes the workspace."""
+        return Model.get_model_path(model_name, version, workspace)
 
     def download(self, target_dir: str = ".", exist_ok: bool = False, exists_ok: Optional[bool] = None) -> str:
         """Write the model's file or folder below `target_dir` and return its path.

@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from runyard.core.compute_options import RUN_OPTIONS, check_known, check_resources
 from runyard.core.errors import InvalidArgument
 from runyard.core.specs import ResourceSpec
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.objects import SealedConfig
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -142,7 +143,7 @@ def _memory(value: Union[int, str, None]) -> Optional[int]:
 
 
 @raises_azure_errors
-class ResourceConfiguration:
+class ResourceConfiguration(AzureClass):
     def __init__(
         self, cpu: Optional[float] = None, memory_in_gb: Optional[float] = None, gpu: Optional[int] = None
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Union
 
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.errors import raises_azure_errors
@@ -23,7 +24,7 @@ Distribution = Union[MpiConfiguration, TensorflowConfiguration, PyTorchConfigura
 
 
 @raises_azure_errors
-class ScriptRunConfig:
+class ScriptRunConfig(AzureClass):
     """What `experiment.submit` takes. Without a target it runs on this machine, without an environment in this Python.
 
     Args:

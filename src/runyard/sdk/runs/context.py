@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Union
 from runyard.core.errors import SystemFailure
 from runyard.core.names import make_uuid
 from runyard.runtime.context import RunContext, find_context
+from runyard.sdk.azure_class import AzureClass, missing_member
 from runyard.sdk.errors import azure_error
 from runyard.sdk.exceptions import RunEnvironmentException
 from runyard.sdk.runs.run import Run, ScriptRun
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from runyard.client.client import Client
 
 
-class _OfflineRun:
+class _OfflineRun(AzureClass):
     """Has exactly the members that a script may use without a run; all else is an AttributeError, as in Azure."""
 
     def __init__(self, run_id: Optional[str] = None) -> None:
@@ -155,7 +156,7 @@ class SubmittedRun(ScriptRun):
     def __getattr__(self, name: str) -> Any:
         if name in ("_client", "_experiment"):
             return self._lazy(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise missing_member(type(self), name, f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 def _unreadable(run_id: str, error: Exception) -> SystemFailure:

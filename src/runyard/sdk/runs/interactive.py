@@ -16,6 +16,7 @@ from runyard.core.names import check_run_id, make_uuid
 from runyard.core.records import NewRun
 from runyard.core.specs import RunSpec
 from runyard.runtime.context import get_writer
+from runyard.sdk.azure_class import missing_member
 from runyard.sdk.config.texts import user_name, warn
 from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import AzureMLException
@@ -239,7 +240,7 @@ class ChildRun(InteractiveRun):
         # Not before they are needed: a script that only logs never asks the server.
         if name in ("_client", "_experiment"):
             return getattr(self._parent_handle, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise missing_member(type(self), name, f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _refresh(self) -> records.Run:
         self._flush_own()

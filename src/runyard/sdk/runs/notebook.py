@@ -14,6 +14,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from runyard.core.statuses import RunStatus
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
 
@@ -154,7 +155,7 @@ MOST_CARDS = 20  # of one run that follow it; those shown before stay as they ar
 
 
 @raises_azure_errors
-class RunDetails:
+class RunDetails(AzureClass):
     def __init__(self, run_instance: Run) -> None:
         """Raises UserErrorException: that is no run."""
         if not hasattr(run_instance, "get_status"):

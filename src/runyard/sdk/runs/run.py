@@ -27,6 +27,7 @@ from runyard.core.errors import NotFound
 from runyard.core.formats.filters import quoted
 from runyard.core.names import check_run_id, clean_file_name, make_uuid, true_file_name
 from runyard.core.specs import SWEEP_TYPE
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import narrowed, note_without_effect, property_texts, tag_texts, warn
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.runs import details, files, lifecycle, metrics
@@ -55,7 +56,7 @@ Factory = Callable[["Experiment", "records.Run"], "Run"]
 
 
 @raises_azure_errors
-class Run:
+class Run(AzureClass):
     """A run of an experiment: its metrics, tags, files, status and end.
 
     In a training script, `Run.get_context()` gives the run that the script is.

@@ -10,6 +10,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from runyard.core.errors import NotFound
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.environments.plan import names_image
 from runyard.sdk.environments.registry import content_key
 from runyard.sdk.errors import raises_azure_errors
@@ -39,7 +40,7 @@ _STATUS = {
 
 
 @raises_azure_errors
-class EnvironmentBuild:
+class EnvironmentBuild(AzureClass):
     """A build that goes on by itself; `run` is the run that makes it."""
 
     def __init__(self, run: Run, environment: Environment) -> None:
@@ -76,6 +77,9 @@ class EnvironmentBuild:
 
     def __repr__(self) -> str:
         return f"EnvironmentBuild(environment: {self.environment_name}, run: {self.run.id}, status: {self.status})"
+
+
+ImageBuildDetails = EnvironmentBuild  # Azure's name of it
 
 
 class ImageDetails(Dict[str, Any]):

@@ -14,6 +14,7 @@ from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_run_id, make_sweep_id
 from runyard.core.specs import MAX_CONCURRENT_RUNS, MAX_TOTAL_RUNS, SWEEP_TYPE, DataReferenceSpec, RunSpec, SweepSpec
 from runyard.core.statuses import RunStatus
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect, warn
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveConfigException, HyperDriveScenarioNotSupportedException
@@ -44,7 +45,7 @@ class PrimaryMetricGoal(Enum):
 
 
 @raises_azure_errors
-class HyperDriveConfig:
+class HyperDriveConfig(AzureClass):
     """What `experiment.submit` takes to start a sweep.
 
     Args:

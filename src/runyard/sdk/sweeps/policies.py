@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Dict, Optional
 
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import HyperDriveConfigException
 
 
 @raises_azure_errors
-class EarlyTerminationPolicy:
+class EarlyTerminationPolicy(AzureClass):
     """Base of the policies.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional
 
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import warn
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import HyperDriveConfigException
@@ -31,7 +32,7 @@ EXPRESSIONS = frozenset(
 
 
 @raises_azure_errors
-class HyperParameterSampling:
+class HyperParameterSampling(AzureClass):
     """Base of the samplings. `parameter_space` maps a parameter's name to `choice(...)`, `uniform(...)` and so on.
 
     Args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
 
 from runyard.core.names import check_experiment_name
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import tag_texts
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -20,7 +21,7 @@ VIEWS = ("ActiveOnly", "All", "ArchivedOnly")
 
 
 @raises_azure_errors
-class Experiment:
+class Experiment(AzureClass):
     """An experiment of `workspace`; it is made when there is none of that name.
 
     Raises:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 
 from runyard.client.calls.workspace import SecretCalls
 from runyard.core.errors import NotFound
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect, warn_once
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import UserErrorException
@@ -22,7 +23,7 @@ _SIGN_IN = "Here the server's address and token decide who you are."
 
 
 @raises_azure_errors
-class Keyvault:
+class Keyvault(AzureClass):
     """The secrets of a workspace: `ws.get_default_keyvault()`."""
 
     def __init__(self, workspace: Workspace) -> None:
@@ -106,7 +107,7 @@ class AccessToken(NamedTuple):
 
 
 @raises_azure_errors
-class AbstractAuthentication:
+class AbstractAuthentication(AzureClass):
     """Accepted, without effect."""
 
     def __init__(self, cloud: Any = None, tenant_id: Optional[str] = None) -> None:
@@ -189,8 +190,8 @@ class TokenAuthentication(AbstractAuthentication):
         return self._get_token_for_audience(audience)
 
 
-class Audience:
-    """Azure's audiences of a token, by name."""
+class Audience(AzureClass):
+    """Azure's audiences of a token, by name; early scripts write them small."""
 
-    ARM = "ARM"
-    AZUREML = "AZUREML"
+    ARM = arm = "ARM"
+    AZUREML = aml = "AZUREML"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, NoReturn, Optiona
 
 from runyard.core.errors import NotFound
 from runyard.core.names import check_workspace_name
+from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
 from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.errors import azure_error, raises_azure_errors, unsupported
@@ -51,7 +52,7 @@ class ServiceContext(NamedTuple):
 
 
 @raises_azure_errors
-class Workspace:
+class Workspace(AzureClass):
     """A workspace on this user's Runyard server; one that a config.json of Azure names is made on first use.
 
     `auth`, `sku` and other words of Azure are accepted and have no effect here.
