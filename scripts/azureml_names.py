@@ -36,7 +36,7 @@ ACCEPTED_ONLY = {
     "AbstractAuthentication": "get_authentication_header",
     "AmlCompute": "add_identity list_quotas list_usages remove_identity",
     "Environment": "asset_id databricks inferencing_stack_version r spark",
-    "DockerSection": "build_context platform",
+    "DockerSection": "platform",
     "HistoryConfiguration": "snapshot_project",
     "Run": "clean start",
     "PythonSection": "base_conda_environment",

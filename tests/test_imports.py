@@ -40,7 +40,7 @@ BUDGETS = {
     "runyard.supervisor.supervisor": 7214,
     "runyard.supervisor.node.node": 1208,
     "runyard.engine.engine": 12353,
-    "runyard.server.lifecycle": 2857,
+    "runyard.server.lifecycle": 2135,
     "runyard.cli.app": 1159,
     "runyard.cli.commands.runs": 7265,
     "runyard.cli.commands.submit": 17525,
@@ -110,6 +110,18 @@ def test_a_run_that_finds_no_spare_starts_without_the_slow_part_of_the_standard_
 
     # `tempfile` alone brings in `shutil`, `random` and two compression libraries.
     assert not {"tempfile", "shutil", "random", "lzma", "bz2", "hashlib", "subprocess"} & set(loaded)
+
+
+def test_a_server_listens_before_it_loads_what_only_some_settings_need() -> None:
+    _, loaded = import_alone("runyard.server.lifecycle")
+
+    assert not {"datetime", "difflib"} & set(loaded)
+
+
+def test_a_server_with_another_database_loads_no_sqlite() -> None:
+    _, loaded = import_alone("runyard.server.app")
+
+    assert "sqlite3" not in loaded
 
 
 def test_the_command_line_loads_no_web_framework_for_its_help() -> None:

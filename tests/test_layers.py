@@ -81,7 +81,7 @@ INSIDE: dict[str, list[str]] = {
         "system",
         "pythons horovod",
         "pip",
-        "cache",
+        "cache wheels",
         "uv pruning",
         "conda",
         "container",

@@ -88,8 +88,6 @@ def test_a_member_that_is_not_here_is_an_attribute_error_that_says_what_to_use()
     with pytest.raises(AbsentName, match=r"`Model\.deploy` is not there yet") as caught:
         Model.deploy()  # type: ignore[attr-defined]
     assert "model.download()" in caught.value.hint
-    with pytest.raises(AbsentName, match=r"`Environment\.add_private_pip_wheel`"):
-        _ = Environment("x").add_private_pip_wheel  # type: ignore[attr-defined]
     with pytest.raises(AbsentName, match=r"`CondaDependencies\._merge_dependencies` is not part of Runyard"):
         _ = CondaDependencies()._merge_dependencies  # type: ignore[attr-defined]
 

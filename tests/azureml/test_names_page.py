@@ -142,7 +142,7 @@ def test_everything_that_the_page_calls_refused_says_why() -> None:
         ("Model.deploy", REFUSED),
         ("AmlCompute.list_usages", "without effect"),
         ("DatabricksCompute", REFUSED),
-        ("NoaaIsdWeather", REFUSED),
+        ("NoaaIsdWeather", "supported"),
     ],
 )
 def test_a_name_has_the_state_that_it_has(name: str, expected: str) -> None:

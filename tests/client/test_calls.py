@@ -135,8 +135,8 @@ CALLS: list[tuple[Callable[[Client], Any], Any, Any, str, Any]] = [
     ),
     (
         lambda c: c.runs.add_writer("r_1", pid=7, start_ticks=9),
-        {"token": "t", "folder": "/f", "attempt": 1000},
-        AddedWriter("t", "/f", 1000),
+        {"token": "t", "folder": "/f", "attempt": 1 << 20},
+        AddedWriter("t", "/f", 1 << 20),
         "POST /runs/r_1/writers",
         {"pid": 7, "start_ticks": 9},
     ),

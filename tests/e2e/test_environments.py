@@ -44,7 +44,7 @@ def test_the_build_is_shown_before_the_script_and_the_packages_are_known(
     assert run.get_status() == "Completed"
     marks = [
         "Streaming azureml-logs/20_image_build_log.txt",
-        "provides it: azureml-defaults",
+        "Provided by Runyard: azureml-defaults",
         "+ alpha==1.0",
         "is ready",
         "Streaming user_logs/std_log.txt",

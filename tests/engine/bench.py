@@ -122,8 +122,15 @@ class Bench:
     def report(self, status: RunStatus, run_id: str = "exp_1", *, attempt: int = 1, **more: Any) -> Run:
         return self.engine.report(run_id, StateReport(attempt=attempt, status=status, **more))
 
-    def ship(self, *frames: tuple[dict[str, Any], bytes], run_id: str = "exp_1", attempt: int = 1) -> ShipAnswer:
-        return self.engine.ship(run_id, attempt, iter_frames(join_frames(frames)))
+    def ship(
+        self,
+        *frames: tuple[dict[str, Any], bytes],
+        run_id: str = "exp_1",
+        attempt: int = 1,
+        external_writer: int = 0,
+    ) -> ShipAnswer:
+        joined = iter_frames(join_frames(frames))
+        return self.engine.ship(run_id, attempt, joined, external_writer=external_writer)
 
 
 def header(rank: int = 0, **more: Any) -> bytes:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from runyard.core.formats import journal
-from runyard.engine.ingest.decode import ORIGIN, Decoded, decode
+from runyard.engine.ingest.decode import Decoded, Origin, decode
 from runyard.store.base import ArtifactMetric, Points, Rows
 from tests.engine.bench import WRITER, header, name, number
 from tests.engine.naive import read_series
@@ -43,13 +43,14 @@ def test_interleaved_numbers_become_one_column_a_metric_in_the_order_first_logge
     assert points(found) == [("loss", "f8", [0.0, 0.25, 0.5]), ("acc", "i8", [0, 1, 2])]
     assert (found.part.start, found.part.end, found.part.rank) == (0, len(data), 3)
     assert found.part.wall_offset_ns == 4_000
-    assert {key: value for key, value in found.part.names.items() if key != ORIGIN} == {7: "loss", 2: "acc"}
+    assert found.part.names == {7: "loss", 2: "acc"}
 
 
 def test_later_bytes_of_a_segment_know_its_names_rank_and_clock() -> None:
     first = decoded(header(rank=5) + name(1, "loss"))
 
-    later = decoded(number(1, 1.5, time=9), base=first.part.end, names=first.part.names)
+    origin = Origin(first.part.rank, first.part.role, first.part.wall_offset_ns)
+    later = decoded(number(1, 1.5, time=9), base=first.part.end, names=first.part.names, origin=origin)
 
     assert points(later) == [("loss", "f8", [1.5])]
     assert (later.part.rank, later.part.wall_offset_ns, later.part.names) == (5, 4_000, {})

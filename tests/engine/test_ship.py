@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from runyard.core.attempts import writer_attempt
 from runyard.core.errors import InvalidArgument, NotFound, ProtocolError, StoreUnavailable
 from runyard.core.formats import journal
 from runyard.core.records import Mark
@@ -113,7 +112,7 @@ def test_a_failed_transaction_is_repeated_whole(shipping: Bench, monkeypatch: py
     assert values_of(shipping, "loss") == [0.0, 1.0]
 
 
-def fails(*args: object) -> None:
+def fails(*args: object, **kwargs: object) -> None:
     raise StoreUnavailable("The disk is full.")
 
 
@@ -188,7 +187,7 @@ def test_a_run_adds_to_its_parent_and_neither_ends_it_nor_makes_it_children(ship
         assert run.tags == {"best": "1"} and run.warnings == [] and not run.status.is_terminal
     assert shipping.store.find_run("cuckoo") is None
     with pytest.raises(NotFound):  # a process that logs on a run from outside of it
-        shipping.ship(journal_frame(START, run="exp_1"), run_id="exp_2", attempt=writer_attempt(5, 6))
+        shipping.ship(journal_frame(START, run="exp_1"), run_id="exp_2", attempt=0, external_writer=7)
 
 
 def test_another_runs_journal_is_not_found(shipping: Bench) -> None:

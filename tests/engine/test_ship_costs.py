@@ -131,7 +131,8 @@ def test_a_childs_second_end_costs_nothing(tmp_path: Path) -> None:
         asked.append(count_calls(bench, [({**head, "run": "child_1"}, body)]))
 
         assert bench.store.get_run("child_1").status is RunStatus.COMPLETED
-        assert bench.store.find_mark("child_1", 1, WRITER, 0) == len(body)
+        stored = bench.store.find_segment("child_1", 1, WRITER, 0)
+        assert stored is not None and stored.mark == len(body)
     assert asked[0] == asked[1]
 
 

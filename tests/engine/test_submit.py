@@ -15,6 +15,7 @@ from runyard.core.errors import Conflict, InvalidArgument, NotFound, StoreUnavai
 from runyard.core.specs import DistributionSpec, RunSpec
 from runyard.core.statuses import RunStatus
 from runyard.core.users import RunAccess
+from runyard.engine.runs.reports import StateReport
 from runyard.engine.runs.submit import Watched, parse_parameters
 from runyard.engine.state.spool import Spooled, hash_token
 from tests.engine.bench import Bench
@@ -264,10 +265,12 @@ def test_a_process_that_logs_from_outside_gets_the_same_folder_each_time(bench: 
     again = bench.engine.add_writer("exp_1", Watched(10, 20))
     other = bench.engine.add_writer("exp_1", Watched(11, 20))
 
-    assert first.folder == again.folder and first.attempt == again.attempt != other.attempt
+    assert first.folder == again.folder and first.external_writer == again.external_writer != other.external_writer
     assert Path(first.folder).parent == bench.settings.home / "runs" / "exp_1"
-    assert bench.store.find_token(hash_token(first.token)) == RunAccess("exp_1", first.attempt, "default")
-    assert bench.report(RunStatus.FAILED, attempt=first.attempt).status is RunStatus.COMPLETED
+    number = first.external_writer
+    assert bench.store.find_token(hash_token(first.token)) == RunAccess("exp_1", 0, "default", external_writer=number)
+    said = StateReport(1, RunStatus.FAILED)
+    assert bench.engine.report("exp_1", said, external_writer=number).status is RunStatus.COMPLETED
     assert bench.run().status is RunStatus.COMPLETED
 
 

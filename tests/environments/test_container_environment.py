@@ -117,7 +117,7 @@ def test_an_image_that_cannot_be_fetched_tells_the_engines_reason(home: Path, en
         build(home, engine, a_spec())
 
     assert "no route to registry" in failed.value.why
-    assert "podman pull mine:1" in failed.value.hint
+    assert "podman pull docker.io/library/mine:1" in failed.value.hint
 
 
 def test_a_dockerfile_is_built_once_for_its_content(home: Path, engine: FakeEngine) -> None:
@@ -166,11 +166,17 @@ def test_a_conda_package_that_pip_does_not_know_belongs_into_the_image(home: Pat
         build(home, engine, spec)
 
 
-def test_another_python_than_the_images_is_refused(home: Path, engine: FakeEngine) -> None:
+def test_another_python_than_the_images_is_said_or_refused(home: Path, engine: FakeEngine) -> None:
     engine.have("mine:1")
     spec = EnvironmentSpec(name="e", kind="container", python_version="3.5", container=ContainerSpec(image="mine:1"))
+    built, _ = build(home, engine, spec)
+
+    assert [
+        text for text in built.warnings if text.startswith("Python 3.5 is asked for, and the image `mine:1` has 3.")
+    ]
     with pytest.raises(SubmitRejected, match=r"asks for Python 3\.5"):
-        build(home, engine, spec)
+        settings = Settings(home=home, container_engine="podman", python_fallback="never")
+        get_builder("container", settings=settings).build(spec, say=print, variables=engine.variables)
 
 
 def test_an_image_without_a_python_is_refused(home: Path, engine: FakeEngine) -> None:
@@ -214,3 +220,33 @@ def test_without_an_engine_the_error_tells_what_each_answered(tmp_path: Path) ->
 
     assert "podman does not work (cannot connect); docker is not on this machine" in failed.value.why
     assert "use_docker=False" in failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("python:3.8", "docker.io/library/python:3.8"),
+        ("pytorch/pytorch", "docker.io/pytorch/pytorch"),
+        ("azureml/openmpi4.1.0-ubuntu22.04", "mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu22.04"),
+        ("quay.example.org/a/b:1", "quay.example.org/a/b:1"),
+        ("localhost/a", "localhost/a"),
+        ("host:5000/a", "host:5000/a"),
+    ],
+)
+def test_podman_takes_the_registry_that_docker_takes(
+    home: Path, tmp_path: Path, engine: FakeEngine, name: str, expected: str
+) -> None:
+    build(home, engine, a_spec(image=name))
+
+    assert f"pull {expected}" in engine.calls()
+
+
+def test_base_images_of_a_dockerfile_get_their_registry_unless_they_are_here(home: Path, engine: FakeEngine) -> None:
+    engine.have("mine:1")
+    text = "FROM python:3.8 AS first\nRUN true\nFROM first\nFROM mine:1\nFROM --platform=x a/b\nFROM scratch\n"
+    build(home, engine, a_spec(image="", dockerfile=text))
+
+    assert (engine.folder / "dockerfile").read_text() == (
+        "FROM docker.io/library/python:3.8 AS first\nRUN true\nFROM first\nFROM mine:1\n"
+        "FROM --platform=x docker.io/a/b\nFROM scratch\n"
+    )

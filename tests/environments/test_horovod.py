@@ -154,8 +154,56 @@ def test_progress_is_told_in_steps_and_errors_are_found() -> None:
 
     assert said == ["Horovod: 25 % compiled.", "Horovod: 61 % compiled."]
     assert progress.errors() == ["b.cc:3: error: no such thing"]
-    assert "python3-dev" in _advice(["fatal error: Python.h: No such file or directory"])
+    assert _advice(["x.cc:1: fatal error: Python.h: No such file or directory"]) == (
+        "The header `Python.h` is missing: `apt-get install python3-dev`."
+    )
+    assert _advice(["x.cc:1: fatal error: mpi.h: No such file"]).endswith("`apt-get install libopenmpi-dev`.")
+    assert _advice(["fatal error: other.h: No such file"]) == (
+        "The header `other.h` is missing: install the package that has it."
+    )
+    assert "`apt-get install g++`" in _advice(["No CMAKE_CXX_COMPILER could be found."])
     assert "pip config list" in _advice(["ERROR: No matching distribution found for horovod"])
+
+
+def test_the_reason_below_cmakes_error_is_kept() -> None:
+    progress = _Progress(print)
+    for line in (
+        "-- Found MPI", "CMake Error in torch/CMakeLists.txt:", "  Imported target includes non-existent path", "",
+        '    "/usr/lib/x86_64-linux-gnu/openmpi/include"', "", "  in its interface.", "-- Generating done",
+    ):  # fmt: skip
+        progress.hear(line)
+
+    assert progress.errors() == [
+        "CMake Error in torch/CMakeLists.txt:",
+        "Imported target includes non-existent path",
+        '"/usr/lib/x86_64-linux-gnu/openmpi/include"',
+        "in its interface.",
+    ]
+    assert _advice(progress.lines).endswith("openmpi/include` is missing: `apt-get install libopenmpi-dev`.")
+
+
+def test_the_open_mpi_beside_the_servers_python_is_found_without_path(tools: Path, tmp_path: Path) -> None:
+    beside = tmp_path / "venv/bin"
+    beside.mkdir(parents=True)
+    for name in ("mpicxx", "mpirun"):
+        write_program(beside / name, "echo 'mpicxx: Open MPI 5.0.11 (Language: C++)'")
+    found = plan_horovod({"PATH": str(tools)}, wheels=tools, own_python=str(beside / "python"))
+
+    assert (found.mpicxx, found.mpirun) == (str(beside / "mpicxx"), str(beside / "mpirun"))
+    assert found.mpi == "Open MPI 5.0.11" and found.compiler == str(tools / "g++")
+
+
+def test_an_open_mpi_without_headers_is_passed_over_or_named(tools: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other/bin"
+    other.mkdir(parents=True)
+    write_program(other / "mpirun", "")
+    write_program(other / "mpicxx", f"case $1 in *incdirs) echo {other}/include ;; *) echo Open MPI 4.1.4 ;; esac")
+
+    assert plan_horovod({"PATH": f"{other}:{tools}"}, wheels=tools).mpicxx == str(tools / "mpicxx")
+    (tools / "mpicxx").unlink()
+    with pytest.raises(SubmitRejected, match="cannot be built on this node") as caught:
+        plan_horovod({"PATH": f"{other}:{tools}"}, wheels=tools)
+    assert "has no header `mpi.h`" in caught.value.why and "libopenmpi-dev" in caught.value.hint
 
 
 @pytest.mark.parametrize(

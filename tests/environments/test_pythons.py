@@ -76,21 +76,43 @@ def test_another_patch_release_is_taken_with_a_warning(tmp_path: Path, variables
     assert found.warning == f"Python 3.99.1 is not on this machine; 3.99.7 is used instead ({path})."
 
 
-def test_a_version_that_is_not_there_is_answered_with_those_that_are(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_a_version_that_is_not_there_becomes_the_nearest_one(tmp_path: Path, variables: dict[str, str]) -> None:
+    near = fake_python(tmp_path / "bin/python3.99", "3.99.7")
+    other = fake_python(tmp_path / "bin/python3.96", "3.96.1")
+    found = find_python("3.98.2", None, variables=variables, cache=None)
+
+    assert (found.path, found.version) == (near, "3.99.7")
+    assert found.warning.startswith(f"Python 3.98.2 is not on this machine; 3.99.7 is used instead ({near}).")
+    assert "RUNYARD_PYTHON_FALLBACK=never" in found.warning
+    assert find_python("3.95", None, variables=variables, cache=None).path == other
+    assert find_python("3.97", None, variables=variables, cache=None).path == other
+
+
+def test_a_python_that_is_too_old_becomes_the_oldest_that_runs_can_have(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    for version in ("3.6.15", "3.8.18", "3.9.18"):
+        fake_python(tmp_path / f"bin/python{version.rpartition('.')[0]}", version)
+    found = find_python("3.6.2", None, variables=variables, cache=None)
+
+    assert found.version == "3.8.18"
+    assert found.warning.startswith("Python 3.6.2 is too old (runs need 3.8 or newer); 3.8.18 is used instead (")
+
+
+def test_where_that_is_forbidden_the_answer_names_those_that_are_there(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
     fake_python(tmp_path / "bin/python3.99", "3.99.7")
 
     with pytest.raises(SubmitRejected, match=r"Python 3\.98 is not on this machine") as caught:
-        find_python("3.98", None, variables=variables, cache=None)
+        find_python("3.98", None, variables=variables, cache=None, is_fallback_allowed=False)
     assert caught.value.why.startswith("There are: 3.99.7")
     assert OWN in caught.value.why
     assert "set_python_version('3.99')" in caught.value.hint
     assert "uv python install 3.98" in caught.value.hint
     assert list_pythons(variables, None)[0].version == "3.99.7"
-
-
-def test_a_python_that_is_too_old_is_refused(variables: dict[str, str]) -> None:
     with pytest.raises(SubmitRejected, match=r"Python 3\.6 is too old") as caught:
-        find_python("3.6", None, variables=variables, cache=None)
+        find_python("3.6", None, variables=variables, cache=None, is_fallback_allowed=False)
     assert "3.8 or newer" in caught.value.why
 
 

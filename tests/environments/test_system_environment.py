@@ -30,6 +30,16 @@ def test_the_given_interpreter_is_used(tmp_path: Path) -> None:
     assert said == [f"Using the interpreter {sys.executable}."]
 
 
+def test_packages_of_microsofts_are_said_by_name() -> None:
+    said: list[str] = []
+    spec = EnvironmentSpec(interpreter=sys.executable, pip_packages=["azureml-core", "azureml-datadrift==1.0"])
+    built = get_builder("system").build(spec, say=said.append)
+
+    assert said[1] == "Provided by Runyard: azureml-core."
+    assert said[2].startswith("azureml-datadrift==1.0 is not available here: ")
+    assert built.warnings == said[2:]
+
+
 def test_a_name_is_looked_up_on_the_submitters_path(tmp_path: Path) -> None:
     os.symlink(sys.executable, tmp_path / "python")
     built = get_builder("system").build(

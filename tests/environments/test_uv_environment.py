@@ -92,10 +92,24 @@ def test_packages_that_runyard_provides_are_left_out_and_named_once(tmp_path: Pa
     spec = offline(wheels, "azureml-defaults", "Azureml_Train.Core==1.2", "beta", "azureml-sdk[notebooks]")
     built = uv_builder(tmp_path / "home").build(spec, say=said.append)
 
-    assert said[0] == (
-        "Not installed, because Runyard provides it: azureml-defaults, Azureml_Train.Core==1.2, azureml-sdk[notebooks]."
-    )
+    assert said[0] == ("Provided by Runyard: azureml-defaults, Azureml_Train.Core==1.2, azureml-sdk[notebooks].")
     assert uv_builder(tmp_path / "home").describe(built)["packages"] == {"beta": "1.5"}
+    assert [line for line in said if line.startswith("Left out, because they cannot be had beside the others: app")]
+    assert built.warnings == []
+
+
+def test_what_microsofts_packages_bring_along_is_installed_and_changes_nothing(tmp_path: Path, wheels: Path) -> None:
+    for name in ("requests", "pytz", "python_dateutil", "mlflow_skinny"):
+        make_wheel(wheels, name, "1.0", requires=("alpha",) if name == "requests" else ())
+    spec = offline(wheels, "alpha==1.0", "azureml-core", "azureml-mlflow", "azureml-automl-core")
+    builder, said = uv_builder(tmp_path / "home"), []
+    built = builder.build(spec, say=said.append)
+    packages = {"alpha", "requests", "pytz", "python_dateutil", "mlflow_skinny"}
+
+    assert set(builder.describe(built)["packages"]) == packages  # type: ignore[call-overload]
+    assert ask(built, "import alpha; print(alpha.version)") == "1.0"
+    assert said[1] == "azureml-mlflow is replaced by mlflow-skinny."
+    assert len(built.warnings) == 1 and built.warnings[0].startswith("azureml-automl-core is not available here: ")
 
 
 def test_files_are_hard_links_into_uvs_cache(tmp_path: Path, wheels: Path) -> None:

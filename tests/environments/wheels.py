@@ -6,6 +6,7 @@ import base64
 import hashlib
 import zipfile
 from pathlib import Path
+from typing import Any
 
 from runyard.core.config.settings import Settings
 from runyard.core.specs import EnvironmentSpec
@@ -13,7 +14,9 @@ from runyard.environments import get_builder
 from runyard.environments.uv import UvBuilder
 
 _METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
-_WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+_WHEEL = "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: {}\n"
+
+_ANY = "py3-none-any"
 
 # Builds its wheel when the file `go` appears, and counts how often it began.
 _SLOW_BACKEND = """
@@ -56,20 +59,21 @@ def make_wheel(
     version: str = "1.0",
     requires: tuple[str, ...] = (),
     scripts: dict[str, str] | None = None,
+    tag: str = _ANY,
 ) -> Path:
-    """Write a wheel whose module `name` has the attribute `version`."""
+    """Write a wheel whose module `name` has the attribute `version`; `tag` says for which Pythons it is."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     files = {
         f"{name}.py": f"version = {version!r}\n",
         f"{info}/METADATA": _METADATA.format(name, version) + "".join(f"Requires-Dist: {one}\n" for one in requires),
-        f"{info}/WHEEL": _WHEEL,
+        f"{info}/WHEEL": _WHEEL.format(tag),
     }
     if scripts:
         lines = "".join(f"{script} = {target}\n" for script, target in scripts.items())
         files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{lines}"
     record = "".join(f"{path},sha256={_digest(text)},{len(text)}\n" for path, text in files.items())
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as wheel:
         for inside, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
             wheel.writestr(zipfile.ZipInfo(inside), text)
@@ -87,7 +91,7 @@ class SlowPackage:
         self.folder = folder
         folder.mkdir(parents=True)
         (folder / "pyproject.toml").write_text(_SLOW_PROJECT)
-        (folder / "backend.py").write_text(f"WHEEL = {_WHEEL!r}\n{_SLOW_BACKEND}")
+        (folder / "backend.py").write_text(f"WHEEL = {_WHEEL.format(_ANY)!r}\n{_SLOW_BACKEND}")
 
     @property
     def requirement(self) -> str:
@@ -112,8 +116,8 @@ def offline(wheels: Path, *packages: str, **fields: object) -> EnvironmentSpec:
     return EnvironmentSpec(name="e", kind="uv", pip_packages=list(packages), pip_options=options, **fields)  # type: ignore[arg-type]
 
 
-def uv_builder(home: Path) -> UvBuilder:
+def uv_builder(home: Path, **settings: Any) -> UvBuilder:
     home.mkdir(parents=True, exist_ok=True)
-    builder = get_builder("uv", cache=home / "cache", settings=Settings(home=home))
+    builder = get_builder("uv", cache=home / "cache", settings=Settings(home=home, **settings))
     assert isinstance(builder, UvBuilder)
     return builder

@@ -12,7 +12,7 @@ import pytest
 from runyard.core.errors import SubmitRejected
 from runyard.core.specs import ContainerSpec
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, Environment
+from runyard.sdk.environments.environment import DEFAULT_GPU_IMAGE, DockerBuildContext, Environment
 from runyard.sdk.environments.plan import plan_environment
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration
@@ -58,13 +58,32 @@ def test_another_python_alone_is_a_reason_to_build() -> None:
     assert plan_environment(with_packages(python_version=OWN + ".99")).kind == "uv"
 
 
-@pytest.mark.parametrize(
-    ("version", "why"), [("2.7", "3.8 or newer"), ("3.6.2", "3.8 or newer"), ("three", "no version of Python")]
-)
+@pytest.mark.parametrize(("version", "why"), [("2.7", "does not run on Python 3"), ("three", "no version of Python")])
 def test_a_python_that_cannot_be_is_refused(version: str, why: str) -> None:
     with pytest.raises(SubmitRejected) as caught:
         plan_environment(with_packages(python_version=version))
     assert version in caught.value.what and why in caught.value.why and "set_python_version" in caught.value.hint
+
+
+def test_an_old_python_is_left_to_the_node_which_takes_the_nearest() -> None:
+    spec = plan_environment(with_packages(pip_packages=["a"], python_version="3.6.2"))
+
+    assert (spec.kind, spec.python_version) == ("uv", "3.6.2")
+
+
+@pytest.mark.parametrize(
+    ("packages", "kind"),
+    [
+        (["azureml-defaults"], "system"),
+        (["azureml-train-automl"], "system"),
+        (["azureml-mlflow"], "uv"),
+        (["azureml-dataset-runtime[pandas]"], "uv"),
+    ],
+)
+def test_what_microsofts_packages_bring_is_a_reason_to_build(packages: list[str], kind: str) -> None:
+    spec = plan_environment(with_packages(pip_packages=packages))
+
+    assert (spec.kind, spec.pip_packages) == (kind, [] if packages == ["azureml-defaults"] else packages)
 
 
 def test_files_that_pip_lines_name_are_read_at_submit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,12 +126,13 @@ def test_spark_packages_are_refused() -> None:
 
 
 def test_packages_beside_a_python_of_ones_own_are_noted_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    environment = with_packages(pip_packages=["azureml-defaults", "torch", "an-own-one"])
+    wanted = ["azureml-defaults", "torch", "an-own-one"]
+    environment = with_packages(pip_packages=wanted)
     environment.python.user_managed_dependencies = True
     with caplog.at_level(logging.WARNING):
         spec = plan_environment(environment)
 
-    assert (spec.kind, spec.interpreter, spec.pip_packages) == ("system", sys.executable, ["torch", "an-own-one"])
+    assert (spec.kind, spec.interpreter, spec.pip_packages) == ("system", sys.executable, wanted)
     assert "names packages (torch, an-own-one) that are not installed" in caplog.text
 
 
@@ -180,6 +200,26 @@ def test_the_images_own_python_gets_no_packages() -> None:
     spec = plan_environment(Environment.from_docker_image("mine", "an/image"), docker=DOCKER)
 
     assert (spec.interpreter, spec.pip_packages, spec.conda_channels) == ("python", [], [])
+
+
+def test_a_build_contexts_dockerfile_is_the_environments(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM an/image\nRUN true\nCOPY --from=other /a /b\n")
+    context = DockerBuildContext.from_local_directory(None, str(tmp_path))  # type: ignore[arg-type]  # not asked
+    environment = Environment.from_docker_build_context("mine", context)
+    spec = plan_environment(environment, docker=DOCKER)
+
+    assert spec.container is not None and spec.container.dockerfile == (tmp_path / "Dockerfile").read_text()
+    assert (spec.kind, spec.container.image, spec.interpreter) == ("container", "", "python")
+    (tmp_path / "Other").write_text("FROM an/image\n  COPY a /b\n")
+    context.dockerfile_path = "Other"
+    with pytest.raises(SubmitRejected, match=r"copies files of that folder: `COPY a /b`"):
+        plan_environment(environment, docker=DOCKER)
+    context.location = "https://git.example.org/x.git"
+    with pytest.raises(SubmitRejected, match=r"docker\.build_context\) cannot be used") as caught:
+        plan_environment(environment, docker=DOCKER)
+    assert caught.value.why == "Only a folder of this machine is read."
+    with pytest.raises(UserErrorException, match="must be a DockerBuildContext"):
+        Environment.from_docker_build_context("mine", "folder")  # type: ignore[arg-type]  # users do
 
 
 def test_container_settings_that_cannot_be_are_refused() -> None:

@@ -149,10 +149,10 @@ def test_lists_hold_registered_and_curated_ones(workspace: Workspace) -> None:
     [
         ("AzureML-Minimal", "AzureML-Minimal", "azureml-defaults"),
         ("azureml-minimal", "AzureML-Minimal", "azureml-defaults"),
-        ("AzureML-TensorFlow-1.13-GPU", "AzureML-TensorFlow-1.13-GPU", "tensorflow"),
-        ("azureml-acpt-pytorch-2.2-cuda12.1", "AzureML-acpt-pytorch-2.2-cuda12.1", "torch~=2.2.0"),
+        ("AzureML-TensorFlow-1.13-GPU", "AzureML-TensorFlow-1.13-GPU", "tensorflow==1.13.*"),
+        ("azureml-acpt-pytorch-2.2-cuda12.1", "AzureML-acpt-pytorch-2.2-cuda12.1", "torch==2.2.2"),
         ("AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "transformers"),
-        ("azureml-sklearn-1.5", "AzureML-sklearn-1.5", "scikit-learn~=1.5.0"),
+        ("azureml-sklearn-1.5", "AzureML-sklearn-1.5", "scikit-learn==1.5.2"),
         ("AzureML-BERT", "AzureML-BERT", "transformers"),
     ],
 )
@@ -173,8 +173,10 @@ def test_taking_a_curated_environment_says_what_it_is(
     with caplog.at_level(logging.WARNING):
         Environment.get(workspace, "AzureML-TensorFlow-2.0-GPU")
 
-    assert "today's packages here: matplotlib, numpy, pandas, tensorflow" in caplog.text
-    assert "too old for today's Python" in caplog.text and "Whether they use a GPU" in caplog.text
+    assert (
+        "packages here on Python 3.6: matplotlib, numpy<1.24, pandas, protobuf<3.21, tensorflow==2.0.*." in caplog.text
+    )
+    assert "the nearest one is taken" in caplog.text and "Whether they use a GPU" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -182,7 +184,6 @@ def test_taking_a_curated_environment_says_what_it_is(
     [
         ("AzureML-PySpark-MmlSpark-0.15", "starts no Spark"),
         ("azureml-automl-dnn-gpu", "Automated ML"),
-        ("AzureML-Chainer-5.1.0-GPU", "does not install"),
     ],
 )
 def test_curated_environments_that_cannot_be_had_say_why(workspace: Workspace, name: str, why: str) -> None:
@@ -236,3 +237,18 @@ def test_what_conda_and_pip_installed_comes_back_under_its_own_list() -> None:
     assert found.lock_file == "system_logs/requirements.lock.txt" and found.python.user_managed_dependencies is False
     before = environment_of(replace(run, environment={}))
     assert before.python.conda_dependencies.conda_packages[1:] == ["numpy"] and before.packages == {}
+
+
+def test_a_private_wheel_is_stored_once_and_has_an_address(workspace: Workspace, tmp_path: Path) -> None:
+    wheel = tmp_path / "own-1.0-py3-none-any.whl"
+    wheel.write_bytes(b"first")
+    address = Environment.add_private_pip_wheel(workspace, str(wheel))
+    wheel.write_bytes(b"second")
+
+    assert address.startswith("file:///") and address.endswith("/own-1.0-py3-none-any.whl")
+    assert Path(address[len("file://") :]).read_bytes() == b"first"
+    assert Environment.add_private_pip_wheel(workspace, str(wheel), exist_ok=True) == address
+    with pytest.raises(UserErrorException, match="exist_ok=True"):
+        Environment.add_private_pip_wheel(workspace, str(wheel))
+    with pytest.raises(UserErrorException, match="must be a wheel"):
+        Environment.add_private_pip_wheel(workspace, str(tmp_path / "missing.whl"))

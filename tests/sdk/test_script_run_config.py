@@ -132,13 +132,18 @@ def test_settings_that_only_azure_acts_on_are_reported_once(project: str, caplog
     config = ScriptRunConfig(project, "train.py")
     config.run_config.amlcompute.vm_size = "STANDARD_D2"
     config.run_config.environment.databricks.pypi_libraries = ["x"]
+    config.run_config.environment.asset_id = "azureml://x"
+    config.run_config.environment.docker.platform.architecture = "arm64"
+    config.run_config.environment.inferencing_stack_version = "latest"
     config.run_config.priority = 3
     with caplog.at_level(logging.WARNING):
         plan = plan_submission(config)
         plan_submission(config)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "Without effect here: run_config.priority, run_config.amlcompute, run_config.environment.databricks. "
+        "Without effect here: run_config.priority, run_config.amlcompute, run_config.environment.asset_id, "
+        "run_config.environment.docker.platform, run_config.environment.inferencing_stack_version, "
+        "run_config.environment.databricks. "
         "Only Azure's services act on them."
     ]
     assert plan.spec.definition["amlcompute"]["vmSize"] == "STANDARD_D2"

@@ -275,18 +275,32 @@ def test_a_process_that_logs_after_the_end_gets_a_folder_and_may_only_add(served
     body = {"pid": 11, "start_ticks": 12}
     first = served.client.transport.request("POST", "/runs/exp_1/writers", json=body).json()
     again = served.client.transport.request("POST", "/runs/exp_1/writers", json=body).json()
-    assert first["folder"] == again["folder"] and first["attempt"] == again["attempt"] > 1
+    assert first["folder"] == again["folder"] and first["external_writer"] == again["external_writer"]
 
     writer = served.as_run("exp_1").runs
     data = header() + name(1, "late") + number(1, 1.0)
     writer.ship("exp_1", [journal_frame(data)])
-    assert writer.heartbeat("exp_1", first["attempt"]).desired is None
-    wish = writer.state("exp_1", first["attempt"], RunStatus.FAILED, marks=[Mark(WRITER, 0, len(data))])
+    assert first["attempt"] == first["external_writer"] >= 1 << 20  # by which clients up to 0.2 know a writer
+    for attempt in (0, first["attempt"], 1):  # of this version; of 0.2; that of the run, whose status it may not move
+        assert writer.heartbeat("exp_1", attempt).desired is None
+        wish = writer.state("exp_1", attempt, RunStatus.FAILED, marks=[Mark(WRITER, 0, len(data))])
+        assert wish.status is RunStatus.COMPLETED
 
-    assert wish.status is RunStatus.COMPLETED
     assert [info.name for info in served.client.runs.metrics("exp_1")] == ["late"]
     with pytest.raises(NotAllowed):
         writer.cancel("exp_1")
+
+
+def test_a_process_that_logs_from_outside_never_ends_the_run_whatever_attempt_it_names(served: Served) -> None:
+    served.submit()
+    served.as_run("exp_1").runs.state("exp_1", 1, RunStatus.RUNNING)
+    served.client.transport.request("POST", "/runs/exp_1/writers", json={"pid": 11, "start_ticks": 12})
+    assert served.job_of("exp_1").interactive_pid == 11
+    outside = served.as_run("exp_1").runs
+
+    for attempt in (1, 0, 1 << 20):
+        assert outside.state("exp_1", attempt, RunStatus.FAILED).status is RunStatus.RUNNING
+    assert served.client.runs.get("exp_1").status is RunStatus.RUNNING
 
 
 def test_a_hundred_runs_are_one_page(served: Served) -> None:

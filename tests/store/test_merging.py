@@ -13,16 +13,19 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
     """Several writers, segments and attempts; each value names its point."""
     places = draw(
         st.lists(
-            st.tuples(st.integers(1, 3), st.sampled_from("abc"), st.integers(0, 1)), min_size=1, max_size=6, unique=True
+            st.tuples(st.sampled_from([0, 0, 7, 9]), st.integers(0, 3), st.sampled_from("abc"), st.integers(0, 1)),
+            min_size=1,
+            max_size=6,
+            unique=True,
         )
     )
     found = []
-    for index, (attempt, writer, segment) in enumerate(places):
+    for index, (external, attempt, writer, segment) in enumerate(places):
         size = draw(st.integers(1, 12))
         times = np.array(draw(st.lists(st.integers(0, 30), min_size=size, max_size=size)), dtype=np.int64)
         values = np.arange(size, dtype=np.int64) + index * 1000
         columns = Columns("i8", values, np.arange(size, dtype=np.int64), times)
-        found.append(Piece(attempt, writer, segment, draw(st.integers(0, 5)), True, columns))
+        found.append(Piece(external, attempt, writer, segment, draw(st.integers(0, 5)), True, columns))
     return found
 
 
@@ -34,7 +37,16 @@ def test_the_merged_order_is_the_one_of_the_rule(parts: list[Piece], random: obj
         seen = -1
         for position, (value, time) in enumerate(zip(list(piece.columns.values), piece.columns.times.tolist())):
             seen = max(seen, time)
-            key = (piece.attempt, seen, piece.writer, piece.segment, position)
+            at = seen + (piece.wall_offset_ns if piece.external_writer else 0)
+            key = (
+                piece.external_writer != 0,
+                piece.attempt,
+                at,
+                piece.external_writer,
+                piece.writer,
+                piece.segment,
+                position,
+            )
             expected.append((key, value, time + piece.wall_offset_ns))
     expected.sort()
     random.shuffle(parts)  # type: ignore[attr-defined]  # a Random

@@ -19,6 +19,7 @@ from runyard.store.sql import writes
 from runyard.store.sql.schema import KNOWN_REVISIONS, REVISION, metadata
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import a_run
+from tests.store.old_database import FIRST, check_external_writers, make_database_of_0008
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -33,12 +34,7 @@ def tables(path: Path) -> dict[str, list[str]]:
 
 def test_migrations_end_in_the_schema_that_a_new_database_gets(tmp_path: Path) -> None:
     SqliteStore(tmp_path / "new.db").close()
-    engine = create_engine(f"sqlite:///{tmp_path / 'old.db'}")
-    with engine.connect() as connection:
-        connection.exec_driver_sql("BEGIN")
-        migrations.upgrade(connection, REVISION)
-        connection.commit()
-    engine.dispose()
+    make_at(tmp_path / "old.db", REVISION)
     new, old = tables(tmp_path / "new.db"), tables(tmp_path / "old.db")
     del new["alembic_version"], old["alembic_version"]
 
@@ -143,28 +139,45 @@ def test_runs_of_an_older_database_are_found_by_what_filters_search_now(tmp_path
 
 def take_back_to(path: Path, revision: str) -> None:
     """Make of a new database what a program of that revision would have left."""
-    connection = sqlite3.connect(path)
-    for table in ("run_events", "user_tokens", "users"):
-        connection.execute(f"DROP TABLE {table}")
-    for first in ("workspace_id", "workspace_id_child", "experiment_id", "experiment_id_child"):
-        columns = first.replace("_id_child", "_id, child")
-        connection.execute(f"DROP INDEX ix_runs_{first}_serial_archived_purge_us")
-        connection.execute(f"CREATE INDEX ix_runs_{first}_serial ON runs ({columns}, serial)")
-    connection.execute("DROP INDEX ix_runs_purge_us")
-    for column in ("archived", "purge_us", "owner"):
-        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-    connection.execute("ALTER TABLE experiments DROP COLUMN purge_us")
-    connection.execute("DROP INDEX ix_run_labels_kind_key_number_run_serial")
-    connection.execute("DROP INDEX ix_runs_workspace_id_type_serial")
-    connection.execute("DROP INDEX ix_runs_workspace_id_started_us_ended_us_serial")
-    for column in ("number", "submitted_by"):
-        connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")
-    for column in ("number", "submitted_by", "started_us", "ended_us"):
-        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-    for column in ("name", "target", "created_us"):
-        connection.execute(f"DROP INDEX ix_runs_workspace_id_{column}_serial")
-        connection.execute(f"ALTER TABLE runs DROP COLUMN {column}")
-    connection.execute("ALTER TABLE run_labels DROP COLUMN number")
-    connection.execute("UPDATE alembic_version SET version_num = ?", [revision])
+    old = path.with_suffix(".old")
+    make_at(old, revision)
+    connection = sqlite3.connect(old)
+    connection.execute("ATTACH ? AS new", [str(path)])
+    wanted = (
+        "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('alembic_version', 'sqlite_sequence')"
+    )
+    for (table,) in connection.execute(wanted).fetchall():
+        columns = ", ".join(f'"{row[1]}"' for row in connection.execute(f"PRAGMA main.table_info({table})"))
+        connection.execute(f"INSERT INTO main.{table} ({columns}) SELECT {columns} FROM new.{table}")
     connection.commit()
+    connection.close()
+    old.replace(path)
+
+
+def make_at(path: Path, revision: str) -> None:
+    """Make an empty database of that revision."""
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        migrations.upgrade(connection, revision)
+        connection.commit()
+    engine.dispose()
+
+
+def test_external_writers_and_origins_of_an_older_database_become_fields(tmp_path: Path) -> None:
+    path = tmp_path / "runyard.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        make_database_of_0008(connection)
+        connection.commit()
+    engine.dispose()
+    store = SqliteStore(path)
+
+    check_external_writers(store)
+    store.close()
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT attempt, external_writer FROM quarantine").fetchall() == [(0, FIRST)]
+    assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
+    assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     connection.close()

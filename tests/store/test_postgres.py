@@ -11,8 +11,9 @@ from sqlalchemy.pool import NullPool
 
 from runyard.core.errors import StoreUnavailable
 from runyard.store import migrations, open_store
-from runyard.store.sql.schema import REVISION, metadata
+from runyard.store.sql.schema import REVISION, SEGMENT_KEY, metadata
 from runyard.testing.runs import a_run
+from tests.store.old_database import check_external_writers, make_database_of_0008
 from tests.store.postgres import new_schema
 
 pytestmark = pytest.mark.external
@@ -29,6 +30,23 @@ def test_migrations_make_the_tables_that_a_new_database_gets(postgres: str) -> N
     store.close()
 
     assert found == {name: {column.name for column in table.columns} for name, table in metadata.tables.items()}
+
+
+def test_external_writers_and_origins_of_an_older_database_become_fields(postgres: str) -> None:
+    url = new_schema(postgres)
+    with create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool).connect() as connection:
+        make_database_of_0008(connection)
+        connection.commit()
+    store = open_store(url)
+
+    check_external_writers(store)
+    store.close()
+    with create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool).connect() as connection:
+        found = inspect(connection)
+        keys = found.get_pk_constraint("segments")["constrained_columns"]
+        unique = [one["column_names"] for one in found.get_unique_constraints("series")]
+    assert keys == list(SEGMENT_KEY)
+    assert unique == [["metric_id", "rank", "external_writer", "attempt", "writer", "segment"]]
 
 
 def test_a_server_that_is_not_there_is_named_without_the_password(tmp_path: Path) -> None:

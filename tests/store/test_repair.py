@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sqlalchemy import create_engine
 
 from runyard.core.errors import StoreUnavailable
 from runyard.core.records import RunChange, RunFile
 from runyard.core.statuses import RunStatus
 from runyard.store.base import RunQuery
 from runyard.store.repair.repair import repair
+from runyard.store.repair.salvage import salvage
 from runyard.store.sqlite import SqliteStore
 from runyard.testing.runs import Journal, a_run, points
+from tests.store.old_database import make_database_of_0008
 
 RUNS = 60
 PAGE = 4096
@@ -45,6 +48,23 @@ def path(tmp_path: Path, whole: bytes) -> Path:
     found = tmp_path / "runyard.db"
     found.write_bytes(whole)
     return found
+
+
+def test_a_file_that_an_older_program_left_is_repaired_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "runyard.db"
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        connection.exec_driver_sql("BEGIN")
+        make_database_of_0008(connection)
+        connection.exec_driver_sql("DELETE FROM segments WHERE writer = 'r3-9-bbbbbbbb'")
+        connection.commit()
+    engine.dispose()
+
+    assert salvage(path, tmp_path / "new.db").is_sound
+    saved = sqlite3.connect(tmp_path / "new.db")
+    writers = [row[0] for row in saved.execute("SELECT writer FROM series ORDER BY writer")]
+    saved.close()
+    assert writers == ["r0-11-cccccccc", "r0-11-dddddddd", "r2-5-aaaaaaaa"]  # the other one is shipped again
 
 
 def root_of(path: Path, table: str) -> int:

@@ -49,7 +49,7 @@ def test_a_run_starts_in_its_own_environment_and_keeps_log_and_lock(site: Site, 
     assert prefix == variable
     assert prefix.startswith(str(site.home / "environments"))
     log = job.log(BUILD_LOG).decode().splitlines()
-    assert log[0] == "Not installed, because Runyard provides it: azureml-defaults."
+    assert log[0] == "Provided by Runyard: azureml-defaults."
     assert {" + alpha==1.0", " + beta==2.0"} <= set(log)
     lock = job.log(LOCK).decode()
     assert "alpha==1.0" in lock and lock.count("--hash=sha256:") == 2

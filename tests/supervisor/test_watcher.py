@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 import runyard
-from runyard.core.attempts import writer_attempt
 from runyard.supervisor.proc import read_process
 from tests.supervisor.journals import COUNTER
 from tests.supervisor.supervised import Job, Site
@@ -142,29 +141,38 @@ GUEST = (
 )
 
 
-def start_guest(site: Site, interactive: Start, **server: str) -> tuple[Job, subprocess.Popen[bytes]]:
+OF_THIS_VERSION = {"attempt": 0, "external_writer": 7}
+OF_VERSION_0_2 = {"attempt": (1 << 20) + 7}  # the job of a server that runs since before the upgrade
+
+
+def start_guest(
+    site: Site, interactive: Start, job: dict[str, int] = OF_THIS_VERSION, **server: str
+) -> tuple[Job, subprocess.Popen[bytes]]:
     """A process that logs on a run which it is not, its first record with the server."""
     del site.variables["RUNYARD_KEEP_RUN_FOLDERS"]
     address = {"kind": "unix", "path": site.server.path, **server}
-    job, process = interactive(GUEST, attempt=writer_attempt(1, 1), server=address)
-    wait_for(lambda: site.server.numbers(job.id) == [1.0])
-    size = len(site.server.journal_of(job.id)[0])
-    wait_for(lambda: [path.read_bytes() for path in job.folder.glob("journal/*.acked")] == [size.to_bytes(8, "little")])
-    return job, process
+    started, process = interactive(GUEST, server=address, **job)
+    wait_for(lambda: site.server.numbers(started.id) == [1.0])
+    acked = [len(site.server.journal_of(started.id)[0]).to_bytes(8, "little")]
+    wait_for(lambda: [path.read_bytes() for path in started.folder.glob("journal/*.acked")] == acked)
+    return started, process
 
 
-def test_a_guest_with_nothing_to_send_leaves_a_stopped_server_alone(site: Site, interactive: Start) -> None:
-    job, process = start_guest(site, interactive, home=str(site.home))  # a private server, started when needed
+@pytest.mark.parametrize("job", [OF_THIS_VERSION, OF_VERSION_0_2], ids=["this version", "0.2"])
+def test_a_guest_with_nothing_to_send_leaves_a_stopped_server_alone(
+    site: Site, interactive: Start, job: dict[str, int]
+) -> None:
+    guest, process = start_guest(site, interactive, job, home=str(site.home))  # a private server, started when needed
     site.server.stop()
-    (job.folder / "go").touch()
+    (guest.folder / "go").touch()
     process.wait()
-    assert job.process is not None
-    assert job.process.wait(10) == 0
+    assert guest.process is not None
+    assert guest.process.wait(10) == 0
 
-    assert not job.folder.exists()
+    assert not guest.folder.exists()
     assert not (site.home / "server").exists()
-    assert job.run.heartbeats == 0
-    assert job.run.statuses == []
+    assert guest.run.heartbeats == 0
+    assert guest.run.statuses == []
 
 
 def test_what_a_guest_wrote_last_waits_for_the_server(site: Site, interactive: Start) -> None:

@@ -6,6 +6,7 @@ from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import (
     DEFAULT_CPU_IMAGE,
     DEFAULT_GPU_IMAGE,
+    DockerBuildContext,
     DockerSection,
     Environment,
     PythonSection,
@@ -18,6 +19,7 @@ __all__ = [
     "DEFAULT_CPU_IMAGE",
     "DEFAULT_GPU_IMAGE",
     "CondaDependencies",
+    "DockerBuildContext",
     "DockerSection",
     "Environment",
     "PythonSection",

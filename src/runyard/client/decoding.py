@@ -80,10 +80,10 @@ class AddedWriter(NamedTuple):
 
     token: str
     folder: str
-    attempt: int
+    external_writer: int
 
     def __repr__(self) -> str:
-        return f"AddedWriter(folder={self.folder!r}, attempt={self.attempt})"
+        return f"AddedWriter(folder={self.folder!r}, external_writer={self.external_writer})"
 
 
 class RunListPage(NamedTuple):
@@ -164,7 +164,10 @@ def created_run(plain: Any) -> CreatedRun:
 
 
 def added_writer(plain: Any) -> AddedWriter:
-    return AddedWriter(str(plain["token"]), str(plain["folder"]), int(plain["attempt"]))
+    # Only processes that log on a run of another process need it.
+    from runyard.core.attempts import with_external_writer
+
+    return AddedWriter(str(plain["token"]), str(plain["folder"]), int(with_external_writer(plain)["external_writer"]))
 
 
 def collection(plain: Any) -> Collection:

@@ -64,6 +64,7 @@ class JobHandle:
 
     run_id: str
     attempt: int
+    external_writer: int = 0  # of the job that watches a process which is no part of the run (`local` only)
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ class LocalBackend(ComputeBackend):
                 why=f"One machine stands for {MOST_NODES} nodes at most.",
                 hint=f"Set node_count to {MOST_NODES} or less.",
             )
-        folder = str(run_folder(self._home, job.run_id, job.attempt))
+        folder = str(run_folder(self._home, job.run_id, job.attempt, job.external_writer))
         mode = "--run" if job.interactive_pid is None else "--watch"
         argv = [*supervisor_command(), mode, folder]
         submitter = job.submitter if job.spec.target == LOCAL else self._node_variables
@@ -250,7 +250,7 @@ class LocalBackend(ComputeBackend):
 
     def submit(self, request: JobRequest) -> JobHandle:
         """Write the run folder's `job.json` and start its supervisor; an attempt with a claim is adopted instead."""
-        handle = JobHandle(request.run_id, request.attempt)
+        handle = JobHandle(request.run_id, request.attempt, request.job.external_writer)
         folder = Path(request.run_folder)
         _make_private(folder)
         if (folder / "claim").exists():
@@ -321,7 +321,7 @@ class LocalBackend(ComputeBackend):
         return JobState.WAITING
 
     def _folder(self, handle: JobHandle) -> Path:
-        return run_folder(self._home, handle.run_id, handle.attempt)
+        return run_folder(self._home, handle.run_id, handle.attempt, handle.external_writer)
 
 
 def is_locked(path: Path) -> bool:

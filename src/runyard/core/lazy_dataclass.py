@@ -3,6 +3,9 @@
 The standard library writes and compiles a dataclass's methods when its class is defined, about 0.4 ms each. A process
 that imports our records has dozens of them and uses a few, and a node's start is mostly imports. Here the methods are
 made at the first instance, comparison or look at the fields; from then on the class is the standard library's.
+
+Measured without it (Python 3.11, medians of 21): +26 ms of CPU on 63 in a script that gets its run, +32 on 76 in a
+supervisor, +30 on 87 in `runyard runs`; +24 ms on 108 from a node's start to the first line.
 """
 
 from __future__ import annotations

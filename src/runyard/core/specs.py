@@ -265,6 +265,7 @@ class JobSpec:
     shared_folder: str = ""  # on a file system that all nodes see: the work folder lies there; "": they share none
     bundle: str = ""  # SHA-256 of the archive of our code that nodes of a cluster fetch
     incarnation: str = ""  # of the process that joined for this node, on a cluster
+    external_writer: int = 0  # the number of the watched process when it is no part of the run; then `attempt` is 0
 
     @property
     def is_gang(self) -> bool:

@@ -65,17 +65,25 @@ class RunAccess:
     workspace: str
     user: str = ""
     role: Optional[str] = None
+    external_writer: int = 0  # the number of a process that logs from outside; 0: a process of the attempt
 
 
 def run_access(
-    run_id: str, attempt: int, workspace: str, *, owner: Optional[str], submitted_by: str, role: Optional[str]
+    run_id: str,
+    attempt: int,
+    external_writer: int,
+    workspace: str,
+    *,
+    owner: Optional[str],
+    submitted_by: str,
+    role: Optional[str],
 ) -> RunAccess:
     """Return what a token opens; `role` is that of the user named `owner`, else `submitted_by`.
 
     A run from before owners were recorded belongs to the user of its submitter's name, else to the server's owner.
     """
     user = owner if owner is not None else submitted_by if role is not None else ""
-    return RunAccess(run_id, attempt, workspace, user, role)
+    return RunAccess(run_id, attempt, workspace, user, role, external_writer)
 
 
 def check_user_name(value: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from runyard.artifacts.aside import ASIDE
 from runyard.artifacts.base import ArtifactStore
-from runyard.core.attempts import is_external_writer
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, StoreUnavailable
@@ -23,7 +22,7 @@ from runyard.engine import deletes
 from runyard.engine.context import Addresses, ComputeState, EngineContext, EngineEvents, ignore, ignore_run
 from runyard.engine.deletes import Deleted, Purging, archive
 from runyard.engine.ingest.effects import Writer, add_writer
-from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver
+from runyard.engine.ingest.ship import ShipAnswer, ShipmentReceiver, ShipmentSource
 from runyard.engine.loop import Loop
 from runyard.engine.runs import control, liveness, reports, schedule
 from runyard.engine.runs.events import list_hosts
@@ -226,17 +225,18 @@ class Engine:
         """Return a sweep with its children, as `GET /runs/{id}/sweep` answers."""
         return show_sweep(self.context.store, run_id)
 
-    def heartbeat(self, run_id: str, attempt: int, *, cluster_gone: bool = False) -> Run:
+    def heartbeat(self, run_id: str, attempt: int, *, external_writer: int = 0, cluster_gone: bool = False) -> Run:
         """Note that the run's supervisor lives. Return the run, which says whether it shall stop.
 
         Args:
+            external_writer: the number of the external writer that it watches; then nothing is noted.
             cluster_gone: the cluster's own process beside the supervisor has ended.
 
         Raises:
             Conflict: the run is at another attempt.
         """
         run = self.context.store.get_run(run_id)
-        if is_external_writer(attempt):
+        if external_writer:
             return replace(run, desired=None, desired_error=None)
         if run.attempt != attempt:
             raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; this is a supervisor of attempt {attempt}.")
@@ -264,13 +264,13 @@ class Engine:
         """Return the machines of all attempts of a run."""
         return list_hosts(self.context.store, self.context.compute, run)
 
-    def report(self, run_id: str, said: StateReport) -> Run:
+    def report(self, run_id: str, said: StateReport, *, external_writer: int = 0) -> Run:
         """Take a supervisor's report about its run; see `runs.reports.accept_report`."""
-        return reports.accept_report(self.context, run_id, said)
+        return reports.accept_report(self.context, run_id, said, external_writer=external_writer)
 
-    def ship(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
+    def ship(self, run_id: str, attempt: int, frames: Iterable[Frame], *, external_writer: int = 0) -> ShipAnswer:
         """Store journals, side files and logs that a supervisor sends; see `ingest.ship.ShipmentReceiver.take`."""
-        return self._shipping.take(run_id, attempt, frames)
+        return self._shipping.take(run_id, ShipmentSource(attempt, external_writer), frames)
 
     def explained(self, run: Run) -> Run:
         """Return the run with its current wait reason."""

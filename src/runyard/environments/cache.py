@@ -33,6 +33,7 @@ class Marker(TypedDict, total=False):
     name: str  # of the environment that was built first; another with the same content shares it
     python: str  # its version
     requirements: List[str]
+    notes: List[str]  # what each run that uses it says: another Python or versions than those asked for
     conda: List[Dict[str, str]]  # name, version, build and sha256 of each package
     built_at: float
     build_s: float

@@ -18,7 +18,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, List, Mapping, Optional, Pattern, Sequence, Tuple
 
 from runyard.core.errors import SubmitRejected
 from runyard.core.lazy_dataclass import dataclass
@@ -66,14 +66,23 @@ def split_horovod(requirements: Sequence[str]) -> Tuple[List[str], str]:
     return [line for line in requirements if line not in asked], asked[0] if asked else ""
 
 
-def plan_horovod(variables: Mapping[str, str], *, wheels: Path, asked: str = "horovod") -> Horovod:
-    """Return what to build it with. Looks for programs, compiles nothing.
+def plan_horovod(
+    variables: Mapping[str, str], *, wheels: Path, asked: str = "horovod", own_python: str = sys.executable
+) -> Horovod:
+    """Return what to build it with: the Open MPI beside this Python (the extra `mpi`), else the one on PATH.
+
+    Looks for programs, compiles nothing.
 
     Raises:
         SubmitRejected: one is missing; the message names the packages to install.
     """
     path = variables.get("PATH") or os.defpath
     found = {name: shutil.which(name, path=path) or "" for name in _APT}
+    for folder in dict.fromkeys([os.path.dirname(own_python), *path.split(os.pathsep)]):
+        programs = {name: os.path.join(folder, name) for name in ("mpicxx", "mpirun")}
+        if all(os.access(program, os.X_OK) for program in programs.values()) and _has_header(programs["mpicxx"]):
+            found.update(programs)
+            break
     missing = [name for name, program in found.items() if not program]
     if missing:
         raise SubmitRejected(
@@ -81,6 +90,13 @@ def plan_horovod(variables: Mapping[str, str], *, wheels: Path, asked: str = "ho
             why=f"There is no wheel of it, so it is compiled, and {_listed(missing)} not on PATH.",
             hint=f"`apt-get install --no-install-recommends {' '.join(_APT[name] for name in missing)}`. A script that "
             "does without Horovod: `estimator.conda_dependencies.remove_pip_package('horovod')`.",
+        )
+    if not _has_header(found["mpicxx"]):
+        raise SubmitRejected(
+            f"Horovod {VERSION} cannot be built on this node.",
+            why=f"There is no wheel of it, so it is compiled, and Open MPI ({found['mpicxx']}) has no header `mpi.h`.",
+            hint="`apt-get install libopenmpi-dev`, or `pip install 'runyard[mpi]'` in the Python that runs the server:"
+            " its Open MPI has the headers and is found by itself.",
         )
     return Horovod(found["mpicxx"], found["mpirun"], _mpi_version(found["mpicxx"]), found["g++"], wheels, asked)
 
@@ -140,6 +156,18 @@ def write_compiler(horovod: Horovod, tools: Path) -> None:
     program = tools / "c++"
     program.write_text(f'#!/bin/sh\nexec {horovod.compiler} "$@" -std=c++17\n', encoding="utf-8")
     program.chmod(0o755)
+
+
+def _has_header(mpicxx: str) -> bool:
+    """Whether an Open MPI can be compiled against; True where its compiler does not tell."""
+    try:
+        done = subprocess.run(
+            [mpicxx, "--showme:incdirs"], stdin=subprocess.DEVNULL, capture_output=True, timeout=20, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True
+    folders = [word for word in done.stdout.decode("utf-8", "replace").split() if os.path.isabs(word)]
+    return done.returncode != 0 or not folders or any(os.path.isfile(f"{folder}/mpi.h") for folder in folders)
 
 
 def _mpi_version(mpicxx: str) -> str:
@@ -262,6 +290,9 @@ class HorovodBuild:
         progress = _Progress(self._say)
         code = run_program(argv, environ=environ, say=progress.hear, check=self._check, keep=self._keep)
         if code != 0:
+            self._say("Horovod's build failed; all that it said:")
+            for line in progress.lines:
+                self._say(line)
             raise SubmitRejected(
                 f"Horovod {VERSION} could not be built for {', '.join(frameworks)}.",
                 why="\n".join(progress.errors() or [f"pip exited with {code}."]),
@@ -354,14 +385,41 @@ class _Progress:
     def errors(self) -> List[str]:
         """Return the lines that say why, else the last ones."""
         wanted = re.compile(r"\berror\b|Error:|not found|No such file", re.IGNORECASE)
-        found = [line.strip()[:300] for line in self.lines if wanted.search(line)]
+        found = [line.strip()[:300] for line in _with_reasons(self.lines, wanted)]
         return (found or [line.strip()[:300] for line in self.lines if line.strip()])[-12:]
+
+
+def _with_reasons(lines: Sequence[str], wanted: Pattern[str]) -> Iterator[str]:
+    """Yield the lines of errors. CMake's first line names a file only; the reason is in the indented lines below."""
+    is_reason = False
+    for line in lines:
+        is_reason = bool(_CMAKE.search(line)) or (is_reason and (not line.strip() or line.startswith("  ")))
+        if line.strip() and (is_reason or wanted.search(line)):
+            yield line
+
+
+_CMAKE = re.compile(r"CMake Error")
+_HEADER = re.compile(r"fatal error: (\S+): No such file")
+_FOLDER = re.compile(r'includes non-existent path\s+"([^"]+)"')
+_PACKAGES = (
+    (r"(?:^|/)Python\.h$|/python3", f"python{sys.version_info[0]}-dev"),
+    (r"(?:^|/)mpi[^/]*\.h$|openmpi|/mpi", "libopenmpi-dev"),
+    (r"cuda|nccl", "nvidia-cuda-toolkit"),
+)
 
 
 def _advice(lines: Sequence[str]) -> str:
     text = "\n".join(lines)
-    if "Python.h" in text:
-        return f"The headers of this Python are missing: `apt-get install python{sys.version_info[0]}-dev`."
+    header, folder = _HEADER.search(text), _FOLDER.search(text)
+    if header or folder:
+        missing = header[1] if header else folder[1] if folder else ""
+        package = next((package for pattern, package in _PACKAGES if re.search(pattern, missing)), "")
+        what = f"The header `{missing}` is missing" if header else f"The folder of headers `{missing}` is missing"
+        return f"{what}: `apt-get install {package}`." if package else f"{what}: install the package that has it."
+    if re.search(r"Could NOT find MPI|MPI_CXX", text):
+        return "Open MPI cannot be compiled against: `apt-get install libopenmpi-dev`, or `pip install 'runyard[mpi]'`."
+    if re.search(r"CMAKE_CXX_COMPILER|No CMAKE_C\w*_COMPILER|compiler.*not (?:able|found)", text):
+        return "The C++ compiler is missing or does not work: `apt-get install g++`."
     if "No matching distribution" in text or "Could not find a version" in text:
         return "The package index does not offer Horovod's source; `pip config list` shows which ones are asked."
     return (

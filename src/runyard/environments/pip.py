@@ -19,11 +19,12 @@ from urllib.parse import unquote, urlsplit
 from runyard.core.config.logins import hide_passwords
 from runyard.core.errors import SubmitRejected
 from runyard.core.lazy_dataclass import dataclass
-from runyard.core.provided_packages import split_provided
+from runyard.core.provided_packages import LeftOut, brought_by, package_name, split_provided
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import Check, Say
 from runyard.environments.horovod import Horovod, plan_horovod, split_horovod
 from runyard.environments.process import run_program
+from runyard.environments.system import list_installed
 from runyard.environments.uv_program import find_uv, install_failed, uv_variables
 
 _SECTIONS = ("global", "install")
@@ -288,11 +289,12 @@ class PipInstall:
 
     name: str
     requirements: List[str]
-    provided: List[str]  # asked for and left out: every run has them
+    left_out: List[LeftOut]  # asked for and not installed: Microsoft's own
     constraints: List[str]
     settings: PipSettings
     variables: Dict[str, str] = field(repr=False, default_factory=dict)
     allows_downloads: bool = False
+    brought: List[str] = field(default_factory=list)  # what those bring along: installed on top, where it can be had
     horovod: Optional[Horovod] = None  # asked for: it is compiled, after all else is there
     run: Callable[..., int] = field(repr=False, compare=False, default=run_program)  # or one that runs uv elsewhere
 
@@ -302,6 +304,7 @@ class PipInstall:
         return [[[hide_passwords(line), *_file_facts(line)] for line in lines] for lines in wanted] + [
             self.settings.what_counts(),
             *([] if self.horovod is None else [self.horovod.what_counts()]),
+            *([] if not self.brought else [["brought", *self.brought]]),
         ]
 
     def environ(self) -> Dict[str, str]:
@@ -326,7 +329,8 @@ def plan_pip(
     if "HOME" not in variables:  # another machine than the submitter's: its own settings count
         variables = {**os.environ, **variables}
     lines = spec.pip_packages if requirements is None else requirements
-    wanted, provided = split_provided([_checked(line) for line in lines])
+    wanted, left_out = split_provided([_checked(line) for line in lines])
+    wanted += brought_by(left_out, wanted, is_base=False)
     horovod = None
     if horovod_wheels is not None:
         wanted, asked = split_horovod(wanted)
@@ -336,12 +340,13 @@ def plan_pip(
     return PipInstall(
         name=spec.name,
         requirements=sorted({*wanted, *editable}),
-        provided=provided,
+        left_out=left_out,
         constraints=sorted(set(spec.pip_constraints)),
         settings=read_pip_settings(variables, interpreter=spec.interpreter, options=options),
         variables=dict(variables),
         allows_downloads=allows_downloads,
         horovod=horovod,
+        brought=brought_by(left_out, wanted, is_base=True),
     )
 
 
@@ -353,10 +358,34 @@ def install(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Seque
     """
     if pip.requirements:
         _install_requirements(pip, python, say=say, check=check, keep=keep)
+        _install_brought(pip, python, say=say, check=check, keep=keep)
     if pip.horovod is not None:
         from runyard.environments.horovod import HorovodBuild  # few environments have it
 
         HorovodBuild(pip.horovod, pip, python, say=say, check=check, keep=keep).install()
+
+
+def _install_brought(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Sequence[int]) -> None:
+    """Add what Microsoft's packages would have brought, beside what is there and without a change to that."""
+    there = {package_name(one.name): one.version for one in list_installed(Path(python).parent.parent)}
+    missing = [line for line in pip.brought if package_name(line) not in there]
+    if not missing or pip.settings.require_hashes or pip.settings.no_deps:
+        return
+    constraints = [*pip.constraints, *(f"{name}=={version}" for name, version in there.items())]
+    lines: List[str] = []
+    try:
+        beside = replace(pip, requirements=missing, constraints=constraints, brought=[])
+        _install_requirements(beside, python, say=lines.append, check=check, keep=keep)
+    except SubmitRejected:
+        asked = ", ".join(one.requirement for one in pip.left_out if one.is_base)
+        say(f"Left out, because they cannot be had beside the others: {', '.join(missing)}, which {asked} would bring.")
+        return
+    for line in lines:
+        say(line)
+
+
+# What setuptools dropped, as a build's error names it, and the last versions that had it.
+_OLDER_TOOLS = {r"No module named '?pkg_resources": "setuptools<81", r"use_2to3 is invalid": "setuptools<58"}
 
 
 def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Check, keep: Sequence[int]) -> None:
@@ -379,11 +408,23 @@ def _install_requirements(pip: PipInstall, python: str, *, say: Say, check: Chec
             environ = {**pip.environ(), **variables}
             return pip.run([*argv, "-r", "-"], environ=environ, say=hear, check=check, feed=feed, keep=keep)
 
+        def run_with_tools(limit: str) -> int:
+            with tempfile.NamedTemporaryFile("w", prefix="runyard-", suffix=".txt", encoding="utf-8") as tools:
+                tools.write(limit + "\n")
+                tools.flush()
+                argv.extend(["--build-constraints", tools.name])
+                return run()
+
         code = run()
         if code != 0 and pip.settings.is_first_index_only and _has_only_other_wheels(lines):
             say("warning: The first index has no wheel of it for this Python or machine; the next index is asked too.")
             lines.clear()
             code = run(UV_INDEX_STRATEGY=NEXT_INDEX)
+        older = next((limit for pattern, limit in _OLDER_TOOLS.items() if re.search(pattern, "\n".join(lines))), "")
+        if code != 0 and older:
+            say(f"warning: The sources of a package are of before today's setuptools: it is built with {older}.")
+            lines.clear()
+            code = run_with_tools(older)
     if code != 0:
         raise install_failed(pip.name, code, lines)
 

@@ -23,11 +23,17 @@ class Python(NamedTuple):
 
 
 def find_python(
-    wanted: Optional[str], given: Optional[str], *, variables: Mapping[str, str], cache: Optional[Path]
+    wanted: Optional[str],
+    given: Optional[str],
+    *,
+    variables: Mapping[str, str],
+    cache: Optional[Path],
+    is_fallback_allowed: bool = True,
 ) -> Python:
     """Return the Python for a build: `given`, the submitting one, when its version fits, else an installed one.
 
-    Another patch release of the wanted version is taken with a warning.
+    Another patch release of the wanted version is taken with a warning; so is the nearest other version where the
+    wanted one is absent, or too old for runs, unless that is not allowed.
 
     Raises:
         SubmitRejected: there is none; the message lists those that are there.
@@ -38,16 +44,41 @@ def find_python(
         return own
     number = _parsed(wanted)
     if number < OLDEST:
-        raise _too_old(wanted, variables, cache)
+        if not is_fallback_allowed:
+            raise _too_old(wanted, variables, cache)
+        return _nearest(wanted, [own, mine], variables, cache)
     near: Optional[Python] = None
     for found in _iter_pythons([own, mine], _minor(number), variables, cache):
         if _fits(found.version, wanted):
             return found
         near = near or (found if _fits(found.version, _minor(number)) else None)
     if near is None:
-        raise _missing(wanted, variables, cache)
+        if not is_fallback_allowed:
+            raise _missing(wanted, variables, cache)
+        return _nearest(wanted, [own, mine], variables, cache)
     text = f"Python {wanted} is not on this machine; {near.version} is used instead ({near.path})."
     return near._replace(warning=text)
+
+
+def is_too_old(version: str) -> bool:
+    """Whether no run can use that version of Python."""
+    return _numbers(version)[:2] < OLDEST
+
+
+def _nearest(wanted: str, known: List[Python], variables: Mapping[str, str], cache: Optional[Path]) -> Python:
+    """Return the Python whose version is next to the wanted one; of two as near, the newer one."""
+    number = _parsed(wanted)
+    usable = [one for one in known if not is_too_old(one.version)]
+    found = [*usable, *list_pythons(variables, cache)]  # of one minor version, those that are known come first
+    near = min(found, key=lambda one: (_distance(one.version, number), [-part for part in _numbers(one.version)[:2]]))
+    why = f"too old (runs need {_minor(OLDEST)} or newer)" if number < OLDEST else "not on this machine"
+    text = f"Python {wanted} is {why}; {near.version} is used instead ({near.path})."
+    return near._replace(warning=f"{text} RUNYARD_PYTHON_FALLBACK=never forbids this.")
+
+
+def _distance(version: str, number: Tuple[int, ...]) -> int:
+    major, minor = _numbers(version)[:2]
+    return abs((major - number[0]) * 100 + minor - number[1])
 
 
 def list_pythons(variables: Mapping[str, str], cache: Optional[Path]) -> List[Python]:
@@ -146,7 +177,8 @@ def _missing(wanted: str, variables: Mapping[str, str], cache: Optional[Path]) -
         f"Python {wanted} is not on this machine.",
         why=f"There are: {there}.",
         hint=f"Name one of them (`set_python_version('{newest}')`, `python={newest}` in a conda file), or install "
-        f"that one: `uv python install {wanted}`. With RUNYARD_PYTHON_DOWNLOADS=1 a build may fetch it by itself.",
+        f"that one: `uv python install {wanted}`. With RUNYARD_PYTHON_DOWNLOADS=1 a build may fetch it by itself; "
+        "without RUNYARD_PYTHON_FALLBACK=never the nearest one is used.",
     )
 
 
@@ -155,7 +187,8 @@ def _too_old(wanted: str, variables: Mapping[str, str], cache: Optional[Path]) -
     return SubmitRejected(
         f"Python {wanted} is too old.",
         why=f"Runs need Python {_minor(OLDEST)} or newer. There are: {there}.",
-        hint=f"`set_python_version('{newest}')`, or `python={newest}` in a conda file.",
+        hint=f"`set_python_version('{newest}')`, or `python={newest}` in a conda file. Without "
+        "RUNYARD_PYTHON_FALLBACK=never the nearest one is used.",
     )
 
 

@@ -42,9 +42,7 @@ class SystemBuilder(EnvironmentBuilder):
         if not _is_this_one(interpreter):
             _check_version(interpreter, self._facts(interpreter, variables))
         say(f"Using the interpreter {interpreter}.")
-        ignored = [*spec.pip_packages, *spec.conda_packages]
-        warnings = [_ignored(spec, interpreter)] if ignored else []
-        return BuiltEnvironment(interpreter=interpreter, warnings=warnings)
+        return BuiltEnvironment(interpreter=interpreter, warnings=_warnings(spec, interpreter, say))
 
     def describe(self, built: BuiltEnvironment, *, variables: Optional[Mapping[str, str]] = None) -> Dict[str, object]:
         """As the base class says; `error` says why when the package list could not be read."""
@@ -121,6 +119,18 @@ def _check_version(interpreter: str, facts: Mapping[str, Any]) -> None:
             why=f"Runs need Python {oldest} or newer.",
             hint=_HINT.format(sys.executable),
         )
+
+
+def _warnings(spec: EnvironmentSpec, interpreter: str, say: Say) -> List[str]:
+    """Return what the run says about packages that are named and not installed."""
+    if not (spec.pip_packages or spec.conda_packages):
+        return []
+    from runyard.core.provided_packages import split_provided, tell_absent, tell_left_out  # few runs name any
+
+    ignored, left_out = split_provided(spec.pip_packages)
+    for text in tell_left_out(left_out):
+        say(text)
+    return [*([_ignored(spec, interpreter)] if ignored or spec.conda_packages else []), *tell_absent(left_out)]
 
 
 def _ignored(spec: EnvironmentSpec, interpreter: str) -> str:

@@ -11,20 +11,23 @@ import os
 import platform
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected, UserError, error_from_plain
+from runyard.core.provided_packages import LeftOut, package_name, tell_absent, tell_left_out
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
 from runyard.environments.cache import FAILED, CacheEntry, Marker, get_place, lock_text
 from runyard.environments.pip import PipInstall, guard_pip, install, plan_pip
-from runyard.environments.pythons import Python, find_python
+from runyard.environments.pythons import OLDEST, Python, find_python, is_too_old, list_pythons
 from runyard.environments.system import list_installed
 from runyard.environments.uv_program import find_uv, install_failed
+from runyard.environments.wheels import WheelSearch, exact_pins, lacks_wheels, limits_of_then, notes_of, wheels_only
 
 POLL_S = 0.05
 REMIND_EVERY_S = 15.0
@@ -127,10 +130,10 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         pip = self._plan(spec, environ)
         python = self._find_python(spec, environ)
         place = self._place(environment_key("uv", python, pip.what_counts()))
-        say_provided(pip.provided, say)
-        warnings = [python.warning] if python.warning else []
-        for warning in warnings:
-            say(warning)
+        say_left_out(pip.left_out, say)
+        if python.warning:
+            say(python.warning)
+        warnings = [*([python.warning] if python.warning else []), *tell_absent(pip.left_out)]
         marker = place.take(user)
         if marker is None:
             marker = build_once(
@@ -141,11 +144,14 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
                 user=user,
                 who=who_asks(user),
             )
+        notes = marker.get("notes") or []
+        for note in notes:
+            say(note)
         say(f"Environment `{spec.name}` is ready: {place.prefix}")
         return BuiltEnvironment(
             interpreter=str(place.interpreter),
             variables={"VIRTUAL_ENV": str(place.prefix)},
-            warnings=warnings,
+            warnings=[*warnings, *notes],
             key=place.key,
         )
 
@@ -185,12 +191,39 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         )
 
     def _find_python(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> Python:
+        wanted, fetches = spec.python_version, self._settings.python_downloads
         try:
-            return find_python(spec.python_version, spec.interpreter, variables=variables, cache=self._cache)
+            return find_python(
+                wanted,
+                spec.interpreter,
+                variables=variables,
+                cache=self._cache,
+                is_fallback_allowed=self._allows_fallback and not (fetches and wanted and not is_too_old(wanted)),
+            )
         except SubmitRejected:
-            if not self._settings.python_downloads or spec.python_version is None:
+            if not fetches or wanted is None or is_too_old(wanted):
                 raise
-            return Python(spec.python_version, spec.python_version)
+            return Python(wanted, wanted)
+
+    @property
+    def _allows_fallback(self) -> bool:
+        return self._settings.python_fallback != "never"
+
+    def _other_pythons(self, python: Python, spec: EnvironmentSpec, variables: Mapping[str, str]) -> List[Python]:
+        """Return the Pythons that may take the place of the chosen one, newest first; none of a version that was
+        asked for and is there.
+        """
+        given = find_python(None, spec.interpreter, variables=variables, cache=self._cache)
+        wanted = spec.python_version or given.version
+        if not is_too_old(wanted) and _minor(wanted) == _minor(python.version) != _minor(given.version):
+            return []
+        here = [one for one in list_pythons(variables, self._cache) if one.version != python.version]
+        if not self._settings.python_downloads:
+            return here
+        have = {_minor(one.version) for one in [python, *here]}
+        newest = max(int(minor.split(".")[1]) for minor in have)
+        to_fetch = [f"3.{number}" for number in range(newest, OLDEST[1] - 1, -1)]
+        return [*here, *(Python(version, version) for version in to_fetch if version not in have)]
 
     def _place(self, key: str) -> CacheEntry:
         return get_place(environments_folder(self._settings.home), key)
@@ -210,10 +243,59 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         for line in pip.requirements:
             say(f"  {line}")
         make_venv(place, python, pip, say=say, check=check, keep=keep)
-        install(pip, str(place.interpreter), say=say, check=check, keep=keep)
+        used, notes = self._install(place, spec, python, pip, say=say, check=check, keep=keep)
         guard_pip(place.prefix)
         shown = [hide_passwords(line) for line in pip.requirements]
-        return {"kind": "uv", "name": spec.name, "python": python.version, "requirements": shown}
+        return {"kind": "uv", "name": spec.name, "python": used.version, "requirements": shown, "notes": notes}
+
+    def _install(
+        self,
+        place: CacheEntry,
+        spec: EnvironmentSpec,
+        python: Python,
+        pip: PipInstall,
+        *,
+        say: Say,
+        check: Check,
+        keep: Sequence[int],
+    ) -> Tuple[Python, List[str]]:
+        """Return the Python that was used in the end, and what the run shall say about other versions."""
+        is_old = spec.python_version is not None and is_too_old(spec.python_version)
+        pins = exact_pins(pip) if self._allows_fallback else {}
+        limits = limits_of_then(pip, python) if is_old and self._allows_fallback else []
+        if not pins and not limits:
+            install(pip, str(place.interpreter), say=say, check=check, keep=keep)
+            return python, []
+        if limits:
+            say(f"Kept to versions that code of Python {spec.python_version} knows: {', '.join(limits)}.")
+        first = replace(wheels_only(pip, list(pins)), constraints=[*pip.constraints, *limits])
+        try:
+            install(first, str(place.interpreter), say=say, check=check, keep=keep)
+            return python, []
+        except SubmitRejected as error:
+            if not (limits or lacks_wheels(error)):
+                raise
+        others = self._other_pythons(python, spec, pip.variables)
+        if not others and not is_old:
+            try:  # as pip would: this Python was asked for, so packages without wheels are compiled
+                install(pip, str(place.interpreter), say=say, check=check, keep=keep)
+                return python, []
+            except SubmitRejected:
+                say("That did not work; looking for the nearest versions that have wheels.")
+        else:
+            say("Looking for a Python that these versions have wheels for.")
+        choice = WheelSearch(pip, python, check=check, keep=keep).choose([python, *others])
+        if choice is None:
+            install(pip, str(place.interpreter), say=say, check=check, keep=keep)
+            return python, []
+        if choice.python != python:
+            place.clear()
+            make_venv(place, choice.python, pip, say=say, check=check, keep=keep)
+        chosen = replace(pip, requirements=choice.requirements, constraints=choice.constraints)
+        chosen = wheels_only(chosen, [name for name in pins if name not in choice.sources])
+        install(chosen, str(place.interpreter), say=say, check=check, keep=keep)
+        installed = {package_name(one.name): one.version for one in list_installed(place.prefix)}
+        return choice.python, notes_of(choice, python, pins, installed)
 
 
 def make_venv(
@@ -243,9 +325,13 @@ def environment_key(kind: str, python: Python, what_counts: Sequence[Any]) -> st
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def say_provided(provided: Sequence[str], say: Say) -> None:
-    if provided:
-        say(f"Not installed, because Runyard provides it: {', '.join(provided)}.")
+def _minor(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def say_left_out(left_out: Sequence[LeftOut], say: Say) -> None:
+    for text in tell_left_out(left_out):
+        say(text)
 
 
 def who_asks(user: Optional[str]) -> str:

@@ -35,6 +35,7 @@ from runyard.store.types import (
     RunQuery,
     RunTable,
     SegmentPart,
+    SegmentState,
     Series,
     TableRow,
     Tally,
@@ -65,6 +66,7 @@ __all__ = [
     "RunStore",
     "RunTable",
     "SegmentPart",
+    "SegmentState",
     "Series",
     "TableRow",
     "Tally",
@@ -306,8 +308,8 @@ class RunRecords(ABC):
         """
 
     @abstractmethod
-    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
-        """Record the hash of a token that opens one attempt of a run. A known hash stays as it is."""
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int, external_writer: int = 0) -> None:
+        """Record the hash of a token of one attempt, or of an external writer. A known hash stays as it is."""
 
     @abstractmethod
     def find_token(self, token_hash: str) -> RunAccess | None:
@@ -325,13 +327,16 @@ class RunRecords(ABC):
 class MetricSeries(ABC):
     """Keeps the metrics of runs: takes in parts of journals, gives back series, charts and summaries.
 
-    A journal consists of segments, each named by (attempt, writer, segment). A segment's *mark* is the offset up to
-    which its bytes are stored. `ingest` may be repeated with the same parts: what lies before the mark is skipped.
+    A journal consists of segments, each named by (attempt, external writer, writer, segment). The external writer is 0
+    for a process of the run; other processes have attempt 0. A segment's *mark* is the offset up to which its bytes are
+    stored. `ingest` may be repeated with the same parts: what lies before the mark is skipped.
     An unknown or hidden run raises NotFound, and so does a metric, column or rank that the run did not log.
     """
 
     @abstractmethod
-    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+    def ingest(
+        self, run_id: str, attempt: int, parts: Sequence[SegmentPart], *, external_writer: int = 0
+    ) -> list[Mark]:
         """Apply parts whose `start` is the segment's mark; skip those that lie before it. One transaction.
 
         Returns the marks of all segments named. A part that starts beyond its mark is not applied: the mark tells.
@@ -340,16 +345,14 @@ class MetricSeries(ABC):
         """
 
     @abstractmethod
-    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
-        """Return the marks of all segments of an attempt, sorted by writer and segment."""
+    def list_marks(self, run_id: str, attempt: int, *, external_writer: int = 0) -> list[Mark]:
+        """Return the marks of all segments of an attempt or external writer, sorted by writer and segment."""
 
     @abstractmethod
-    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
-        """Return how far one segment is stored; None when nothing of it is."""
-
-    @abstractmethod
-    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
-        """Return the name ids that a segment has defined so far."""
+    def find_segment(
+        self, run_id: str, attempt: int, writer: str, segment: int, *, external_writer: int = 0
+    ) -> SegmentState | None:
+        """Return how far one segment is stored, and what it has defined; None when nothing of it is stored."""
 
     @abstractmethod
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:

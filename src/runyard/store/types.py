@@ -172,12 +172,23 @@ class SegmentPart:
     rank: int = 0
     role: str = "worker"
     wall_offset_ns: int = 0  # wall clock minus CLOCK_MONOTONIC when the segment was opened
-    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes; -1: the segment's HEADER
+    names: Mapping[int, str] = field(default_factory=dict)  # name ids defined in these bytes
     content: Sequence[Points | Rows | ArtifactMetric] = ()  # in journal order
     tags_set: Mapping[str, str | None] = field(default_factory=dict)
     tags_remove: Sequence[str] = ()
     properties_add: Mapping[str, str] = field(default_factory=dict)
     quarantine: Sequence[Mapping[str, Any]] = ()  # records that could not be applied, each with a reason
+
+
+@dataclass(frozen=True)
+class SegmentState:
+    """How far a journal segment is stored, and what decoding the rest of it needs."""
+
+    mark: int
+    names: Mapping[int, str]  # name ids defined so far
+    rank: int
+    role: str
+    wall_offset_ns: int
 
 
 @dataclass(frozen=True)

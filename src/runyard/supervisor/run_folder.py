@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Optional, Tuple
 
+from runyard.core.attempts import with_external_writer
 from runyard.core.config.settings import Settings, settings_of_run
 from runyard.core.formats.plain import from_plain
 from runyard.core.machine.disk import END_RESERVE, IN_MEMORY, MEMORY, NO_SPACE, OVERFLOW, RESERVE
@@ -80,7 +81,7 @@ class RunFolder:
     def job(self) -> JobSpec:
         """Return the job from `job.json`. Raises OSError when it is missing."""
         with open(self.at("job.json"), encoding="utf-8") as file:
-            return from_plain(JobSpec, json.load(file))
+            return from_plain(JobSpec, with_external_writer(json.load(file)))
 
     def read(self, name: str) -> Optional[Any]:
         """Return the value of a JSON file, None when it is missing or damaged."""

@@ -51,13 +51,15 @@ class Journal:
         run_id: str,
         *,
         attempt: int = 1,
+        external_writer: int = 0,
         writer: str = "r0-1-aa",
         segment: int = 0,
         rank: int = 0,
         role: str = "worker",
         wall_offset_ns: int = 0,
     ) -> None:
-        self._store, self._run_id, self._attempt = store, run_id, attempt
+        self._store, self._run_id = store, run_id
+        self._attempt, self._external_writer = attempt, external_writer
         self._fields: dict[str, Any] = {
             "writer": writer,
             "segment": segment,
@@ -73,4 +75,5 @@ class Journal:
         return SegmentPart(start=start, end=self.offset, content=content, **{**self._fields, **fields})
 
     def ship(self, *content: Points | Rows | ArtifactMetric, **fields: Any) -> None:
-        self._store.ingest(self._run_id, self._attempt, [self.part(*content, **fields)])
+        parts = [self.part(*content, **fields)]
+        self._store.ingest(self._run_id, self._attempt, parts, external_writer=self._external_writer)

@@ -28,9 +28,10 @@ def runs_folder(home: Path) -> Path:
     return home / "runs"
 
 
-def run_folder(home: Path, run_id: str, attempt: int) -> Path:
-    """One attempt's folder on this node; docs/internals/run-folder.md says what is in it."""
-    return runs_folder(home) / check_run_id(run_id) / str(int(attempt))
+def run_folder(home: Path, run_id: str, attempt: int, external_writer: int = 0) -> Path:
+    """The folder of an attempt or external writer on this node; docs/internals/run-folder.md says what is in it."""
+    name = f"external-{int(external_writer)}" if external_writer else str(int(attempt))
+    return runs_folder(home) / check_run_id(run_id) / name
 
 
 def datastores_folder(home: Path, workspace: str) -> Path:

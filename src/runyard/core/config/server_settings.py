@@ -5,13 +5,11 @@ The file makes them independent of the process that starts the server. docs/refe
 
 from __future__ import annotations
 
-import difflib
 import ipaddress
 from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Any, Dict, List, Tuple
 
-from runyard.core.compute import parse_cluster_name
 from runyard.core.config.paths import server_folder
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
@@ -105,6 +103,8 @@ def field_of(key: str, place: str = "") -> str:
     """
     if key in KEYS:
         return KEYS[key]
+    import difflib  # only for a key that nobody knows
+
     near = difflib.get_close_matches(key, KEYS, n=1)
     raise InvalidArgument(
         f"{place}there is no setting `{key}`." if place else f"There is no setting `{key}`.",
@@ -190,8 +190,13 @@ def _faults(settings: ServerSettings) -> List[Tuple[str, bool, str, str]]:
 
 
 def _is_engine(text: str) -> bool:
+    if not text:
+        return True
+    # Most servers do without it: the records of compute targets would load before the server listens.
+    from runyard.core.compute import parse_cluster_name
+
     try:
-        return not text or parse_cluster_name(text) is not None or bool(check_plain_name(text))
+        return parse_cluster_name(text) is not None or bool(check_plain_name(text))
     except InvalidArgument:
         return False
 

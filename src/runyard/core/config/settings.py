@@ -11,6 +11,7 @@ from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 
 _FALLBACKS = ("RUNYARD_CONDA_FALLBACK", ("auto", "never"))
+_PYTHON_FALLBACKS = ("RUNYARD_PYTHON_FALLBACK", ("auto", "never"))
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Settings:
     work_folder: str = "shared"  # RUNYARD_WORK_FOLDER: per-node: each node of a run has a copy of its own
     python_downloads: bool = False  # RUNYARD_PYTHON_DOWNLOADS: a build may fetch a Python that is not installed
     conda_fallback: str = "auto"  # RUNYARD_CONDA_FALLBACK: never: conda packages come from conda channels or not at all
+    python_fallback: str = "auto"  # RUNYARD_PYTHON_FALLBACK: never: no other Python or version than those asked for
     container_engine: Optional[str] = None  # RUNYARD_CONTAINER_ENGINE: podman, docker, apptainer, or a path
     container_arguments: str = ""  # RUNYARD_CONTAINER_ARGUMENTS: more arguments for the container runtime
     undo_s: float = 86400.0  # RUNYARD_UNDO: a deleted run can be restored for so long; 0: it cannot
@@ -57,6 +59,7 @@ def read_settings(environ: Optional[Mapping[str, str]] = None) -> Settings:
         work_folder=_choice(env, "RUNYARD_WORK_FOLDER", ("shared", "per-node")),
         python_downloads=env.get("RUNYARD_PYTHON_DOWNLOADS", "") in ("1", "true", "yes"),
         conda_fallback=_choice(env, *_FALLBACKS),
+        python_fallback=_choice(env, *_PYTHON_FALLBACKS),
         container_engine=env.get("RUNYARD_CONTAINER_ENGINE") or None,
         container_arguments=env.get("RUNYARD_CONTAINER_ARGUMENTS", ""),
         undo_s=_number(env, "RUNYARD_UNDO", Settings.undo_s),
@@ -82,6 +85,7 @@ def settings_of_run(settings: Settings, variables: Mapping[str, str]) -> Setting
         python_downloads=variables.get("RUNYARD_PYTHON_DOWNLOADS", str(int(settings.python_downloads)))
         in ("1", "true", "yes"),
         conda_fallback=_choice({"RUNYARD_CONDA_FALLBACK": settings.conda_fallback, **variables}, *_FALLBACKS),
+        python_fallback=_choice({"RUNYARD_PYTHON_FALLBACK": settings.python_fallback, **variables}, *_PYTHON_FALLBACKS),
         container_engine=variables.get("RUNYARD_CONTAINER_ENGINE") or settings.container_engine,
         container_arguments=variables.get("RUNYARD_CONTAINER_ARGUMENTS", settings.container_arguments),
     )

@@ -76,8 +76,6 @@ def _sample(payload: journal.Payload) -> str:
         return ""
 
 
-# The store keeps a segment's names by id; ids of real names are not negative.
-ORIGIN = -1
 INT64 = range(-(1 << 63), 1 << 63)
 _RANK_OF_WRITER = re.compile(r"r(\d{1,6})-")
 
@@ -94,19 +92,6 @@ class Origin:
 def origin_of(header: journal.Payload, writer: str) -> Origin:
     """Return what a HEADER says; the writer's id tells the rank where it does not."""
     return Origin(_rank(header, writer), storable(str(header.get("role", "worker")))[:64], _wall_offset(header))
-
-
-def dump_origin(origin: Origin) -> str:
-    """Return the origin as the text that the store keeps."""
-    return json.dumps([origin.rank, origin.role, origin.wall_offset_ns])
-
-
-def load_origin(text: str | None) -> Origin | None:
-    """Return the origin of a stored text; None for None."""
-    if text is None:
-        return None
-    rank, role, offset = json.loads(text)
-    return Origin(rank, role, offset)
 
 
 def _rank(header: journal.Payload, writer: str) -> int:
@@ -154,6 +139,7 @@ def decode(
     segment: int,
     base: int,
     names: Mapping[int, str],
+    origin: Origin | None = None,
     sides: Mapping[str, memoryview] | None = None,
     stops_at_end: bool = True,
 ) -> Decoded:
@@ -161,10 +147,12 @@ def decode(
 
     Args:
         names: name ids defined earlier in this segment.
+        origin: what the segment's HEADER said; None: `data` starts with it, if there is one.
         sides: bodies of side files by file name; the part ends before a SIDE record whose file is not there.
         stops_at_end: the part ends before an END record; otherwise those records are passed over.
     """
     reader = _Reader(memoryview(data), base, dict(names), writer)
+    reader.origin = origin or reader.origin
     reader.sides = sides or {}
     reader.stops_at_end = stops_at_end
     reader.read()
@@ -199,7 +187,7 @@ class _Reader:
         self.stops_at_end = True
         self.names = names
         self.end = base
-        self.origin = load_origin(names.pop(ORIGIN, None))
+        self.origin = origin_of({}, writer)
         self.new_names: dict[int, str] = {}
         self.spans: list[tuple[int, int]] = []
         self.span_cells: list[int] = []  # how many cells lie before each span
@@ -226,15 +214,14 @@ class _Reader:
 
     def decoded(self, segment: int) -> Decoded:
         content = [item for _offset, items in sorted(self._content(), key=lambda pair: pair[0]) for item in items]
-        origin = self.origin or origin_of({}, self.writer)
         part = SegmentPart(
             writer=self.writer,
             segment=segment,
             start=self.base,
             end=self.end,
-            rank=origin.rank,
-            role=origin.role,
-            wall_offset_ns=origin.wall_offset_ns,
+            rank=self.origin.rank,
+            role=self.origin.role,
+            wall_offset_ns=self.origin.wall_offset_ns,
             names=self.new_names,
             content=content,
             tags_set={key: value for key, (is_set, value) in self.tags.items() if is_set},
@@ -285,7 +272,6 @@ class _Reader:
         if offset != 0:
             raise Unusable("a HEADER stands only at the start of a segment")
         self.origin = origin_of(payload, self.writer)
-        self.new_names[ORIGIN] = dump_origin(self.origin)
 
     def _on_name(self, offset: int, payload: journal.Payload) -> None:
         name_id = payload.get("id")

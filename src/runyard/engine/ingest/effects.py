@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from runyard.core.attempts import writer_attempt
+from runyard.core.attempts import external_writer_number
 from runyard.core.config.paths import run_folder
 from runyard.core.errors import RunyardError, StoreUnavailable
 from runyard.core.formats import journal
@@ -125,25 +125,24 @@ class Writer:
 
     token: str
     folder: str
-    attempt: int
+    external_writer: int
 
 
 def add_writer(context: EngineContext, run_id: str, process: Watched) -> Writer:
     """Start a watcher that ships what `process` writes about the run. The same process again gets the same folder.
     One on another machine has a watcher there, and gets the token for it.
 
-    Its token adds metrics and files; it never moves the run's status, because its attempt is never the present one.
+    Its token adds metrics and files, and never moves the run's status.
     """
     run = context.store.get_run(run_id)
-    attempt = writer_attempt(process.pid, process.start_ticks, process.host)
+    number = external_writer_number(process.pid, process.start_ticks, process.host)
     token = mint_run_token()
-    context.store.add_token(hash_token(token), run_id=run.id, attempt=attempt)
+    context.store.add_token(hash_token(token), run_id=run.id, attempt=0, external_writer=number)
     if process.host:
-        return Writer(token, "", attempt)
-    here = replace(run, attempt=attempt, snapshot_root=None, spec=RunSpec())
-    job = job_spec_of(
-        context, here, token, Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks)
-    )
+        return Writer(token, "", number)
+    here = replace(run, attempt=0, snapshot_root=None, spec=RunSpec())
+    spooled = Spooled(interactive_pid=process.pid, interactive_start_ticks=process.start_ticks)
+    job = replace(job_spec_of(context, here, token, spooled), external_writer=number)
     backend = context.compute.backend(job.workspace, job.spec.target)
     backend.submit(backend.plan(job))
-    return Writer(token, str(run_folder(context.settings.home, run.id, attempt)), attempt)
+    return Writer(token, str(run_folder(context.settings.home, run.id, 0, number)), number)

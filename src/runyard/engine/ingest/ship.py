@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from runyard.core.attempts import is_external_writer
 from runyard.core.errors import InvalidArgument, NotFound, ProtocolError
 from runyard.core.formats.frames import Frame
 from runyard.core.names import check_run_id, check_writer_id, clean_file_name
@@ -21,7 +20,7 @@ from runyard.engine.context import EngineContext
 from runyard.engine.ingest.effects import apply_end, apply_event, may_end
 from runyard.engine.runs.liveness import note_heartbeat
 from runyard.engine.runs.streams import register_stream, stream_folder, stream_key
-from runyard.store.base import RunStore, SegmentPart
+from runyard.store.base import RunStore, SegmentPart, SegmentState
 
 if TYPE_CHECKING:
     from runyard.engine.ingest.decode import Event
@@ -125,21 +124,25 @@ def _count(head: Mapping[str, Any], key: str, most: int = MAX_OFFSET) -> int:
 MOST_KNOWN = 20_000
 
 
+class ShipmentSource(NamedTuple):
+    """The processes that send a shipment: those of an attempt, or one external writer, whose attempt is 0."""
+
+    attempt: int
+    external_writer: int
+
+    @property
+    def log_number(self) -> int:
+        """The number in the keys of its logs. External writers count from far above all attempts."""
+        return self.external_writer or self.attempt
+
+
 class SegmentKey(NamedTuple):
     """Which segment of which writer's journal."""
 
     run_id: str
-    attempt: int
+    source: ShipmentSource
     writer: str
     segment: int
-
-
-@dataclass(frozen=True)
-class SegmentState:
-    """How far a segment is stored, and the metric names that it has defined."""
-
-    mark: int
-    names: dict[int, str]
 
 
 class SegmentMemory:
@@ -151,20 +154,22 @@ class SegmentMemory:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._known: OrderedDict[SegmentKey, SegmentState] = OrderedDict()
+        self._known: OrderedDict[SegmentKey, SegmentState | None] = OrderedDict()
 
-    def get(self, key: SegmentKey) -> SegmentState:
-        """Return the segment's state; the store is asked when it is not known."""
+    def get(self, key: SegmentKey) -> SegmentState | None:
+        """Return the segment's state, None where nothing is stored; the store is asked when it is not known."""
         with self._lock:
-            found = self._known.get(key)
-            if found is not None:
+            if key in self._known:
                 self._known.move_to_end(key)
-                return found
-        found = self._load(key)
+                return self._known[key]
+        source = key.source
+        found = self._store.find_segment(
+            key.run_id, source.attempt, key.writer, key.segment, external_writer=source.external_writer
+        )
         self.put(key, found)
         return found
 
-    def put(self, key: SegmentKey, state: SegmentState) -> None:
+    def put(self, key: SegmentKey, state: SegmentState | None) -> None:
         """Remember a state; the oldest is dropped when there are many."""
         with self._lock:
             self._known[key] = state
@@ -184,10 +189,6 @@ class SegmentMemory:
             for key in [key for key in self._known if key.run_id == run_id]:
                 del self._known[key]
 
-    def _load(self, key: SegmentKey) -> SegmentState:
-        mark = self._store.find_mark(*key)
-        return SegmentState(0, {}) if mark is None else SegmentState(mark, self._store.list_names(*key))
-
 
 @dataclass(frozen=True)
 class ShipAnswer:
@@ -204,7 +205,7 @@ class _Round:
     """What goes into one transaction, and the END record that stops it."""
 
     parts: list[SegmentPart] = field(default_factory=list)
-    states: dict[SegmentKey, SegmentState] = field(default_factory=dict)
+    states: dict[SegmentKey, SegmentState | None] = field(default_factory=dict)
     events: list[Event] = field(default_factory=list)
     left: list[JournalPiece] = field(default_factory=list)
     end: Event | None = None
@@ -219,7 +220,7 @@ class ShipmentReceiver:
         self._lock = threading.Lock()
         self._registered: OrderedDict[str, None] = OrderedDict()
 
-    def take(self, run_id: str, attempt: int, frames: Iterable[Frame]) -> ShipAnswer:
+    def take(self, run_id: str, source: ShipmentSource, frames: Iterable[Frame]) -> ShipAnswer:
         """Store a shipment: logs first, then each run's journals in one transaction.
 
         Called by request threads; it holds the run's `locks.of_shipments`. It may be repeated: a frame that is stored
@@ -232,13 +233,13 @@ class ShipmentReceiver:
         shipment = sort_frames(run_id, frames)
         with self._context.locks.of_shipments(run_id):
             run = self._context.store.get_run(run_id)
-            if attempt == run.attempt:
-                run = note_heartbeat(self._context, run, attempt)
-            logs = self._take_logs(run, attempt, shipment)
+            if source == (run.attempt, 0):
+                run = note_heartbeat(self._context, run, run.attempt)
+            logs = self._take_logs(run, source.log_number, shipment)
             marks: list[Mark] = []
             for named, pieces in shipment.journals.items():
                 if pieces:
-                    marks += self._take_journals(run, named, attempt, pieces, shipment.sides)
+                    marks += self._take_journals(run, named, source, pieces, shipment.sides)
         if logs:
             self._context.events.on_log(run_id)
         return ShipAnswer(marks=marks, logs=logs, desired=run.desired, attempt=run.due_attempt)
@@ -250,41 +251,41 @@ class ShipmentReceiver:
             for key in [key for key in self._registered if key.startswith(stream_folder(run_id))]:
                 del self._registered[key]
 
-    def _take_logs(self, run: Run, attempt: int, shipment: Shipment) -> dict[str, int]:
+    def _take_logs(self, run: Run, number: int, shipment: Shipment) -> dict[str, int]:
         sizes: dict[str, int] = {}
         for piece in shipment.logs:
-            key = stream_key(run.id, attempt, piece.name)
-            self._register(run, attempt, piece.name, key)
+            key = stream_key(run.id, number, piece.name)
+            self._register(run, number, piece.name, key)
             if len(piece.body):
                 sizes[piece.name] = self._context.artifacts.append(key, piece.offset, bytes(piece.body))
             else:  # a question: how much is there?
                 sizes[piece.name] = self._context.artifacts.stream_size(key)
         return sizes
 
-    def _register(self, run: Run, attempt: int, name: str, key: str) -> None:
+    def _register(self, run: Run, number: int, name: str, key: str) -> None:
         with self._lock:
             if key in self._registered:
                 return
-        register_stream(self._context.store, run, attempt, name)
+        register_stream(self._context.store, run, number, name)
         with self._lock:
             self._registered[key] = None
             if len(self._registered) > MOST_KNOWN:
                 self._registered.popitem(last=False)
 
     def _take_journals(
-        self, run: Run, named: str, attempt: int, pieces: list[JournalPiece], sides: Sides
+        self, run: Run, named: str, source: ShipmentSource, pieces: list[JournalPiece], sides: Sides
     ) -> list[Mark]:
         # Checked here, not before: the sender's own journal, stored a moment ago, may have made this child.
-        is_parent = named == run.parent_id and not is_external_writer(attempt)
+        is_parent = named == run.parent_id and not source.external_writer
         if named != run.id and not is_parent and not self._is_below(named, run.id):
             raise NotFound(f"There is no run `{named}` below `{run.id}`.")
         marks: dict[tuple[str, int], Mark] = {}
         may_still_end = not is_parent and may_end(run if named == run.id else self._context.store.get_run(named))
         while pieces:
-            now = self._decode(named, attempt, pieces, sides, stops_at_end=may_still_end)
+            now = self._decode(named, source, pieces, sides, stops_at_end=may_still_end)
             if not is_parent:
                 apply_event(self._context, named, now.events)
-            for mark in self._commit(named, attempt, now):
+            for mark in self._commit(named, source, now):
                 marks[mark.writer, mark.segment] = mark
             if now.end is not None:
                 apply_end(self._context, named, now.end)
@@ -298,7 +299,7 @@ class ShipmentReceiver:
     def _decode(
         self,
         named: str,
-        attempt: int,
+        source: ShipmentSource,
         pieces: list[JournalPiece],
         sides: Sides,
         *,
@@ -306,45 +307,53 @@ class ShipmentReceiver:
     ) -> _Round:
         """Decode pieces, up to the first END record where one can end the run."""
         # numpy loads here, with the first shipment, so that an idle server stays small.
-        from runyard.engine.ingest.decode import decode
+        from runyard.engine.ingest.decode import Origin, decode
 
         found = _Round()
         for at, piece in enumerate(pieces):
-            key = SegmentKey(named, attempt, piece.writer, piece.segment)
+            key = SegmentKey(named, source, piece.writer, piece.segment)
             state = found.states.get(key) or self._memory.get(key)
             found.states[key] = state
-            known = state.mark - piece.offset
+            mark, names = (0, {}) if state is None else (state.mark, state.names)
+            known = mark - piece.offset
             if not 0 <= known < len(piece.body):
                 continue
             decoded = decode(
                 piece.body[known:],
                 writer=piece.writer,
                 segment=piece.segment,
-                base=state.mark,
-                names=state.names,
+                base=mark,
+                names=names,
+                origin=None if state is None else Origin(state.rank, state.role, state.wall_offset_ns),
                 sides=sides.get((piece.writer, piece.segment)),
                 stops_at_end=stops_at_end,
             )
             found.events += decoded.events
-            if decoded.part.end > decoded.part.start:
-                found.parts.append(decoded.part)
-                found.states[key] = SegmentState(decoded.part.end, {**state.names, **decoded.part.names})
+            part = decoded.part
+            if part.end > part.start:
+                found.parts.append(part)
+                found.states[key] = SegmentState(
+                    part.end, {**names, **part.names}, part.rank, part.role, part.wall_offset_ns
+                )
             if decoded.end is not None:
                 found.end, found.left = decoded.end, pieces[at:]
                 break
         return found
 
-    def _commit(self, named: str, attempt: int, found: _Round) -> list[Mark]:
+    def _commit(self, named: str, source: ShipmentSource, found: _Round) -> list[Mark]:
         """Store a round's parts and return the marks of all segments it looked at."""
         stored: dict[tuple[str, int], int] = {}
         if found.parts:
             self._memory.forget(found.states)
-            marks = self._context.store.ingest(named, attempt, found.parts)
+            marks = self._context.store.ingest(
+                named, source.attempt, found.parts, external_writer=source.external_writer
+            )
             stored = {(mark.writer, mark.segment): mark.offset for mark in marks}
         answer = []
         for key, state in found.states.items():
-            offset = stored.get((key.writer, key.segment), state.mark)
-            if offset == state.mark:
+            mark = 0 if state is None else state.mark
+            offset = stored.get((key.writer, key.segment), mark)
+            if offset == mark:
                 self._memory.put(key, state)
             answer.append(Mark(key.writer, key.segment, offset))
         return answer

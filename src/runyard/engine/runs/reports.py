@@ -13,7 +13,6 @@ from typing import Any
 
 from runyard.artifacts.base import ArtifactStore
 from runyard.compute.base import Cause, JobReport, JobState
-from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, InvalidArgument, InvalidTransition, MissingContent, StoreUnavailable
 from runyard.core.formats.documents import EnvironmentFacts, RunError, RunWarning
 from runyard.core.formats.plain import to_plain
@@ -148,8 +147,8 @@ class StateReport:
     doing: str = ""  # what takes time in this phase
 
 
-def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run:
-    """Take a supervisor's report and return the run as it now is.
+def accept_report(context: EngineContext, run_id: str, said: StateReport, *, external_writer: int = 0) -> Run:
+    """Take a supervisor's report and return the run as it now is. The watcher of an external writer changes nothing.
 
     Called by request threads; it takes the run's lock. It may be repeated: a phase that the run has left changes
     nothing, nor does a second end. The answer's status tells the supervisor.
@@ -160,8 +159,8 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
     """
     if said.status not in _REPORTED:
         raise InvalidArgument(f"A supervisor cannot report the status {said.status}.")
-    if is_external_writer(said.attempt):
-        return _report_of_writer(context, run_id, said)
+    if external_writer:
+        return _report_of_external_writer(context, run_id, said, external_writer)
     with context.locks.of_run(run_id):
         run = context.store.get_run(run_id)
         _check_attempt(run, said.attempt)
@@ -170,7 +169,7 @@ def accept_report(context: EngineContext, run_id: str, said: StateReport) -> Run
         _keep_facts(context.store, run_id, said)
         run = note_heartbeat(context, run, said.attempt)
         if said.status.is_terminal:
-            _check_complete(context.store, context.artifacts, run, said)
+            _check_complete(context.store, context.artifacts, run, said, 0)
         if is_taken_as_loss(context, run, said.status, said.error):
             return accept_loss(context, run, said.status, said.error)
         if said.status.is_terminal:
@@ -199,11 +198,11 @@ def end_unsupervised(context: EngineContext, run_id: str, status: RunStatus, err
     context.ended(ended)
 
 
-def _report_of_writer(context: EngineContext, run_id: str, said: StateReport) -> Run:
-    """Answer the watcher of a process that logs from outside: it may leave once all is stored; the run stays."""
+def _report_of_external_writer(context: EngineContext, run_id: str, said: StateReport, external_writer: int) -> Run:
+    """Answer the watcher of an external writer: it may leave once all is stored; the run stays."""
     run = context.store.get_run(run_id)
     if said.status.is_terminal:
-        _check_complete(context.store, context.artifacts, run, said)
+        _check_complete(context.store, context.artifacts, run, replace(said, attempt=0), external_writer)
     return replace(run, desired=None, desired_error=None)
 
 
@@ -221,10 +220,14 @@ def _keep_facts(store: RunStore, run_id: str, said: StateReport) -> None:
         store.update_run(run_id, change)
 
 
-def _check_complete(store: RunStore, artifacts: ArtifactStore, run: Run, said: StateReport) -> None:
-    stored = {(mark.writer, mark.segment): mark.offset for mark in store.list_marks(run.id, said.attempt)}
+def _check_complete(
+    store: RunStore, artifacts: ArtifactStore, run: Run, said: StateReport, external_writer: int
+) -> None:
+    marks = store.list_marks(run.id, said.attempt, external_writer=external_writer)
+    stored = {(mark.writer, mark.segment): mark.offset for mark in marks}
     short = [mark for mark in said.marks if stored.get((mark.writer, mark.segment), 0) < mark.offset]
-    logs = {name: stream_size(artifacts, run.id, said.attempt, name) for name in said.logs}
+    number = external_writer or said.attempt
+    logs = {name: stream_size(artifacts, run.id, number, name) for name in said.logs}
     behind = {name: size for name, size in logs.items() if size < said.logs[name]}
     if short or behind:
         held: Sequence[Mark] = [Mark(m.writer, m.segment, stored.get((m.writer, m.segment), 0)) for m in short]

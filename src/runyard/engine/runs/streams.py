@@ -16,7 +16,10 @@ logger = logging.getLogger(__name__)
 
 
 def stream_key(run_id: str, attempt: int, name: str) -> str:
-    """Return the stream's key: made of checked ids and a digest, so a file's name never becomes a path."""
+    """Return the stream's key: made of checked ids and a digest, so a file's name never becomes a path.
+
+    `attempt` is the number of an external writer where such a process sent the log.
+    """
     digest = hashlib.sha256(f"{run_id}\0{attempt}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
     return stream_folder(run_id) + digest
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
 from runyard.environments.cache import CacheEntry, Marker, get_place, lock_text
@@ -27,9 +28,9 @@ from runyard.environments.conda.prefix import (
     translate,
 )
 from runyard.environments.pip import PipInstall, install, plan_pip
-from runyard.environments.pythons import Python
+from runyard.environments.pythons import OLDEST, Python, is_too_old
 from runyard.environments.system import Installed, list_installed
-from runyard.environments.uv import UvBuilder, build_once, environment_key, say_provided, who_asks
+from runyard.environments.uv import UvBuilder, build_once, environment_key, say_left_out, who_asks
 
 
 class CondaBuilder(EnvironmentBuilder, SupportsLock):
@@ -53,7 +54,11 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
     ) -> BuiltEnvironment:
         environ = os.environ if variables is None else variables
         try:
-            return self._build(spec, environ, say=say, check=check, user=user)
+            built = self._build(spec, environ, say=say, check=check, user=user)
+            warnings = self._python_warnings(spec)
+            for warning in warnings:
+                say(warning)
+            return replace(built, warnings=[*warnings, *built.warnings])
         except CondaUnavailable as error:
             plan = plan_fallback(spec, error, is_allowed=self._settings.conda_fallback != "never")
             warning = _came_from_pypi(spec, plan, str(error))
@@ -108,7 +113,9 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
             )
         say(f"Environment `{spec.name}` is ready: {place.prefix}")
         variables = {"CONDA_PREFIX": str(place.prefix)}
-        return BuiltEnvironment(interpreter=str(place.interpreter), variables=variables, key=place.key)
+        return BuiltEnvironment(
+            interpreter=str(place.interpreter), variables=variables, warnings=tell_absent(pip.left_out), key=place.key
+        )
 
     def _make(
         self,
@@ -126,12 +133,27 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
         )
         for one in packages:
             say(f"  {one['name']} {one['version']} {one['build']}")
-        say_provided(pip.provided, say)
+        say_left_out(pip.left_out, say)
         install(pip, str(place.interpreter), say=say, check=check, keep=keep)
         version = next((one["version"] for one in packages if one["name"] == "python"), "")
         return {"kind": "conda", "name": order.name, "python": version, "requirements": order.specs, "conda": packages}
 
+    def _python_warnings(self, spec: EnvironmentSpec) -> List[str]:
+        """Return what the run says when it cannot have the Python that was asked for."""
+        if spec.python_version is None or not is_too_old(spec.python_version):
+            return []
+        oldest = ".".join(map(str, OLDEST))
+        text = f"Python {spec.python_version} is too old (runs need {oldest} or newer); {oldest} is used instead."
+        return [f"{text} RUNYARD_PYTHON_FALLBACK=never forbids this."]
+
     def _plan(self, spec: EnvironmentSpec) -> CondaOrder:
+        if self._settings.python_fallback == "never" and spec.python_version and is_too_old(spec.python_version):
+            raise SubmitRejected(
+                f"Environment `{spec.name}` asks for Python {spec.python_version}.",
+                why=f"Runs need Python {'.'.join(map(str, OLDEST))} or newer; RUNYARD_PYTHON_FALLBACK=never forbids "
+                "another one.",
+                hint="Ask for a newer one (`python=3.11` in the conda file), or unset it.",
+            )
         cache = cache_folder(self._settings.home) / "conda"
         return CondaOrder(spec.name, plan_specs(spec), plan_channels(spec.conda_channels), str(cache))
 
@@ -148,8 +170,11 @@ class CondaBuilder(EnvironmentBuilder, SupportsLock):
 
 
 def plan_specs(spec: EnvironmentSpec) -> List[str]:
-    """Return conda's specifications with the Python that was asked for."""
-    python = f"python={spec.python_version}" if spec.python_version else "python"
+    """Return conda's specifications with the Python that was asked for, or the oldest that runs can have."""
+    version = spec.python_version
+    if version and is_too_old(version):
+        version = ".".join(map(str, OLDEST))
+    python = f"python={version}" if version else "python"
     return [python, *sorted(set(spec.conda_packages))]
 
 

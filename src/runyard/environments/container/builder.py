@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments.base import (
     BuiltEnvironment,
@@ -39,7 +40,7 @@ from runyard.environments.container.images import (
 from runyard.environments.pip import PipInstall, install, plan_pip
 from runyard.environments.pythons import OLDEST, Python
 from runyard.environments.system import PACKAGES_SCRIPT, list_installed
-from runyard.environments.uv import build_once, environment_key, make_venv, say_provided, who_asks
+from runyard.environments.uv import build_once, environment_key, make_venv, say_left_out, who_asks
 
 # Debian's images have python3 and no python. The first word is the name that was asked for.
 _FIND = 'p=$(command -v "$1" || { [ "$1" = python ] && command -v python3; }) && exec "$p" -c "$2"'
@@ -142,8 +143,14 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         python = self._find_python(spec, wrapper, check)
         self._inside = wrapper.image, python
         pip = self._plan_pip(spec, environ)
-        say_provided(pip.provided, say)
-        warnings = [NO_CDI] if _misses_gpus(wrapper.engine) else []
+        say_left_out(pip.left_out, say)
+        warnings = [*([NO_CDI] if _misses_gpus(wrapper.engine) else []), *tell_absent(pip.left_out)]
+        if _has_other_python(spec, python):
+            warnings.append(
+                f"Python {spec.python_version} is asked for, and the image `{wrapper.image.name}` has "
+                f"{python.version}, which is used. RUNYARD_PYTHON_FALLBACK=never forbids this."
+            )
+            say(warnings[-1])
         if not pip.requirements:
             say(f"Using the image's Python {python.version} ({python.interpreter}).")
             own = _variables(python)
@@ -203,12 +210,12 @@ class ContainerBuilder(EnvironmentBuilder, SupportsLock):
         found = find_image_python(
             wrapper.image, spec.interpreter, place, lambda argv: self._ask(wrapper, argv, check=check)
         )
-        wanted = spec.python_version if spec.interpreter is None else None  # else the Python is the user's own
-        if wanted and not (found.version + ".").startswith(wanted + "."):
+        if self._settings.python_fallback == "never" and _has_other_python(spec, found):
             raise SubmitRejected(
-                f"Environment `{spec.name}` asks for Python {wanted}.",
+                f"Environment `{spec.name}` asks for Python {spec.python_version}.",
                 why=f"The image `{wrapper.image.name}` has {found.version}, and packages are added to its own Python.",
-                hint=f"Leave the Python version out, or name an image that has it (`python:{wanted}-slim`).",
+                hint=f"Leave the Python version out, unset RUNYARD_PYTHON_FALLBACK, or name an image that has it "
+                f"(`python:{spec.python_version}-slim`).",
             )
         return found
 
@@ -290,6 +297,12 @@ def _checked(spec: EnvironmentSpec) -> ContainerSpec:
             hint="Set env.docker.base_image or env.docker.base_dockerfile, or leave use_docker out.",
         )
     return container
+
+
+def _has_other_python(spec: EnvironmentSpec, found: ImagePython) -> bool:
+    """Whether the image's Python is not the one that was asked for; with an interpreter it is the user's own."""
+    wanted = spec.python_version if spec.interpreter is None else None
+    return bool(wanted) and not (found.version + ".").startswith(f"{wanted}.")
 
 
 def _misses_gpus(engine: ContainerRuntime) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, Mapping, Match, NamedTuple, Optional, Tuple
 
 from runyard.core.config.logins import HIDDEN
 from runyard.core.config.settings import Settings
@@ -36,6 +37,10 @@ _PROBES = {
     APPTAINER: ["--version"],
 }
 _PROBE_S = 30.0
+_FROM = re.compile(
+    r"^(?P<head>\s*FROM\s+(?:--\S+\s+)*)(?P<image>\S+)(?P<tail>(?:\s+AS\s+(?P<stage>\S+))?)",
+    re.IGNORECASE | re.MULTILINE,
+)
 
 # Variables that the container runtime's own program reads; it gets no other variable of the run.
 _CLIENT = frozenset({"PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "REGISTRY_AUTH_FILE", "SSL_CERT_FILE"})
@@ -155,6 +160,8 @@ class Images:
         image = self._find(name)
         if image is not None:
             return image
+        if self._engine.kind == PODMAN and not spec.dockerfile:
+            name = docker_name(name)
         place = get_place(self._folder, hashlib.sha256(name.encode()).hexdigest()[:32])
         with place.signed(wait_for_lock(place, say=self._say, check=self._check), "Another run"):
             image = self._find(name)
@@ -184,10 +191,23 @@ class Images:
         lines: List[str] = []
         with self._logged_in(spec) as (before, behind), tempfile.TemporaryDirectory(prefix="runyard-") as empty:
             source = ["--file", "-", *behind, empty] if self._engine.kind == PODMAN else ["-"]
-            code = self._run([*before, "build", "--tag", name, *source], self._hear(lines), feed=spec.dockerfile)
+            text = self._with_registries(spec.dockerfile) if self._engine.kind == PODMAN else spec.dockerfile
+            code = self._run([*before, "build", "--tag", name, *source], self._hear(lines), feed=text)
         if code != 0:
             hint = "The lines above are the engine's. The Dockerfile has no other files beside it, so COPY finds none."
             raise _failed("The image of the environment's Dockerfile could not be built.", lines, hint=hint)
+
+    def _with_registries(self, dockerfile: str) -> str:
+        """Return a Dockerfile whose base images have the registry that docker takes; those that are here stay."""
+        stages = {match["stage"].lower() for match in _FROM.finditer(dockerfile) if match["stage"]}
+
+        def named(match: Match[str]) -> str:
+            image = match["image"]
+            if "$" in image or image.lower() in {*stages, "scratch"} or self._find(image) is not None:
+                return match[0]
+            return match["head"] + docker_name(image) + match["tail"]
+
+        return _FROM.sub(named, dockerfile)
 
     @contextmanager
     def _logged_in(self, spec: ContainerSpec) -> Iterator[Tuple[List[str], List[str]]]:
@@ -259,6 +279,19 @@ def full_name(spec: ContainerSpec) -> str:
     if not spec.registry or spec.image.startswith(f"{spec.registry}/"):
         return spec.image
     return f"{spec.registry.partition('://')[2] or spec.registry}/{spec.image}"
+
+
+def docker_name(name: str) -> str:
+    """Return a name with the registry that docker takes for it; podman refuses to guess one.
+
+    Azure's own images, which its SDK names without a registry too, are Microsoft's.
+    """
+    first, slash, _ = name.partition("/")
+    if slash and ("." in first or ":" in first or first == "localhost"):
+        return name
+    if first == "azureml" and slash:
+        return f"mcr.microsoft.com/{name}"
+    return f"docker.io/{name}" if slash else f"docker.io/library/{name}"
 
 
 def built_name(spec: ContainerSpec) -> str:

@@ -97,6 +97,36 @@ class DockerSection(SealedConfig):
             self._base_image = None
 
 
+class DockerBuildContext(SealedConfig):
+    """A folder with a Dockerfile from which an environment's image is built (docker.build_context)."""
+
+    class LocationType:
+        Git = "Git"
+        StorageAccount = "StorageAccount"
+        Directory = "Directory"
+
+    def __init__(
+        self,
+        location_type: Optional[str] = None,
+        location: Optional[str] = None,
+        dockerfile_path: str = "Dockerfile",
+    ) -> None:
+        self.location_type = location_type
+        self.location = location
+        self.dockerfile_path = dockerfile_path
+        self._seal()
+
+    @staticmethod
+    def from_local_directory(
+        workspace: Workspace, path: str, dockerfile_path: str = "Dockerfile"
+    ) -> DockerBuildContext:
+        """Return the context of a folder of this machine; its Dockerfile is read when a run is submitted."""
+        import os  # only here
+
+        folder = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        return DockerBuildContext(DockerBuildContext.LocationType.Directory, folder, dockerfile_path)
+
+
 class Platform(SealedConfig):
     def __init__(self) -> None:
         self.os = "Linux"
@@ -131,6 +161,7 @@ __all__ = [
     "MPI_GPU_IMAGE",
     "ContainerRegistry",
     "DatabricksSection",
+    "DockerBuildContext",
     "DockerSection",
     "Environment",
     "Platform",
@@ -238,6 +269,29 @@ class Environment(SealedConfig):
         from runyard.sdk.environments.sources import from_dockerfile
 
         return from_dockerfile(name, dockerfile, conda_specification, pip_requirements)
+
+    @staticmethod
+    def from_docker_build_context(name: str, docker_build_context: DockerBuildContext) -> Environment:
+        """Return an environment on the image that a folder's Dockerfile makes; the image's Python is used as it is.
+
+        Raises:
+            UserErrorException: it is no DockerBuildContext.
+        """
+        from runyard.sdk.environments.sources import from_build_context
+
+        return from_build_context(name, docker_build_context)
+
+    @staticmethod
+    def add_private_pip_wheel(workspace: Workspace, file_path: str, exist_ok: bool = False) -> str:
+        """Store a wheel in the workspace's default datastore; return its address, for `add_pip_package`.
+
+        Raises:
+            UserErrorException: it is no wheel, another one of its name is there and `exist_ok` is not set, or the
+                datastore is not a folder that nodes install from.
+        """
+        from runyard.sdk.environments.sources import store_wheel
+
+        return store_wheel(workspace, file_path, exist_ok=exist_ok)
 
     @staticmethod
     def get(

@@ -14,13 +14,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional
 
 from runyard.core.errors import SubmitRejected
-from runyard.core.provided_packages import split_provided
+from runyard.core.provided_packages import brought_by, split_provided
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
 from runyard.sdk.environments.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, Environment
 from runyard.sdk.environments.requirements_file import expand_lines
-from runyard.sdk.environments.sources import dockerfile_text
+from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.exceptions import UserErrorException
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from runyard.sdk.run_config.run_configuration import DockerConfiguration
 
 
-OLDEST = (3, 8)
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
+_DEFAULT_PIP = ["azureml-defaults"]
 _MANAGED_BY = ("pip", "python")  # what a conda list names beside packages
 
 
@@ -45,8 +45,10 @@ class _Wanted(NamedTuple):
 
     @property
     def to_install(self) -> List[str]:
-        """The packages that Runyard does not provide."""
-        pip = [line for line in split_provided(self.pip)[0] if requirement_name(line) not in _MANAGED_BY]
+        """The packages that Runyard does not provide, and those that its stand-ins bring along."""
+        own, left_out = split_provided(self.pip)
+        own += brought_by(left_out, own, is_base=False)
+        pip = [line for line in own if requirement_name(line) not in _MANAGED_BY]
         return [*pip, *(line for line in self.options if line.startswith("--editable")), *self.conda]
 
 
@@ -144,7 +146,7 @@ def _spec(
     interpreter: Optional[str] = None,
     python: Optional[str] = None,
 ) -> EnvironmentSpec:
-    pip = split_provided(wanted.pip)[0] if kind == "system" else wanted.pip
+    pip = [] if kind == "system" and wanted.pip == _DEFAULT_PIP else wanted.pip  # what every environment has by itself
     return EnvironmentSpec(
         name=environment.name,
         version=environment.version,
@@ -195,10 +197,10 @@ def _checked_python(name: str, version: Optional[str]) -> Optional[str]:
             why="That is no version of Python.",
             hint=f"Write two or three numbers: set_python_version({own_python()!r}).",
         )
-    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+    if int(version.split(".")[0]) < 3:  # an older Python 3 becomes the nearest one that can be had
         raise SubmitRejected(
             f"Environment `{name}` asks for Python {version}.",
-            why=f"Runs need Python {'.'.join(map(str, OLDEST))} or newer.",
+            why="Code for Python 2 does not run on Python 3, and runs need Python 3.",
             hint=f"Ask for a newer one, set_python_version({own_python()!r}), or leave `python=` out.",
         )
     return version
@@ -231,7 +233,7 @@ def _wants_container(environment: Environment, docker: Optional[DockerConfigurat
             "container: its packages are installed on the machine itself."
         )
     elif not is_asked and names_image(environment):
-        image = environment.docker.base_image
+        image = environment.docker.base_image if environment.docker.build_context is None else None
         what = f"image {image}" if image else "Dockerfile"
         warn_once(
             f"The {what} of environment `{environment.name}` is not used: nobody asked for a container. Pass "
@@ -262,18 +264,14 @@ def plan_container(
         SubmitRejected: the settings contradict each other.
     """
     section = environment.docker
+    dockerfile = dockerfile_text(section.base_dockerfile) if section.base_dockerfile else ""
     if section.build_context is not None:
-        raise SubmitRejected(
-            f"Environment `{environment.name}` builds its image from a folder (docker.build_context).",
-            why="Only a Dockerfile's text reaches the node.",
-            hint="Use Environment.from_dockerfile(name, 'Dockerfile') with a Dockerfile that needs no other file, or "
-            "build the image yourself and name it in docker.base_image.",
-        )
+        dockerfile = context_dockerfile(section.build_context)
     registry = section.base_image_registry
     runtime: Any = docker if docker is not None and docker.use_docker else section
     container = ContainerSpec(
-        image=str(section.base_image or ""),
-        dockerfile=dockerfile_text(section.base_dockerfile) if section.base_dockerfile else "",
+        image="" if dockerfile else str(section.base_image or ""),
+        dockerfile=dockerfile,
         registry=registry.address or "",
         username=registry.username or "",
         password=registry.password or "",

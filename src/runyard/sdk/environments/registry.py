@@ -1,6 +1,6 @@
 """Registered and curated environments.
 
-Curated environments come first: Azure's names lead to package sets of today, from `curated_environments.json`. The
+Curated environments come first: Azure's names lead to the versions that they name, by `curated_environments.json`. The
 server keeps registered environments in versions; the same content is the same version.
 """
 
@@ -9,20 +9,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from copy import deepcopy
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Set, Tuple, TypedDict, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, TypedDict, TypeVar, Union
 
 from runyard.core.errors import InvalidArgument, NotFound, SubmitRejected
 from runyard.core.names import check_asset_name
 from runyard.sdk.config.files import FilePosition
 from runyard.sdk.config.texts import warn, warn_once
-from runyard.sdk.environments.conda_dependencies import CondaDependencies
+from runyard.sdk.environments.conda_dependencies import CondaDependencies, requirement_name
 from runyard.sdk.environments.environment import Environment
 from runyard.sdk.environments.files import read_environment
 from runyard.sdk.environments.plan import dependencies_of, variable_texts
 from runyard.sdk.environments.requirements_file import expand_lines
-from runyard.sdk.environments.sources import dockerfile_text
+from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.errors import azure_error
 from runyard.sdk.exceptions import UserErrorException
 
@@ -34,16 +35,59 @@ if TYPE_CHECKING:
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "curated_environments.json")
 PREFIXES = ("azureml-", "microsoft-")  # names that only curated environments have
 _VERSION = "1"
+# As version 2 of Azure's SDK writes them: azureml://registries/azureml/environments/sklearn-1.5/labels/latest
+_ADDRESS = re.compile(r"^(?:azureml://registries/azureml/environments/|azureml:(?://)?)([^/:@]+).*$", re.IGNORECASE)
+_FAMILY = re.compile(
+    r"(?:azureml|microsoft)-(?P<family>acpt-pytorch|pytorch|tensorflow|scikit-learn|sklearn|lightgbm|xgboost|onnxruntime)"
+    r"-?(?P<version>\d+(?:\.\d+)+)",
+    re.IGNORECASE,
+)
+_PYTHON = re.compile(r"-py(\d)\.?(\d+)", re.IGNORECASE)
+
+
+class Curated(NamedTuple):
+    """What a curated name means. `python` is None where any will do."""
+
+    name: str
+    pip: List[str]
+    python: Optional[str]
+    has_horovod: bool
+
+
+class CuratedEntry(TypedDict, total=False):
+    pip: List[str]
+    python: str  # the version that was on Azure
+
+
+class CuratedFamily(TypedDict, total=False):
+    """Names that hold a version of one package."""
+
+    like: str  # another family that it is the same as
+    package: str
+    pip: List[str]  # the other packages
+    old: str  # names of versions before this one had Python 3.6
+    limits: Dict[str, List[str]]  # for names of versions before the key
+    horovod: bool
+
+
+class CuratedFile(TypedDict):
+    """`curated_environments.json`."""
+
+    environments: Dict[str, CuratedEntry]  # by name; `*` at the end stands for all that begin so
+    families: Dict[str, CuratedFamily]
+    refused: Dict[str, str]  # name → why it cannot be had
+
+
+T = TypeVar("T")
 
 
 def find_curated(name: str, version: Optional[str] = None) -> Optional[Environment]:
-    """Return the curated environment of that name, upper and lower case alike; every version is today's packages.
+    """Return the curated environment of that name, upper and lower case alike; every version has the same packages.
 
     Raises:
         UserErrorException: it is one that cannot be had here.
     """
-    data = _read()
-    refused = _look_up(data["refused"], name)
+    refused = _look_up(_read()["refused"], name)
     if refused is not None:
         raise azure_error(
             SubmitRejected(
@@ -53,35 +97,17 @@ def find_curated(name: str, version: Optional[str] = None) -> Optional[Environme
             ),
             UserErrorException,
         )
-    found = _look_up(data["environments"], name)
+    found = _curated(name)
     if found is None:
         return None
-    known, entry = found
-    made = _environment(name if known.endswith("*") else known, entry, version or _VERSION)
-    _say(made.name, entry)
-    return made
-
-
-class CuratedEntry(TypedDict, total=False):
-    pip: List[str]
-    as_named: bool  # with the versions that its name says
-    said: str  # told when somebody takes it
-
-
-class CuratedFile(TypedDict):
-    """`curated_environments.json`."""
-
-    environments: Dict[str, CuratedEntry]  # by name; `*` at the end stands for all that begin so
-    refused: Dict[str, str]  # name → why it cannot be had
-
-
-T = TypeVar("T")
+    _say(found)
+    return _environment(found, version or _VERSION)
 
 
 def list_curated() -> Dict[str, Environment]:
     """Return those that have a line of their own, by name."""
-    entries = _read()["environments"]
-    return {name: _environment(name, entries[name], _VERSION) for name in sorted(entries) if not name.endswith("*")}
+    names = sorted(name for name in _read()["environments"] if not name.endswith("*"))
+    return {found.name: _environment(found, _VERSION) for found in map(_curated, names) if found is not None}
 
 
 def is_reserved(name: str) -> bool:
@@ -89,11 +115,53 @@ def is_reserved(name: str) -> bool:
 
 
 def package_sets() -> Dict[Tuple[str, ...], List[str]]:
-    """Return each package set with the names that lead to it."""
-    found: Dict[Tuple[str, ...], List[str]] = {}
-    for name, entry in _read()["environments"].items():
-        found.setdefault(tuple(entry["pip"]), []).append(name)
-    return found
+    """Return each package set, its Python first, with the names that lead to it."""
+    sets: Dict[Tuple[str, ...], List[str]] = {}
+    for found in map(_curated, _read()["environments"]):
+        if found is not None:
+            sets.setdefault((found.python or "", *found.pip), []).append(found.name)
+    return sets
+
+
+def has_horovod(name: str) -> bool:
+    """Whether Azure's curated environment of that name has Horovod."""
+    found = _curated(name) if is_reserved(name) else None
+    return found is not None and found.has_horovod
+
+
+def _curated(name: str) -> Optional[Curated]:
+    """Return what a name means: that of its line, else of its family and the version in it."""
+    data = _read()
+    name = _ADDRESS.sub(r"AzureML-\1", name)
+    line = _look_up(data["environments"], name)
+    if line is not None and "pip" in line[1]:
+        known, entry = line
+        return Curated(name if known.endswith("*") else known, list(entry["pip"]), entry.get("python"), False)
+    match = _FAMILY.match(name)
+    if match is None:
+        return None
+    family = data["families"][match["family"].lower()]
+    family = data["families"][family["like"]] if "like" in family else family
+    named = [
+        family["package"] + (f"=={match['version']}" if match["version"].count(".") > 1 else f"=={match['version']}.*")
+    ]
+    limits: List[str] = next(
+        (lines for before, lines in family["limits"].items() if _is_before(match["version"], before)), []
+    )
+    limited = {requirement_name(one) for one in limits}
+    others = [package for package in family["pip"] if package not in limited]
+    python = _PYTHON.search(name)
+    old = "3.6" if "old" in family and _is_before(match["version"], family["old"]) else None
+    return Curated(
+        line[0] if line is not None and not line[0].endswith("*") else name,
+        sorted([*named, *others, *limits], key=requirement_name),
+        f"{python[1]}.{python[2]}" if python else old,
+        bool(family.get("horovod")),
+    )
+
+
+def _is_before(version: str, other: str) -> bool:
+    return [int(part) for part in version.split(".")] < [int(part) for part in other.split(".")]
 
 
 def _look_up(entries: Dict[str, T], name: str) -> Optional[Tuple[str, T]]:
@@ -107,28 +175,33 @@ def _look_up(entries: Dict[str, T], name: str) -> Optional[Tuple[str, T]]:
     return None
 
 
-def _environment(name: str, entry: CuratedEntry, version: str) -> Environment:
-    made = Environment(name)
+def _environment(found: Curated, version: str) -> Environment:
+    made = Environment(found.name)
     made.version = version
     made.environment_variables = {}
-    made.python.conda_dependencies = CondaDependencies.create(pip_packages=["azureml-defaults", *entry["pip"]])
+    made.python.conda_dependencies = CondaDependencies.create(
+        pip_packages=["azureml-defaults", *found.pip], python_version=found.python
+    )
     return made
 
 
-def _say(name: str, entry: CuratedEntry) -> None:
-    packages = ", ".join(entry["pip"]) or "nothing beyond what every run has"
-    text = f"The curated environment {name} is a set of today's packages here: {packages}."
-    if not entry.get("as_named") and any(letter.isdigit() for letter in name):
-        text += " The versions in its name are too old for today's Python; pip's newest are taken."
-    if "gpu" in name.lower() or "cuda" in name.lower():
+def _say(found: Curated) -> None:
+    packages = ", ".join(found.pip) or "nothing beyond what every run has"
+    on = f" on Python {found.python}" if found.python else ""
+    text = f"The curated environment {found.name} is this set of packages here{on}: {packages}."
+    if found.pip:
+        text += " Where the Python or a version cannot be had, the nearest one is taken, and the run says so."
+    if "gpu" in found.name.lower() or "cuda" in found.name.lower():
         text += " Whether they use a GPU is decided by the wheels that your index has."
-    warn_once(" ".join(filter(None, (text, entry.get("said")))))
+    if found.has_horovod:
+        text += " Horovod is added for MPI jobs."
+    warn_once(text)
 
 
 def _read() -> CuratedFile:
     with open(FILE, encoding="utf-8") as file:
-        found: CuratedFile = json.load(file)
-    return found
+        data: CuratedFile = json.load(file)
+    return data
 
 
 KIND = "environment"
@@ -282,6 +355,9 @@ def _definition(environment: Environment) -> Dict[str, Any]:
     copy.environment_variables = variable_texts(copy.environment_variables, "Environment.environment_variables")
     if copy.docker.base_dockerfile:
         copy.docker.base_dockerfile = dockerfile_text(copy.docker.base_dockerfile)
+    if copy.docker.build_context is not None:  # the folder is of this machine alone
+        copy.docker.base_dockerfile = context_dockerfile(copy.docker.build_context)
+        copy.docker.build_context = None
     copy.docker.base_image_registry.password = None
     definition = copy.to_plain()
     dependencies = dependencies_of(environment)

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from typing import Optional
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Optional
 
+from runyard.core.errors import SubmitRejected
 from runyard.sdk.config.texts import warn
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
-from runyard.sdk.environments.environment import ContainerRegistry, Environment
+from runyard.sdk.environments.environment import ContainerRegistry, DockerBuildContext, Environment
 from runyard.sdk.environments.requirements_file import read_requirements
 from runyard.sdk.exceptions import UserErrorException
 
+if TYPE_CHECKING:
+    from runyard.sdk.workspaces.workspace import Workspace
+
 _EXPORT_TIMEOUT_S = 120.0
+_WHEELS = "azureml-private-packages"
+_NEEDS_FILES = re.compile(r"\s*(?:COPY\s+(?!--from)|ADD\s+(?!(?:--\S+\s+)*https?://))", re.IGNORECASE)
 _INSTRUCTION = re.compile(r"\s*(?:#[^\n]*\n\s*)*(?:FROM|ARG)\s", re.IGNORECASE)
 
 
@@ -68,6 +75,69 @@ def from_dockerfile(
     environment = _with_packages(name, conda_specification, pip_requirements)
     environment.docker.base_dockerfile = dockerfile_text(dockerfile)
     return environment
+
+
+def from_build_context(name: str, context: DockerBuildContext) -> Environment:
+    if not isinstance(context, DockerBuildContext):
+        raise UserErrorException(
+            f"docker_build_context must be a DockerBuildContext, found {type(context).__name__}.\n"
+            "Make one: DockerBuildContext.from_local_directory(ws, 'folder')."
+        )
+    environment = _with_packages(name, None, None)
+    environment.docker.base_image = None
+    environment.docker.build_context = context
+    return environment
+
+
+def context_dockerfile(context: Any) -> str:
+    """Return the text of the Dockerfile in a build context: a DockerBuildContext, its plain form, or a folder's path.
+
+    Raises:
+        SubmitRejected: it is not a folder of this machine, or its Dockerfile needs the other files of the folder.
+    """
+    location, name = context, "Dockerfile"
+    if isinstance(context, DockerBuildContext):
+        location, name = context.location, context.dockerfile_path
+    elif isinstance(context, dict):
+        location, name = context.get("location"), context.get("dockerfilePath") or name
+    folder = os.path.expanduser(str(location))
+    path = os.path.join(folder, name)
+    if not os.path.isfile(path):
+        is_address = "://" in folder or folder.startswith("git@")
+        raise SubmitRejected(
+            f"The build context {folder} (docker.build_context) cannot be used.",
+            why="Only a folder of this machine is read." if is_address else f"There is no file {path}.",
+            hint="Get it onto this machine (git clone …), then DockerBuildContext.from_local_directory(ws, 'folder').",
+        )
+    text = dockerfile_text(path)
+    needed = [line.strip() for line in text.splitlines() if _NEEDS_FILES.match(line)]
+    if needed:
+        raise SubmitRejected(
+            f"The Dockerfile of the build context {folder} copies files of that folder: `{needed[0]}`.",
+            why="Only a Dockerfile's text reaches the node.",
+            hint="Build the image yourself (`podman build`) and name it in docker.base_image, or put the files into "
+            "source_directory, which every run gets.",
+        )
+    return text
+
+
+def store_wheel(workspace: Workspace, file_path: str, *, exist_ok: bool) -> str:
+    path = os.path.abspath(os.path.expanduser(os.fspath(file_path)))
+    name = os.path.basename(path)
+    if not os.path.isfile(path) or not name.endswith(".whl"):
+        raise UserErrorException(f"file_path must be a wheel (.whl), found {file_path!r} in {os.getcwd()}.")
+    store = workspace.get_default_datastore()
+    if store.datastore_type != "Folder":
+        raise UserErrorException(
+            f"The default datastore `{store.name}` is not a folder, so that no build can install {name} from there.\n"
+            "Put the wheel on an index of yours: conda_dependencies.set_pip_option('--extra-index-url …')."
+        )
+    kept = os.path.join(store.container_name, _WHEELS, name)
+    if os.path.exists(kept) and not exist_ok:
+        raise UserErrorException(f"The wheel {name} is in the workspace already. Pass exist_ok=True to use that one.")
+    if not os.path.exists(kept):
+        store.upload_files([path], target_path=_WHEELS, show_progress=False)
+    return Path(kept).as_uri()
 
 
 def dockerfile_text(dockerfile: str) -> str:

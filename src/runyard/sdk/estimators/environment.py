@@ -26,6 +26,7 @@ from runyard.sdk.run_config.run_configuration import (
 )
 
 HOROVOD = "horovod==0.28.1"
+_OLDEST = (3, 8)  # Python of a run
 
 
 class FrameworkRelease(TypedDict, total=False):
@@ -64,12 +65,16 @@ def supported_versions(framework: str) -> List[str]:
 def find_release(
     framework: str, asked: Optional[str], *, python: Optional[str], gpu: bool, horovod: bool
 ) -> Optional[Release]:
-    """Return the release that was asked for when it can be had on `python` (None: on any), else the newest that can."""
+    """Return the release that was asked for when it can be had on `python` (None: on any), else the next one that can:
+    a later one, else the newest. Without a version the newest.
+    """
     releases = _framework(framework)["releases"]
     fitting = [version for version, facts in releases.items() if _fits(facts, python, horovod)]
     if not fitting:
         return None
-    version = asked if asked is not None and asked in fitting else fitting[-1]
+    known = list(releases)
+    later = [version for version in fitting if asked is not None and known.index(version) >= known.index(asked)]
+    version = later[0] if later else fitting[-1]
     facts = releases[version]
     packages = list(facts.get("gpu", facts["cpu"]) if gpu else facts["cpu"])
     return Release(framework, version, packages + ([HOROVOD] if horovod else []), facts["pythons"][1])
@@ -192,6 +197,8 @@ def _add_framework(
 ) -> Release:
     dependencies = environment.python.conda_dependencies
     python = dependencies._wanted_python
+    if python is not None and _numbers(python) < _OLDEST:
+        python = "{}.{}".format(*_OLDEST)  # the nearest that the run can get
     own = "{}.{}".format(*sys.version_info[:2])
     use_gpu = gpu and bool(list_gpus())
     release = find_release(framework, version, python=python or own, gpu=use_gpu, horovod=horovod)

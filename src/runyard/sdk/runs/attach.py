@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Dict, Mapping, Optional
 
@@ -40,22 +41,29 @@ def find_host(client: Client) -> str:
 
 
 def start_watcher(
-    client: Client, run: Run, *, token: str, attempt: int, folders: Optional[Mapping[str, str]] = None
+    client: Client,
+    run: Run,
+    *,
+    token: str,
+    attempt: int = 0,
+    external_writer: int = 0,
+    folders: Optional[Mapping[str, str]] = None,
 ) -> str:
     """Return the run folder for this process's journal, with a watcher that ships it."""
     home = read_settings().home
-    folder = run_folder(home, run.id, attempt)
+    folder = run_folder(home, run.id, attempt, external_writer)
     if not (folder / "job.json").exists():
         os.makedirs(str(folder), 0o700, exist_ok=True)
-        _write_job(folder, _job(client, run, token, attempt, home, dict(folders or {})))
+        job = _job(client, run, token, home, dict(folders or {}))
+        _write_job(folder, replace(job, attempt=attempt, external_writer=external_writer))
         _spawn(folder)
     return str(folder)
 
 
-def _job(client: Client, run: Run, token: str, attempt: int, home: Path, folders: Dict[str, str]) -> JobSpec:
+def _job(client: Client, run: Run, token: str, home: Path, folders: Dict[str, str]) -> JobSpec:
     return JobSpec(
         run_id=run.id,
-        attempt=attempt,
+        attempt=0,
         experiment=run.experiment,
         workspace=run.workspace,
         spec=RunSpec(output_folders=[]),
@@ -109,8 +117,9 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
         return context.writer().for_run(run_id)
     folder = added.folder
     if host:
-        folder = start_watcher(client, client.runs.get(run_id), token=added.token, attempt=added.attempt)
-    return get_writer(folder, run_id, attempt=added.attempt, translate=azure_error)
+        run = client.runs.get(run_id)
+        folder = start_watcher(client, run, token=added.token, external_writer=added.external_writer)
+    return get_writer(folder, run_id, attempt=0, translate=azure_error)
 
 
 def this_process() -> Dict[str, int]:

@@ -10,10 +10,11 @@ from runyard.core import records
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import SubmitRejected
 from runyard.core.names import make_run_id, make_uuid
+from runyard.core.provided_packages import package_name
 from runyard.core.records import NewRun
-from runyard.core.specs import SWEEP_TYPE, RunSpec
+from runyard.core.specs import SWEEP_TYPE, EnvironmentSpec, RunSpec
 from runyard.data.datastores import get_document
-from runyard.sdk.config.texts import tag_texts, user_name, warn
+from runyard.sdk.config.texts import tag_texts, user_name, warn, warn_once
 from runyard.sdk.data.datastore_files import list_datastores
 from runyard.sdk.environments.plan import plan_environment, variable_texts
 from runyard.sdk.errors import unsupported
@@ -107,13 +108,16 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
     command = command_text(given_command)
     script = _script(settings, source, command)
     environment = plan_environment(settings.environment, docker=settings.docker)
+    distribution = plan_distribution(settings)
+    if distribution.kind == "mpi" and environment.kind == "uv" and environment.name.lower().startswith("azureml-"):
+        environment = _with_horovod(environment)
     spec = RunSpec(
         target=settings.target,
         script=script,
         arguments=argument_texts(arguments),
         command=command or None,
         environment=environment,
-        distribution=plan_distribution(settings),
+        distribution=distribution,
         variables=variable_texts(settings.environment_variables, "run_config.environment_variables"),
         time_limit_s=_time_limit(settings.max_run_duration_seconds),
         grace_s=read_settings().grace_s,
@@ -130,6 +134,19 @@ def plan_submission(config: Any, options: Optional[Mapping[str, Any]] = None) ->
     _refuse_data(settings)
     report_azure_only(settings)
     return Plan(source, replace(spec, definition=_definition(settings, spec)))
+
+
+def _with_horovod(environment: EnvironmentSpec) -> EnvironmentSpec:
+    """Return the spec with Horovod when Azure's curated environment of that name has it; only MPI jobs need it."""
+    from runyard.sdk.environments.registry import has_horovod  # few runs are in curated environments
+
+    if not has_horovod(environment.name) or any(package_name(line) == "horovod" for line in environment.pip_packages):
+        return environment
+    warn_once(
+        f"Horovod is added to the curated environment {environment.name} for this MPI job, and compiled once. A copy "
+        "goes without: environment.clone('mine')."
+    )
+    return replace(environment, pip_packages=[*environment.pip_packages, "horovod"])
 
 
 def _plan_other(config: Any) -> Plan:

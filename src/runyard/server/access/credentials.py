@@ -213,7 +213,8 @@ class Credentials:
             return False
         now = found[0]
         if isinstance(now, RunPrincipal) and isinstance(principal, RunPrincipal) and scope.get("method") != "GET":
-            return (now.run_id, now.attempt) == (principal.run_id, principal.attempt)
+            same = (principal.run_id, principal.attempt, principal.external_writer)
+            return (now.run_id, now.attempt, now.external_writer) == same
         return now == principal
 
     def find_session(self, scope: Scope) -> SigninSession | None:
@@ -278,7 +279,8 @@ class Credentials:
         found = self._store.find_token(digest)
         if found is None:
             return None
-        return RunPrincipal(found.run_id, found.attempt, found.workspace, found.user, found.role)
+        opened = (found.run_id, found.attempt, found.workspace, found.user, found.role)
+        return RunPrincipal(*opened, external_writer=found.external_writer)
 
     def _find_user(self, digest: str) -> Principal | None:
         return self._seen_user(self._store.find_access(digest))

@@ -15,7 +15,6 @@ from enum import Enum
 from typing import Any, Final
 
 from runyard.artifacts.content import ContentStore
-from runyard.core.attempts import is_external_writer
 from runyard.core.errors import NotAllowed, NotFound
 from runyard.core.records import Run
 from runyard.core.users import ADMIN, READER, ROLES, USER
@@ -39,8 +38,8 @@ class UserPrincipal:
 
 @dataclass(frozen=True)
 class RunPrincipal:
-    """The code of one attempt of a run. `user` answers for the run ("": the server's owner); `role` is what that user
-    has now, None after the user was removed.
+    """The code of one attempt of a run, or the external writer of that number. `user` answers for the run ("": the
+    server's owner); `role` is what that user has now, None after the user was removed.
     """
 
     run_id: str
@@ -48,6 +47,7 @@ class RunPrincipal:
     workspace: str
     user: str = ""
     role: str | None = None
+    external_writer: int = 0
 
     @property
     def is_backed(self) -> bool:
@@ -193,7 +193,7 @@ def _run_may(
         return False
     if reach is Reach.SHIP:
         return run_id is not None and _is_family(run_id, principal, store)
-    if is_external_writer(principal.attempt):
+    if principal.external_writer:
         may = verb in _WRITER_VERBS and run_id is not None and _is_family(run_id, principal, store)
         return may or verb == "put_content"
     if reach is Reach.NODE:

@@ -17,6 +17,7 @@ from runyard.server.access.permissions import (
     ObjectOwner,
     Owner,
     Principal,
+    RunPrincipal,
     UserPrincipal,
     authorize,
 )
@@ -60,6 +61,14 @@ class RequestContext:
         """Return the run when the principal may read it."""
         self.require("read_run", run_id)
         return self.services.store.get_run(run_id)
+
+    @property
+    def external_writer(self) -> int:
+        """The number of the external writer that asks, 0 when it is none.
+
+        Its token tells, never the body: version 0.2 and older put the number into `attempt`, later ones put 0 there.
+        """
+        return self.principal.external_writer if isinstance(self.principal, RunPrincipal) else 0
 
     @property
     def user(self) -> str:

@@ -13,7 +13,6 @@ from typing import ClassVar, NoReturn, Optional
 from fastapi import APIRouter, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from runyard.core.attempts import is_external_writer
 from runyard.core.errors import Conflict, DamagedContent, InvalidArgument, NotFound, RunyardError, TooLarge
 from runyard.core.formats.frames import Bytes, pack_frame
 from runyard.core.names import clean_file_name
@@ -218,7 +217,7 @@ def _counted(call: RequestContext, run: Run, item: RunFile | RunyardError) -> Ru
 
 def _checked_run(call: RequestContext, run_id: str, attempt: Optional[int]) -> Run:
     run = call.services.store.get_run(run_id)
-    if attempt not in (None, run.attempt) and not (attempt and is_external_writer(attempt)):
+    if attempt not in (None, run.attempt) and not call.external_writer:
         raise Conflict(f"Run `{run_id}` is at attempt {run.attempt}; the file is of attempt {attempt}.")
     return run
 

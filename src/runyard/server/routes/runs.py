@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute_options import RAY
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, RunyardError, TooLarge
+from runyard.core.formats.plain import to_plain
 from runyard.core.names import check_metric_name, check_run_id, check_workspace_name
 from runyard.core.records import SNAPSHOT_PROPERTY, NewRun, Run, RunChange
 from runyard.engine.ingest.effects import run_key
@@ -288,7 +289,8 @@ def _add_writer(call: RequestContext, run_id: str, body: bytes) -> Response:
     _check_watched(call, process)
     told = Watched(process.pid, process.start_ticks, host=process.host)
     writer = call.services.engine.add_writer(run_id, told)
-    return json_answer(writer, status=201)
+    # Version 0.2 and older know an external writer by its attempt.
+    return json_answer({**to_plain(writer), "attempt": writer.external_writer}, status=201)
 
 
 bulk_router = APIRouter(tags=["runs"])

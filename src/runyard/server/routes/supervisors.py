@@ -68,18 +68,23 @@ def _ship(call: RequestContext, run_id: str, body: bytes) -> Response:
         attempt = call.principal.attempt
     else:
         attempt = call.services.store.get_run(run_id).attempt
-    return json_answer(call.services.engine.ship(run_id, attempt, parse_frames(body)))
+    frames = parse_frames(body)
+    return json_answer(call.services.engine.ship(run_id, attempt, frames, external_writer=call.external_writer))
 
 
 def _heartbeat(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("heartbeat", run_id)
     said = parse(Heartbeat, body, lenient=True)
-    return _wish(call.services.engine.heartbeat(run_id, said.attempt, cluster_gone=said.engine_gone))
+    run = call.services.engine.heartbeat(
+        run_id, said.attempt, external_writer=call.external_writer, cluster_gone=said.engine_gone
+    )
+    return _wish(run)
 
 
 def _report(call: RequestContext, run_id: str, body: bytes) -> Response:
     call.require("state", run_id)
-    return _wish(call.services.engine.report(run_id, parse(StateReport, body, lenient=True)))
+    said = parse(StateReport, body, lenient=True)
+    return _wish(call.services.engine.report(run_id, said, external_writer=call.external_writer))
 
 
 def _wish(run: Run) -> Response:

@@ -7,7 +7,6 @@ The thread sets content aside and frees it days later; `collect_now` frees it at
 from __future__ import annotations
 
 import logging
-import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -174,6 +173,8 @@ def count_runs(path: Path) -> int:
     """Return how many runs a SQLite file holds; 0 when there is none."""
     if not path.exists():
         return 0
+    import sqlite3  # only when a server changes its database
+
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
         try:
             return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])

@@ -10,11 +10,13 @@ from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.documents import RunWarning
 from runyard.core.names import is_system_metric
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import ALL_RANKS, MetricSummary, SegmentPart, Series
+from runyard.store.base import ALL_RANKS, MetricSummary, SegmentPart, SegmentState, Series
 from runyard.store.metrics.arrivals import ARTIFACT, ROWS, SCALAR, TABLE, Arrivals, SeriesKey, accept, to_marks
 from runyard.store.metrics.chunks import concatenate
 from runyard.store.metrics.merge import Piece, Summary, combine, fill, merge, summarize
 from runyard.store.text import clean
+
+Source = tuple[int, int]  # external writer, attempt
 
 
 @dataclass
@@ -26,24 +28,26 @@ class StoredMetrics:
     summaries: dict[tuple[str, str], Summary | None] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)
     file_counts: dict[str, int] = field(default_factory=dict)
-    pieces: dict[tuple[int, SeriesKey], Piece] = field(default_factory=dict)
-    marks: dict[int, dict[tuple[str, int], int]] = field(default_factory=dict)
-    names: dict[tuple[int, str, int], dict[int, str]] = field(default_factory=dict)
+    pieces: dict[tuple[Source, SeriesKey], Piece] = field(default_factory=dict)
+    marks: dict[Source, dict[tuple[str, int], int]] = field(default_factory=dict)
+    segments: dict[tuple[int, int, str, int], SegmentState] = field(default_factory=dict)
     quarantine: list[Mapping[str, Any]] = field(default_factory=list)
 
     def ingest(
-        self, attempt: int, parts: Sequence[SegmentPart]
+        self, source: Source, parts: Sequence[SegmentPart]
     ) -> tuple[list[Mark], list[SegmentPart], list[RunWarning]]:
         """Apply parts; return the marks of their segments, the parts that were new, and warnings for the run."""
-        marks = self.marks.setdefault(attempt, {})
+        marks = self.marks.setdefault(source, {})
         accepted = list(accept(parts, marks))
-        arrivals = Arrivals(self.kinds.get, lambda key: self._count(attempt, key))
+        arrivals = Arrivals(self.kinds.get, lambda key: self._count(source, key))
         for part in accepted:
             arrivals.add(part)
-            names = self.names.setdefault((attempt, part.writer, part.segment), {})
-            names.update({key: clean(name) for key, name in part.names.items()})
+            place = (*source, part.writer, part.segment)
+            old = self.segments.get(place)
+            names = {**({} if old is None else old.names), **{key: clean(name) for key, name in part.names.items()}}
+            self.segments[place] = SegmentState(part.end, names, part.rank, part.role, part.wall_offset_ns)
             self.quarantine += part.quarantine
-        self._store(attempt, arrivals)
+        self._store(source, arrivals)
         named = {(part.writer, part.segment) for part in parts}
         moved = to_marks({place: mark for place, mark in marks.items() if place in named})
         return moved, accepted, arrivals.warnings
@@ -82,18 +86,18 @@ class StoredMetrics:
         ranks = {(key.server, key.rank): key.rank for (_, key), _ in keyed}
         return merge(pieces, metric=metric, column=column, rank=ALL_RANKS if len(ranks) > 1 else keyed[0][0][1].rank)
 
-    def _store(self, attempt: int, arrivals: Arrivals) -> None:
+    def _store(self, source: Source, arrivals: Arrivals) -> None:
         for name, column in arrivals.columns:
             self.kinds.setdefault(name, arrivals.kinds[name])
             self.summaries.setdefault((name, column), None)
         for key, arrival in arrivals.series.items():
-            old = self.pieces.get((attempt, key))
-            columns = arrival.columns(self._count(attempt, key))
+            old = self.pieces.get((source, key))
+            columns = arrival.columns(self._count(source, key))
             grown = columns if old is None else concatenate([old.columns, columns])
             numbered = arrival.numbered and (old is None or old.numbered)
             offset = arrival.wall_offset_ns if old is None else old.wall_offset_ns
-            self.pieces[attempt, key] = Piece(attempt, key.writer, key.segment, offset, numbered, grown)
-            new = summarize(columns, server=key.server, rank=key.rank, attempt=attempt)
+            self.pieces[source, key] = Piece(*source, key.writer, key.segment, offset, numbered, grown)
+            new = summarize(columns, server=key.server, rank=key.rank, source=source, wall_offset_ns=offset)
             if self.kinds[key.metric] == TABLE and key.column == ROWS:
                 new = replace(new, last_value=None, minimum=None, maximum=None)
             self.summaries[key.metric, key.column] = combine(self.summaries[key.metric, key.column], new)
@@ -101,11 +105,11 @@ class StoredMetrics:
             self.files[clean(item.metric)] = clean(item.file)
             self.file_counts[clean(item.metric)] = self.file_counts.get(clean(item.metric), 0) + 1
 
-    def _count(self, attempt: int, key: SeriesKey) -> int:
-        found = self.pieces.get((attempt, key))
+    def _count(self, source: Source, key: SeriesKey) -> int:
+        found = self.pieces.get((source, key))
         return 0 if found is None else len(found.columns)
 
-    def _pieces(self, metric: str, column: str, rank: int | None) -> list[tuple[tuple[int, SeriesKey], Piece]]:
+    def _pieces(self, metric: str, column: str, rank: int | None) -> list[tuple[tuple[Source, SeriesKey], Piece]]:
         pieces = [
             (place, piece)
             for place, piece in self.pieces.items()

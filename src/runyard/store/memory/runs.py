@@ -173,20 +173,21 @@ class MemoryRunRecords(MemoryPart, RunRecords):
             self._tables.tokens = {key: of for key, of in self._tables.tokens.items() if of[0] in self._tables.runs}
             return ids
 
-    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int, external_writer: int = 0) -> None:
         with self._tables.lock:
             self._tables.get_run(run_id)
-            self._tables.tokens.setdefault(token_hash, (run_id, attempt))
+            self._tables.tokens.setdefault(token_hash, (run_id, attempt, external_writer))
 
     def find_token(self, token_hash: str) -> RunAccess | None:
         with self._tables.lock:
-            run_id, attempt = self._tables.tokens.get(token_hash, ("", 0))
+            run_id, attempt, external_writer = self._tables.tokens.get(token_hash, ("", 0, 0))
             run = self._tables.find_run(run_id)
             if run is None:
                 return None
             user = self._tables.users.get(run.owning_user)
             role = None if user is None else user.role
-            return run_access(run_id, attempt, run.workspace, owner=run.owner, submitted_by=run.submitted_by, role=role)
+            opened = (run_id, attempt, external_writer, run.workspace)
+            return run_access(*opened, owner=run.owner, submitted_by=run.submitted_by, role=role)
 
     def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
         with self._tables.lock:

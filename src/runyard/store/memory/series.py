@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, Series
+from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, SegmentState, Series
 from runyard.store.memory.tables import MemoryPart
 from runyard.store.metrics.charts import Window, chart_of_series
 from runyard.store.rules import apply_parts
@@ -14,28 +14,27 @@ from runyard.store.rules import apply_parts
 class MemoryMetricSeries(MemoryPart, MetricSeries):
     """A StoredMetrics for each run."""
 
-    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+    def ingest(
+        self, run_id: str, attempt: int, parts: Sequence[SegmentPart], *, external_writer: int = 0
+    ) -> list[Mark]:
         with self._tables.lock:
             run = self._tables.get_run(run_id)
-            marks, accepted, warnings = self._tables.metrics[run_id].ingest(attempt, parts)
+            marks, accepted, warnings = self._tables.metrics[run_id].ingest((external_writer, attempt), parts)
             self._tables.runs[run_id] = apply_parts(run, accepted, warnings)
             return marks
 
-    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+    def list_marks(self, run_id: str, attempt: int, *, external_writer: int = 0) -> list[Mark]:
         with self._tables.lock:
             self._tables.get_run(run_id)
-            marks = self._tables.metrics[run_id].marks.get(attempt, {})
+            marks = self._tables.metrics[run_id].marks.get((external_writer, attempt), {})
             return [Mark(writer, segment, offset) for (writer, segment), offset in sorted(marks.items())]
 
-    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+    def find_segment(
+        self, run_id: str, attempt: int, writer: str, segment: int, *, external_writer: int = 0
+    ) -> SegmentState | None:
         with self._tables.lock:
             self._tables.get_run(run_id)
-            return self._tables.metrics[run_id].marks.get(attempt, {}).get((writer, segment))
-
-    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
-        with self._tables.lock:
-            self._tables.get_run(run_id)
-            return dict(self._tables.metrics[run_id].names.get((attempt, writer, segment), {}))
+            return self._tables.metrics[run_id].segments.get((external_writer, attempt, writer, segment))
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
         with self._tables.lock:

@@ -34,7 +34,7 @@ class MemoryTables:
         self.keys: dict[str, str] = {}
         self.last_numbers: dict[str, int] = {}  # by experiment id
         self.metrics: dict[str, StoredMetrics] = {}
-        self.tokens: dict[str, tuple[str, int]] = {}
+        self.tokens: dict[str, tuple[str, int, int]] = {}  # run, attempt, external writer
         self.files: dict[str, dict[str, RunFile]] = {}
         self.snapshots: dict[str, str] = {}
         self.chunks: dict[str, tuple[str, int, int, int, str]] = {}

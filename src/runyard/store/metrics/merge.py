@@ -1,5 +1,7 @@
 """Series of one metric become one: writers of a rank by monotonic time, attempts one after another. Pure.
 
+External writers follow the attempts, all of them by the wall clock: they may be days and machines apart.
+
 The summary of a metric's column: last, smallest and largest value of the lowest rank. Pure; every store uses it.
 """
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 class Piece:
     """What one writer logged into one segment. `numbered`: its steps are only positions."""
 
+    external_writer: int
     attempt: int
     writer: str
     segment: int
@@ -31,16 +34,21 @@ class Piece:
     columns: Columns
 
     @property
-    def place(self) -> tuple[int, str, int]:
-        """What pieces are sorted by: attempt, writer, segment."""
-        return self.attempt, self.writer, self.segment
+    def source(self) -> tuple[bool, int]:
+        """The processes that it comes from: the external writers, or those of one attempt."""
+        return self.external_writer != 0, self.attempt
+
+    @property
+    def place(self) -> tuple[int, int, str, int]:
+        """What pieces are sorted by: external writer, attempt, writer, segment."""
+        return self.external_writer, self.attempt, self.writer, self.segment
 
 
 def merge(pieces: Sequence[Piece], *, metric: str, column: str, rank: int) -> Series:
     """Return all points in reading order; those of several ranks, perhaps of several machines, by the wall clock."""
-    ordered = sorted(pieces, key=lambda piece: piece.place)
-    by_attempt = groupby(ordered, key=lambda piece: piece.attempt)
-    groups = [_merge_attempt(list(group), by_wall_clock=rank == ALL_RANKS) for _, group in by_attempt]
+    ordered = sorted(pieces, key=lambda piece: (piece.source, piece.place))
+    by_source = groupby(ordered, key=lambda piece: piece.source)
+    groups = [_merge_source(list(group), by_wall_clock=source[0] or rank == ALL_RANKS) for source, group in by_source]
     columns = concatenate([group[0] for group in groups])
     offsets = np.concatenate([group[1] for group in groups]) if len(groups) > 1 else groups[0][1]
     kind, values = columns.kind, columns.values
@@ -64,7 +72,7 @@ def fill(column: Piece | None, rows: Piece) -> Piece:
     return Piece(*rows.place, rows.wall_offset_ns, True, filled)
 
 
-def _merge_attempt(pieces: list[Piece], *, by_wall_clock: bool) -> tuple[Columns, NDArray[np.int64]]:
+def _merge_source(pieces: list[Piece], *, by_wall_clock: bool) -> tuple[Columns, NDArray[np.int64]]:
     offsets = np.repeat(
         np.array([piece.wall_offset_ns for piece in pieces], dtype=np.int64),
         [len(piece.columns) for piece in pieces],
@@ -92,8 +100,14 @@ class Summary:
     last_value: Any
     minimum: float | None
     maximum: float | None
+    last_external_writer: int
     last_attempt: int
     last_time: int
+
+    @property
+    def last_place(self) -> tuple[bool, int, int]:
+        """Where the last value stands in reading order. The time of an external writer is the wall clock's."""
+        return self.last_external_writer != 0, self.last_attempt, self.last_time
 
     @property
     def last(self) -> float | None:
@@ -101,13 +115,14 @@ class Summary:
         return as_number(self.last_value)
 
 
-def summarize(columns: Columns, *, server: int, rank: int, attempt: int) -> Summary:
-    """Return the summary of points that just came."""
+def summarize(columns: Columns, *, server: int, rank: int, source: tuple[int, int], wall_offset_ns: int) -> Summary:
+    """Return the summary of points that just came; `source` is (external writer, attempt)."""
+    last_time = span(columns.times)[1] + (wall_offset_ns if source[0] else 0)
     minimum, maximum = _extremes(columns)
     last = columns.values[-1]
     if columns.kind != "json":
         last = bool(last) if columns.kind == "b1" else last.item()
-    return Summary(server, rank, len(columns), last, minimum, maximum, attempt, span(columns.times)[1])
+    return Summary(server, rank, len(columns), last, minimum, maximum, *source, last_time)
 
 
 def combine(old: Summary | None, new: Summary) -> Summary:
@@ -116,7 +131,7 @@ def combine(old: Summary | None, new: Summary) -> Summary:
         return new
     if (new.server, new.rank) > (old.server, old.rank):
         return old
-    later = new if (new.last_attempt, new.last_time) >= (old.last_attempt, old.last_time) else old
+    later = new if new.last_place >= old.last_place else old
     return Summary(
         old.server,
         old.rank,
@@ -124,6 +139,7 @@ def combine(old: Summary | None, new: Summary) -> Summary:
         later.last_value,
         _best(min, old.minimum, new.minimum),
         _best(max, old.maximum, new.maximum),
+        later.last_external_writer,
         later.last_attempt,
         later.last_time,
     )

@@ -56,10 +56,13 @@ def _restore_parents(connection: sqlite3.Connection) -> None:
 
 def _drop_unshipped(connection: sqlite3.Connection) -> None:
     """Drop points of live runs whose marks are lost: their supervisors send them again, all of them."""
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(segments)").fetchall()}
+    key = ("external_writer", "attempt", "writer", "segment")  # a file from before revision 0009 lacks the first
+    same = " AND ".join(f"g.{name} = s.{name}" for name in key if name in columns)
     connection.execute(
         "DELETE FROM series WHERE id IN (SELECT s.id FROM series s JOIN run_metrics m ON m.id = s.metric_id "
         "JOIN runs r ON r.serial = m.run_serial WHERE r.finished = 0 AND NOT EXISTS (SELECT 1 FROM segments g WHERE "
-        "g.run_serial = r.serial AND g.attempt = s.attempt AND g.writer = s.writer AND g.segment = s.segment))"
+        f"g.run_serial = r.serial AND {same}))"
     )
 
 

@@ -22,11 +22,21 @@ from runyard.store.metrics.merge import Summary, combine, span, summarize
 from runyard.store.rules import apply_parts
 from runyard.store.sql.database import Insert, Session, Statement, Upsert
 from runyard.store.sql.rows import RunRow, change_run, get_run_row
-from runyard.store.sql.schema import CHUNKS_PER_SERIES, metric_chunks, quarantine, run_metrics, segments, series
+from runyard.store.sql.schema import (
+    CHUNKS_PER_SERIES,
+    SEGMENT_KEY,
+    metric_chunks,
+    quarantine,
+    run_metrics,
+    segments,
+    series,
+)
 from runyard.store.text import clean, dump, load
 
+Source = tuple[int, int]  # external writer, attempt
+
 _STATE = ("count", "kinds", "numbered", "first_time", "last_time", "chunks", "open_count", "tail")
-_KEY = ("metric_id", "rank", "attempt", "writer", "segment")
+_KEY = ("metric_id", "rank", "external_writer", "attempt", "writer", "segment")
 _SERIES = Statement(
     select(series.c.id, *(series.c[name] for name in _STATE)).where(
         *(series.c[name] == bindparam(f"of_{name}") for name in _KEY)
@@ -46,16 +56,10 @@ _CHUNK_DATA = Statement(select(metric_chunks.c.data).where(metric_chunks.c.id ==
 class StoredSeries:
     """A row of `series`; it is made with its first points."""
 
-    def __init__(self, session: Session, metric_id: int, attempt: int, key: SeriesKey) -> None:
+    def __init__(self, session: Session, metric_id: int, source: Source, key: SeriesKey) -> None:
         self._session = session
         self._server = key.server
-        self._key = {
-            "metric_id": metric_id,
-            "rank": key.rank,
-            "attempt": attempt,
-            "writer": clean(key.writer),
-            "segment": key.segment,
-        }
+        self._key = dict(zip(_KEY, (metric_id, key.rank, *source, clean(key.writer), key.segment)))
         row = self._find()
         self._id: int | None = None if row is None else row[0]
         self._state: dict[str, Any] = dict(zip(_STATE, row[1:])) if row else _empty()
@@ -158,27 +162,15 @@ def _real(value: Any) -> float | None:
 
 _SEGMENT = Statement(
     select(segments.c.mark, segments.c.names).where(
-        segments.c.run_serial == bindparam("row"),
-        segments.c.attempt == bindparam("of_attempt"),
-        segments.c.writer == bindparam("of_writer"),
-        segments.c.segment == bindparam("of_segment"),
+        *(segments.c[name] == bindparam(f"of_{name}") for name in SEGMENT_KEY)
     )
 )
-_PUT_SEGMENT = Upsert(
-    segments,
-    "run_serial",
-    "attempt",
-    "writer",
-    "segment",
-    "mark",
-    "names",
-    keys=("run_serial", "attempt", "writer", "segment"),
-    change=("mark", "names"),
-)
-_QUARANTINE = Insert(quarantine, "run_serial", "attempt", "writer", "segment", "record")
+_ORIGIN = ("rank", "role", "wall_offset_ns")
+_PUT_SEGMENT = Upsert(segments, *SEGMENT_KEY, *_ORIGIN, "mark", "names", keys=SEGMENT_KEY, change=("mark", "names"))
+_QUARANTINE = Insert(quarantine, *SEGMENT_KEY, "record")
 
 _SUMMARY_COLUMNS = (
-    "server", "rank", "count", "last_value", "minimum", "maximum", "last_attempt", "last_time",
+    "server", "rank", "count", "last_value", "minimum", "maximum", "last_external_writer", "last_attempt", "last_time",
 )  # fmt: skip
 _METRIC = Statement(
     select(
@@ -217,24 +209,32 @@ _UPDATE_FILE = Statement(
 )
 
 _NO_SUMMARY = Summary(
-    server=1, rank=2**31 - 1, count=0, last_value=None, minimum=None, maximum=None, last_attempt=0, last_time=0
+    server=1,
+    rank=2**31 - 1,
+    count=0,
+    last_value=None,
+    minimum=None,
+    maximum=None,
+    last_external_writer=0,
+    last_attempt=0,
+    last_time=0,
 )
 
 
-def ingest(session: Session, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+def ingest(session: Session, run_id: str, source: Source, parts: Sequence[SegmentPart]) -> list[Mark]:
     """Apply parts. See RunStore.ingest."""
     run = get_run_row(session, run_id)
-    return _Ingest(session, run_id, run, attempt).apply(parts)
+    return _Ingest(session, run_id, run, source).apply(parts)
 
 
 class _Ingest:
     """One call: what it has looked up so far and what it will write."""
 
-    def __init__(self, session: Session, run_id: str, run: RunRow, attempt: int) -> None:
+    def __init__(self, session: Session, run_id: str, run: RunRow, source: Source) -> None:
         self._session = session
         self._run_id = run_id
         self._run = run
-        self._attempt = attempt
+        self._source = source
         self._metrics: dict[str, dict[str, _Metric]] = {}
         self._series: dict[SeriesKey, StoredSeries] = {}
 
@@ -249,9 +249,10 @@ class _Ingest:
         self._write_metrics(arrivals)
         self._write_run(accepted, arrivals.warnings)
         self._write_quarantine(accepted)
-        for place, mark in marks.items():
-            if mark != before[place]:
-                self._write_segment(place, mark, names[place])
+        for part in {(part.writer, part.segment): part for part in accepted}.values():
+            place = (part.writer, part.segment)
+            if marks[place] != before[place]:
+                self._write_segment(part, marks[place], names[place])
         return to_marks(marks)
 
     def _load_segments(
@@ -262,13 +263,8 @@ class _Ingest:
         for part in parts:
             place = (part.writer, part.segment)
             if place not in marks:
-                row = self._session.one(
-                    _SEGMENT,
-                    row=self._run.serial,
-                    of_attempt=self._attempt,
-                    of_writer=clean(part.writer),
-                    of_segment=part.segment,
-                )
+                key = self._segment_key(part)
+                row = self._session.one(_SEGMENT, **{f"of_{name}": value for name, value in key.items()})
                 marks[place], names[place] = (0, {}) if row is None else (row[0], load(row[1]))
         return marks, names
 
@@ -284,7 +280,7 @@ class _Ingest:
     def _series_of(self, metric: _Metric, key: SeriesKey) -> StoredSeries:
         found = self._series.get(key)
         if found is None:
-            found = self._series[key] = StoredSeries(self._session, metric.id, self._attempt, key)
+            found = self._series[key] = StoredSeries(self._session, metric.id, self._source, key)
         return found
 
     def _columns_of(self, metric: str) -> dict[str, _Metric]:
@@ -329,7 +325,8 @@ class _Ingest:
         stored = self._series_of(metric, key)
         columns = arrival.columns(stored.count)
         stored.add(arrival, columns)
-        new = summarize(columns, server=key.server, rank=key.rank, attempt=self._attempt)
+        offset = arrival.wall_offset_ns
+        new = summarize(columns, server=key.server, rank=key.rank, source=self._source, wall_offset_ns=offset)
         if metric.kind == TABLE and key.column == ROWS:
             new = replace(new, last_value=None, minimum=None, maximum=None)
         metric.add(new)
@@ -347,28 +344,16 @@ class _Ingest:
 
     def _write_quarantine(self, parts: Sequence[SegmentPart]) -> None:
         rows = [
-            {
-                "run_serial": self._run.serial,
-                "attempt": self._attempt,
-                "writer": clean(part.writer),
-                "segment": part.segment,
-                "record": dump(dict(record)),
-            }
-            for part in parts
-            for record in part.quarantine
+            {**self._segment_key(part), "record": dump(dict(record))} for part in parts for record in part.quarantine
         ]
         self._session.many(_QUARANTINE, rows)
 
-    def _write_segment(self, place: tuple[str, int], mark: int, names: dict[str, str]) -> None:
-        self._session.run(
-            _PUT_SEGMENT,
-            run_serial=self._run.serial,
-            attempt=self._attempt,
-            writer=clean(place[0]),
-            segment=place[1],
-            mark=mark,
-            names=dump(names),
-        )
+    def _write_segment(self, part: SegmentPart, mark: int, names: dict[str, str]) -> None:
+        origin = {"rank": part.rank, "role": clean(part.role), "wall_offset_ns": part.wall_offset_ns}
+        self._session.run(_PUT_SEGMENT, **self._segment_key(part), **origin, mark=mark, names=dump(names))
+
+    def _segment_key(self, part: SegmentPart) -> dict[str, Any]:
+        return dict(zip(SEGMENT_KEY, (self._run.serial, *self._source, clean(part.writer), part.segment)))
 
 
 class _Metric:

@@ -11,25 +11,26 @@ from sqlalchemy import bindparam, select
 
 from runyard.core.names import SYSTEM_METRICS
 from runyard.core.records import Mark, MetricInfo
-from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, Series, ValueParts
+from runyard.store.base import STEP, Chart, MetricSeries, MetricSummary, SegmentPart, SegmentState, Series, ValueParts
 from runyard.store.sql.database import Session, Statement
 from runyard.store.sql.rows import SqlPart, get_serial
-from runyard.store.sql.schema import run_metrics, runs, segments, series
+from runyard.store.sql.schema import SEGMENT_KEY, run_metrics, runs, segments, series
 from runyard.store.text import clean, load
 
 _MARKS = Statement(
     select(segments.c.writer, segments.c.segment, segments.c.mark)
-    .where(segments.c.run_serial == bindparam("row"), segments.c.attempt == bindparam("of_attempt"))
+    .where(
+        segments.c.run_serial == bindparam("row"),
+        segments.c.external_writer == bindparam("of_external_writer"),
+        segments.c.attempt == bindparam("of_attempt"),
+    )
     .order_by(segments.c.writer, segments.c.segment)
 )
-_ONE_SEGMENT = (
-    segments.c.run_serial == bindparam("row"),
-    segments.c.attempt == bindparam("of_attempt"),
-    segments.c.writer == bindparam("of_writer"),
-    segments.c.segment == bindparam("of_segment"),
+_SEGMENT = Statement(
+    select(segments.c.mark, segments.c.names, segments.c.rank, segments.c.role, segments.c.wall_offset_ns).where(
+        *(segments.c[name] == bindparam(f"of_{name}") for name in SEGMENT_KEY)
+    )
 )
-_MARK = Statement(select(segments.c.mark).where(*_ONE_SEGMENT))
-_NAMES = Statement(select(segments.c.names).where(*_ONE_SEGMENT))
 _INFO_COLUMNS = (
     run_metrics.c.id,
     run_metrics.c.name,
@@ -58,27 +59,28 @@ _SUMMARIES = 500  # runs of one statement
 class SqlMetricSeries(SqlPart, MetricSeries):
     """Marks, summaries and points. Reading or storing points loads numpy, listing metrics does not."""
 
-    def list_marks(self, run_id: str, attempt: int) -> list[Mark]:
+    def list_marks(self, run_id: str, attempt: int, *, external_writer: int = 0) -> list[Mark]:
         with self._database.reading() as session:
-            rows = session.all(_MARKS, row=get_serial(session, run_id), of_attempt=attempt)
+            serial = get_serial(session, run_id)
+            rows = session.all(_MARKS, row=serial, of_attempt=attempt, of_external_writer=external_writer)
         return [Mark(*row) for row in rows]
 
-    def find_mark(self, run_id: str, attempt: int, writer: str, segment: int) -> int | None:
+    def find_segment(
+        self, run_id: str, attempt: int, writer: str, segment: int, *, external_writer: int = 0
+    ) -> SegmentState | None:
         with self._database.reading() as session:
-            serial = get_serial(session, run_id)
-            row = session.one(_MARK, row=serial, of_attempt=attempt, of_writer=clean(writer), of_segment=segment)
-        return None if row is None else int(row[0])
+            key = (get_serial(session, run_id), external_writer, attempt, clean(writer), segment)
+            row = session.one(_SEGMENT, **{f"of_{name}": value for name, value in zip(SEGMENT_KEY, key)})
+        if row is None:
+            return None
+        return SegmentState(row[0], {int(key): name for key, name in load(row[1]).items()}, *row[2:])
 
-    def list_names(self, run_id: str, attempt: int, writer: str, segment: int) -> dict[int, str]:
-        with self._database.reading() as session:
-            serial = get_serial(session, run_id)
-            row = session.one(_NAMES, row=serial, of_attempt=attempt, of_writer=clean(writer), of_segment=segment)
-        return {} if row is None else {int(key): name for key, name in load(row[0]).items()}
-
-    def ingest(self, run_id: str, attempt: int, parts: Sequence[SegmentPart]) -> list[Mark]:
+    def ingest(
+        self, run_id: str, attempt: int, parts: Sequence[SegmentPart], *, external_writer: int = 0
+    ) -> list[Mark]:
         from runyard.store.sql.ingest import ingest  # loads numpy
 
-        return self._database.write(lambda session: ingest(session, run_id, attempt, parts))
+        return self._database.write(lambda session: ingest(session, run_id, (external_writer, attempt), parts))
 
     def list_metrics(self, run_id: str, *, name: str | None = None) -> list[MetricInfo]:
         with self._database.reading() as session:

@@ -66,10 +66,18 @@ _COUNT_UP = Statement(
 )
 _UNFINISHED = Statement(select(runs.c.document).where(runs.c.finished == 0).order_by(runs.c.serial))
 _PARENT = Statement(select(runs.c.parent_serial).where(runs.c.serial == bindparam("row")))
-_PUT_TOKEN = Upsert(tokens, "token_hash", "run_serial", "attempt", keys=("token_hash",))
+_PUT_TOKEN = Upsert(tokens, "token_hash", "run_serial", "attempt", "external_writer", keys=("token_hash",))
 _OWNER = func.coalesce(runs.c.owner, runs.c.submitted_by, "")
 _TOKEN = Statement(
-    select(runs.c.id, tokens.c.attempt, workspaces.c.name, runs.c.owner, runs.c.submitted_by, users.c.role)
+    select(
+        runs.c.id,
+        tokens.c.attempt,
+        tokens.c.external_writer,
+        workspaces.c.name,
+        runs.c.owner,
+        runs.c.submitted_by,
+        users.c.role,
+    )
     .join_from(tokens, runs, runs.c.serial == tokens.c.run_serial)
     .join(workspaces, workspaces.c.id == runs.c.workspace_id)
     .outerjoin(users, users.c.name == _OWNER)
@@ -203,16 +211,16 @@ class SqlRunRecords(SqlPart, RunRecords):
     def delete_run(self, run_id: str) -> list[str]:
         return self._database.write(lambda session: delete_family(session, run_id))
 
-    def add_token(self, token_hash: str, *, run_id: str, attempt: int) -> None:
-        self._database.write(lambda session: _put_token(session, token_hash, run_id, attempt))
+    def add_token(self, token_hash: str, *, run_id: str, attempt: int, external_writer: int = 0) -> None:
+        self._database.write(lambda session: _put_token(session, token_hash, run_id, attempt, external_writer))
 
     def find_token(self, token_hash: str) -> RunAccess | None:
         with self._database.reading() as session:
             row = session.one(_TOKEN, hash=clean(token_hash))
         if row is None:
             return None
-        run_id, attempt, workspace, owner, submitted_by, role = row
-        return run_access(run_id, attempt, workspace, owner=owner, submitted_by=submitted_by or "", role=role)
+        *opened, owner, submitted_by, role = row
+        return run_access(*opened, owner=owner, submitted_by=submitted_by or "", role=role)
 
     def list_owners(self, workspace: str, *, experiment: str | None = None) -> set[str]:
         with self._database.reading() as session:
@@ -291,5 +299,11 @@ def _insert_run(session: Session, run: Run, key: str, experiment_id: int, parent
 _WORKSPACE_OF = Statement(select(experiments.c.workspace_id).where(experiments.c.id == bindparam("row")))
 
 
-def _put_token(session: Session, token_hash: str, run_id: str, attempt: int) -> None:
-    session.run(_PUT_TOKEN, token_hash=clean(token_hash), run_serial=get_serial(session, run_id), attempt=attempt)
+def _put_token(session: Session, token_hash: str, run_id: str, attempt: int, external_writer: int = 0) -> None:
+    session.run(
+        _PUT_TOKEN,
+        token_hash=clean(token_hash),
+        run_serial=get_serial(session, run_id),
+        attempt=attempt,
+        external_writer=external_writer,
+    )

@@ -22,8 +22,8 @@ from sqlalchemy import (
     text,
 )
 
-REVISION = "0008"  # of this schema: the newest migration
-KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008")
+REVISION = "0009"  # of this schema: the newest migration
+KNOWN_REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009")
 
 # An INTEGER PRIMARY KEY is SQLite's row id; PostgreSQL needs 64 bits spelt out.
 Id = BigInteger().with_variant(Integer, "sqlite")
@@ -36,6 +36,12 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+
+
+def _external_writer(name: str = "external_writer") -> Column[int]:
+    """Return the column with the number of an external writer; 0: a process of the attempt."""
+    return Column(name, Integer, nullable=False, server_default=text("0"))
+
 
 server_values = Table(
     "server_values",
@@ -167,6 +173,7 @@ tokens = Table(
     Column("token_hash", Text, primary_key=True),
     Column("run_serial", Id, ForeignKey("runs.serial", ondelete="CASCADE"), nullable=False),
     Column("attempt", Integer, nullable=False),
+    _external_writer(),
     Index(None, "run_serial"),
 )
 
@@ -193,6 +200,7 @@ user_tokens = Table(
     sqlite_autoincrement=True,
 )
 
+SEGMENT_KEY = ("run_serial", "external_writer", "attempt", "writer", "segment")
 segments = Table(
     "segments",
     metadata,
@@ -202,7 +210,11 @@ segments = Table(
     Column("segment", Integer, nullable=False),
     Column("mark", BigInteger, nullable=False),
     Column("names", Text, nullable=False),
-    PrimaryKeyConstraint("run_serial", "attempt", "writer", "segment"),
+    _external_writer(),
+    Column("rank", Integer, nullable=False, server_default=text("0")),  # these three: as the segment's HEADER says
+    Column("role", Text, nullable=False, server_default=text("'worker'")),
+    Column("wall_offset_ns", BigInteger, nullable=False, server_default=text("0")),
+    PrimaryKeyConstraint(*SEGMENT_KEY),
     sqlite_with_rowid=False,
 )
 
@@ -215,6 +227,7 @@ quarantine = Table(
     Column("writer", Text, nullable=False),
     Column("segment", Integer, nullable=False),
     Column("record", Text, nullable=False),
+    _external_writer(),
     Index(None, "run_serial"),
 )
 
@@ -241,6 +254,7 @@ run_metrics = Table(
     Column("last_attempt", Integer, nullable=False),
     Column("last_time", BigInteger, nullable=False),
     Column("file", Text),
+    _external_writer("last_external_writer"),
     UniqueConstraint("run_serial", "name", "column"),
     Index("ix_run_metrics_last", "workspace_id", "name", "column", "last", "run_serial", "child", "experiment_id"),
 )
@@ -264,7 +278,8 @@ series = Table(
     Column("chunks", Integer, nullable=False),
     Column("open_count", Integer, nullable=False),
     Column("tail", LargeBinary),
-    UniqueConstraint("metric_id", "rank", "attempt", "writer", "segment"),
+    _external_writer(),
+    UniqueConstraint("metric_id", "rank", "external_writer", "attempt", "writer", "segment"),
 )
 
 # `id` is the series' id times CHUNKS_PER_SERIES plus the sequence: one tree holds the rows in reading order.

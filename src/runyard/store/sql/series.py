@@ -33,6 +33,7 @@ _SERIES = Statement(
         series.c.id,
         series.c.server,
         series.c.rank,
+        series.c.external_writer,
         series.c.attempt,
         series.c.writer,
         series.c.segment,
@@ -45,7 +46,14 @@ _SERIES = Statement(
         series.c.tail,
     )
     .where(series.c.metric_id == bindparam("metric"))
-    .order_by(series.c.server, series.c.rank, series.c.attempt, series.c.writer, series.c.segment)
+    .order_by(
+        series.c.server,
+        series.c.rank,
+        series.c.external_writer,
+        series.c.attempt,
+        series.c.writer,
+        series.c.segment,
+    )
 )
 _IN_SERIES = (metric_chunks.c.id >= bindparam("first"), metric_chunks.c.id < bindparam("end"))
 _DATA = Statement(select(metric_chunks.c.data).where(*_IN_SERIES).order_by(metric_chunks.c.id))
@@ -73,6 +81,7 @@ class _Series:
     id: int
     server: int
     rank: int
+    external_writer: int
     attempt: int
     writer: str
     segment: int
@@ -85,8 +94,18 @@ class _Series:
     tail: bytes | None
 
     @property
-    def place(self) -> tuple[int, str, int]:
-        return self.attempt, self.writer, self.segment
+    def source(self) -> tuple[bool, int]:
+        return self.external_writer != 0, self.attempt
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first and last time on the clock by which its source is ordered: see `merge`."""
+        offset = self.wall_offset_ns if self.external_writer else 0
+        return self.first_time + offset, self.last_time + offset
+
+    @property
+    def place(self) -> tuple[int, int, str, int]:
+        return self.external_writer, self.attempt, self.writer, self.segment
 
     @property
     def ids(self) -> dict[str, int]:
@@ -128,7 +147,7 @@ def _iter_values(session: Session, row: _Series, kind: str) -> Iterator[Any]:
 
 def _in_order(rows: Sequence[_Series]) -> list[_Series]:
     """Return series as they follow each other in time, attempt by attempt. See `_overlap`."""
-    return sorted(rows, key=lambda row: (row.attempt, row.first_time, row.writer, row.segment))
+    return sorted(rows, key=lambda row: (*row.source, row.span[0], *row.place))
 
 
 def chart(
@@ -210,7 +229,7 @@ def _rank_of(rows: Sequence[_Series]) -> int:
 
 def _read_piece(session: Session, row: _Series) -> Piece:
     columns = _read_columns(session, row)
-    return Piece(row.attempt, row.writer, row.segment, row.wall_offset_ns, bool(row.numbered), columns)
+    return Piece(*row.place, row.wall_offset_ns, bool(row.numbered), columns)
 
 
 def _read_columns(session: Session, row: _Series) -> Columns:
@@ -245,7 +264,7 @@ def _decoded(session: Session, row: _Series) -> Iterator[Columns]:
 
 def _overlap(ordered: Sequence[_Series]) -> bool:
     pairs = zip(ordered, ordered[1:])
-    return any(before.attempt == after.attempt and before.last_time >= after.first_time for before, after in pairs)
+    return any(before.source == after.source and before.span[1] >= after.span[0] for before, after in pairs)
 
 
 def _range(session: Session, ordered: Sequence[_Series], window: Window, width: int, *, renumber: bool) -> Blocks:

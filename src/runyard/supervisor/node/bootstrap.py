@@ -41,7 +41,7 @@ class Later(type(sys)):  # type: ignore[misc]  # a module
     """A module that is imported when an attribute of it is first used.
 
     `dataclasses` imports `inspect`, which takes longer than its other imports together. Before Python 3.13 it makes no
-    use of it.
+    use of it. Measured without this: +3 to 6 ms on 115 from a node's start to the script's first line.
     """
 
     def __getattr__(self, name: str) -> Any:

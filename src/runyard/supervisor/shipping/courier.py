@@ -8,7 +8,6 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Callable, Optional
 
-from runyard.core.attempts import is_external_writer
 from runyard.core.config.settings import Settings
 from runyard.core.errors import Conflict, MissingContent, RunyardError
 from runyard.core.specs import JobSpec
@@ -35,7 +34,7 @@ class Courier:
     `start` begins to report and ship; `deliver` sends what is left and then the end. The main thread calls all methods;
     `start` also runs in a timer's thread. `_lock` guards the start, `_loading` the making of `cargo`.
 
-    A guest (a process that logs on a run of another process) sends records only: no logs and no heartbeats. It starts
+    A guest (the watcher of an external writer) sends records only: no logs and no heartbeats. It starts
     no server as long as it has nothing to send.
     """
 
@@ -50,7 +49,7 @@ class Courier:
     ) -> None:
         self._folder = folder
         self._job = job
-        self.is_guest = is_external_writer(job.attempt)
+        self.is_guest = job.external_writer != 0
         self.connection = Connection(job, settings, aside=aside, needs_server=self._needs_server)
         self.lease = Lease(folder, job)
         leads = job.node_rank == 0

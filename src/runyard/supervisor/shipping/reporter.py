@@ -146,7 +146,7 @@ class Reporter:
         self._heard_at = time.monotonic()
         if self._lease is not None:
             self._lease.renew(self._connection.asked_boot_ns())
-        superseded = attempt > self._job.attempt
+        superseded = attempt > self._job.attempt and not self._job.external_writer
         known = desired in (None, self.desired) and (desired_error is None or self.desired_error is not None)
         if known and superseded == self.is_superseded:
             return

@@ -259,7 +259,7 @@ class ShippingLoops:
         self.refusals = Refusals(folder, warn=warn)
         self.disk = Disk(folder, warn=warn, note=reporter.note)
         self.seen = ChildRunLedger(folder)
-        uploader = Uploader(connection, job.run_id, attempt=job.attempt)
+        uploader = Uploader(connection, job.run_id, attempt=None if is_guest else job.attempt)
         self.uploads = ExplicitUploads(
             folder, job.run_id, uploader=uploader, refusals=self.refusals, warn=warn, done=self.ship_now
         )

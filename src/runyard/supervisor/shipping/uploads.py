@@ -60,7 +60,7 @@ class _Grown(Exception):
 class Uploader:
     """Uploads files, the small ones in batches. It has no state of its own, so threads share it."""
 
-    def __init__(self, connection: Connection, run_id: str, *, attempt: int) -> None:
+    def __init__(self, connection: Connection, run_id: str, *, attempt: Optional[int]) -> None:
         self._connection = connection
         self._run_id = run_id
         self._attempt = attempt

@@ -10,7 +10,17 @@ import pytest
 
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.records import Mark
-from runyard.store.base import ALL_RANKS, TIME, ArtifactMetric, Chart, MetricSummary, Rows, RunStore, Series
+from runyard.store.base import (
+    ALL_RANKS,
+    TIME,
+    ArtifactMetric,
+    Chart,
+    MetricSummary,
+    Rows,
+    RunStore,
+    SegmentState,
+    Series,
+)
 from runyard.testing.runs import Journal, a_run, points
 
 
@@ -70,8 +80,8 @@ class MetricSeriesSuite:
         assert values_of(store, "loss") == [1.0, 2.0, 3.0]
         assert store.list_marks("r1", 1) == [Mark("r0-1-aa", 0, 96)]
         assert store.list_marks("r1", 2) == []
-        assert store.find_mark("r1", 1, "r0-1-aa", 0) == 96
-        assert store.find_mark("r1", 1, "r0-1-aa", 1) is None and store.find_mark("r1", 2, "r0-1-aa", 0) is None
+        assert store.find_segment("r1", 1, "r0-1-aa", 0) == SegmentState(96, {}, 0, "worker", 0)
+        assert store.find_segment("r1", 1, "r0-1-aa", 1) is None and store.find_segment("r1", 2, "r0-1-aa", 0) is None
 
     def test_marks_are_told_for_the_segments_named_alone(self, store: RunStore) -> None:
         a_run(store, "r1")
@@ -81,16 +91,37 @@ class MetricSeriesSuite:
         assert store.ingest("r1", 1, [b.part(points("loss", [2]))]) == [Mark("b", 0, 32)]
         assert store.list_marks("r1", 1) == [Mark("a", 0, 32), Mark("b", 0, 32)]
 
-    def test_names_are_kept_per_segment(self, store: RunStore) -> None:
+    def test_names_and_origin_are_kept_per_segment(self, store: RunStore) -> None:
         a_run(store, "r1")
-        journal = Journal(store, "r1")
+        journal = Journal(store, "r1", rank=3, role="ps", wall_offset_ns=-5)
         journal.ship(names={1: "loss"})
         journal.ship(names={2: "acc"})
         Journal(store, "r1", segment=1).ship(names={1: "other"})
 
-        assert store.list_names("r1", 1, "r0-1-aa", 0) == {1: "loss", 2: "acc"}
-        assert store.list_names("r1", 1, "r0-1-aa", 1) == {1: "other"}
-        assert store.list_names("r1", 2, "r0-1-aa", 0) == {}
+        assert store.find_segment("r1", 1, "r0-1-aa", 0) == SegmentState(64, {1: "loss", 2: "acc"}, 3, "ps", -5)
+        assert store.find_segment("r1", 1, "r0-1-aa", 1) == SegmentState(32, {1: "other"}, 0, "worker", 0)
+        assert store.find_segment("r1", 2, "r0-1-aa", 0) is None
+
+    def test_external_writers_have_journals_of_their_own_and_follow_all_attempts_in_order_of_time(
+        self, store: RunStore
+    ) -> None:
+        a_run(store, "r1")
+        earlier = Journal(store, "r1", attempt=0, external_writer=9, wall_offset_ns=1000)
+        later = Journal(store, "r1", attempt=0, external_writer=7, wall_offset_ns=5000)  # its machine started later
+        later.ship(points("m", [7], times=[1]), names={1: "m"})
+        earlier.ship(points("m", [5, 6], times=[10, 20]))
+        Journal(store, "r1", attempt=2).ship(points("m", [3, 4], times=[100, 200]))
+        Journal(store, "r1", attempt=0).ship(points("m", [1, 2], times=[300, 400]))
+
+        assert values_of(store, "m") == [1, 2, 3, 4, 5, 6, 7]
+        assert [info.last for info in store.list_metrics("r1")] == [7]
+        assert store.chart("r1", "m").last.tolist() == [1, 2, 3, 4, 5, 6, 7]
+        assert store.list_marks("r1", 0, external_writer=7) == [Mark("r0-1-aa", 0, 32)]
+        assert store.find_segment("r1", 0, "r0-1-aa", 0, external_writer=7) == SegmentState(
+            32, {1: "m"}, 0, "worker", 5000
+        )
+        assert store.find_segment("r1", 0, "r0-1-aa", 0) == SegmentState(32, {}, 0, "worker", 0)
+        assert store.find_segment("r1", 2, "r0-1-aa", 0, external_writer=7) is None
 
     def test_metrics_are_listed_as_first_logged_with_their_summary(self, store: RunStore) -> None:
         a_run(store, "r1")

@@ -226,8 +226,10 @@ class RunRecordsSuite(DeletedRunsSuite):
         a_run(store, "r1")
         for _ in range(2):
             store.add_token("extra", run_id="r1", attempt=3)
+            store.add_token("outside", run_id="r1", attempt=0, external_writer=7)
 
         assert store.find_token("extra") == RunAccess("r1", 3, "default")
+        assert store.find_token("outside") == RunAccess("r1", 0, "default", external_writer=7)
 
     def test_the_first_wish_stays(self, store: RunStore) -> None:
         a_run(store, "r1")
