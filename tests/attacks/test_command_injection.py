@@ -21,7 +21,7 @@ from runyard.compute.ssh.client import Host, SshClient
 from runyard.core.compute_options import check_options, check_resources
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import InvalidArgument, UserError
-from runyard.core.names import check_experiment_name, check_run_id
+from runyard.core.names import check_run_id, make_run_id
 from runyard.core.specs import DistributionSpec, EnvironmentSpec, JobSpec, ResourceSpec
 from tests.attacks.weak_shell import weak_script
 from tests.compute.test_sbatch import a_job
@@ -165,10 +165,11 @@ def test_a41_hosts_ids_names_and_resources_are_what_they_say_or_refused(tmp_path
             lambda text=text: check_resources(ResourceSpec(custom={text: 1})),
             lambda text=text: check_resources(ResourceSpec(cluster_options={text: "x"})),
             lambda text=text: check_run_id(text),
-            lambda text=text: check_experiment_name(text),
         ):
             with pytest.raises(InvalidArgument):
                 attempt()
+        made = make_run_id(text)  # an experiment has any name, and only this form of it is in paths and commands
+        assert check_run_id(made) == made
 
 
 @pytest.mark.parametrize(

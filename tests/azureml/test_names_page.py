@@ -137,12 +137,12 @@ def test_everything_that_the_page_calls_refused_says_why() -> None:
         ("MsiAuthentication", "without effect"),
         ("AbstractAuthentication.get_authentication_header", "without effect"),
         ("TensorFlow", "supported"),
-        ("Datastore.register_azure_blob_container", "partly"),
+        ("Datastore.register_azure_blob_container", "supported"),
         ("HyperDriveRun.get_diagnostics", REFUSED),
         ("Model.deploy", REFUSED),
         ("AmlCompute.list_usages", "without effect"),
         ("DatabricksCompute", REFUSED),
-        ("NoaaIsdWeather", REFUSED),
+        ("NoaaIsdWeather", "supported"),
     ],
 )
 def test_a_name_has_the_state_that_it_has(name: str, expected: str) -> None:

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from runyard.core.errors import InvalidArgument
 from runyard.core.names import (
+    check_asset_name,
     check_experiment_name,
     check_metric_name,
+    check_plain_name,
     check_run_id,
     check_workspace_name,
     clean_file_name,
@@ -131,11 +133,23 @@ def test_a_cleaned_name_stays_below_its_root(name: str) -> None:
     assert not {"", ".", ".."} & set(cleaned.split("/"))
 
 
-@pytest.mark.parametrize("check", [check_run_id, check_experiment_name, check_workspace_name])
+@pytest.mark.parametrize("check", [check_run_id, check_plain_name, check_workspace_name])
 @pytest.mark.parametrize("value", ["", "../x", "a/b", "a b", "-a", "é" * 3, "a\n", "x" * 300, "a%2fb"])
 def test_ids_hold_only_safe_characters(check, value: str) -> None:
     with pytest.raises(InvalidArgument, match="not a valid"):
         check(value)
+
+
+@pytest.mark.parametrize("value", ["a b", "a_b", "a/b", "..", "-a", "Größe %2f 😀", "a.b", 'say "x"', "x" * 255])
+def test_assets_and_experiments_have_any_printable_name(value: str) -> None:
+    assert check_asset_name(value) == check_experiment_name(value) == value
+    assert check_run_id(make_run_id(value))
+
+
+@pytest.mark.parametrize("value", ["", "  ", 3, None, "a\nb", "a\tb", "a\0b", "x" * 256, "\udc80", "a\u2028b"])
+def test_a_name_of_no_text_or_of_several_lines_is_refused(value: object) -> None:
+    with pytest.raises(InvalidArgument, match="any printable text on one line"):
+        check_asset_name(value)
 
 
 @pytest.mark.parametrize("value", ["", "  ", 3, None, "a\nb", "x" * 256, "\udc80"])

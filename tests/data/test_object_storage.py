@@ -14,6 +14,7 @@ from azureml.core import Dataset, Datastore, Experiment, ScriptRunConfig, Worksp
 from runyard.core.config.paths import database_file
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import NotFound
+from runyard.data.azure_container import create_container
 from runyard.data.base import Storage
 from runyard.data.object_storage import ObjectStorage
 from runyard.sdk.exceptions import AzureMLException, UserErrorException
@@ -35,7 +36,8 @@ def s3() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def azure() -> Iterator[str]:
     with azure_server() as url:
-        _make_container(url, "container")
+        create_container(url, ACCOUNT, "container", account_key=KEY)
+        create_container(url, ACCOUNT, "container", account_key=KEY)  # twice is fine
         yield url
 
 
@@ -163,20 +165,3 @@ def test_a_datastore_that_does_not_answer_is_not_registered(workspace: Workspace
     assert "nowhere" not in workspace.datastores
     with pytest.raises(UserErrorException, match="go together"):
         Datastore.register_s3_bucket(workspace, "half", "bucket", access_key_id="only")
-
-
-def _make_container(url: str, name: str) -> None:
-    """Azurite has no container at first; obstore makes none, so it is asked by the protocol itself."""
-    import base64
-    import hashlib
-    import hmac
-    import urllib.request
-    from email.utils import formatdate
-
-    date, version = formatdate(usegmt=True), "2021-12-02"
-    resource = f"/{ACCOUNT}/{ACCOUNT}/{name}\nrestype:container"
-    text = "PUT" + "\n" * 12 + f"x-ms-date:{date}\nx-ms-version:{version}\n{resource}"
-    digest = base64.b64encode(hmac.new(base64.b64decode(KEY), text.encode(), hashlib.sha256).digest()).decode()
-    headers = {"x-ms-date": date, "x-ms-version": version, "Authorization": f"SharedKey {ACCOUNT}:{digest}"}
-    request = urllib.request.Request(f"{url}/{name}?restype=container", method="PUT", headers=headers)
-    urllib.request.urlopen(request).close()

@@ -104,7 +104,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "unknown parent": ({"parent_id": "nobody"}, NotFound, "nobody"),
     "unknown snapshot": ({"snapshot_id": "0" * 8}, NotFound, "no snapshot"),
     "bad run id": ({"id": "../../x"}, InvalidArgument, "run id"),
-    "bad experiment": ({"experiment": "a/b"}, InvalidArgument, "experiment name"),
+    "bad experiment": ({"experiment": "a\nb"}, InvalidArgument, "experiment name"),
     "no key": ({"key": ""}, InvalidArgument, "key"),
     "finished from the start": ({"status": RunStatus.COMPLETED}, InvalidArgument, "NotStarted"),
 }

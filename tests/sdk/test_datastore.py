@@ -155,7 +155,13 @@ def test_what_needs_azures_services_is_refused_with_a_way_out(workspace: Workspa
     with pytest.raises(NotYetSupported, match="register_folder"):
         Datastore.register_azure_file_share(workspace, "x", "y", "z")
     with pytest.raises(UserErrorException, match="needs account_key or sas_token"):
-        Datastore.register_azure_blob_container(workspace, "x", container_name="y", account_name="z")
+        Datastore.register_azure_blob_container(workspace, "x", "y", "z", create_if_not_exists=True)
+    with pytest.raises(UserErrorException, match="'https' or 'http'"):
+        Datastore.register_azure_blob_container(workspace, "x", "y", "z", protocol="ftp")
+    with pytest.raises(NotYetSupported, match="register_azure_sql_database"):
+        Datastore.register_azure_sql_database(workspace, "x", "y", "z")
+    with pytest.raises(TypeError, match="container_nam"):
+        Datastore.register_azure_blob_container(workspace, "x", container_nam="y", account_name="z")
 
 
 def test_a_datastore_shows_how_it_is_reached(workspace: Workspace) -> None:

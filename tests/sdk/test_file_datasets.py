@@ -150,7 +150,9 @@ def test_a_script_reads_mounted_and_downloaded_data(
 def test_outputs_end_on_their_datastore_and_become_datasets(
     workspace: Workspace, datastore: Datastore, tmp_path: Path, submit: Callable[..., Run]
 ) -> None:
-    mounted = OutputFileDatasetConfig("mounted").register_on_complete(f"{tmp_path.name}-out", tags={"by": "run"})
+    mounted = OutputFileDatasetConfig("mounted", partition_format="/{base}.*").register_on_complete(
+        f"{tmp_path.name} out", tags={"by": "run"}
+    )
     uploaded = OutputFileDatasetConfig("uploaded", (datastore, f"{tmp_path.name}/up")).as_upload(source_globs=["*.txt"])
     run = submit(
         """
@@ -164,11 +166,11 @@ def test_outputs_end_on_their_datastore_and_become_datasets(
         uploaded,
     )
     run.wait_for_completion()
-    registered = Dataset.get_by_name(workspace, f"{tmp_path.name}-out")
+    registered = Dataset.get_by_name(workspace, f"{tmp_path.name} out")
 
     assert str(mounted) == "DatasetOutputConfig:mounted"
     assert registered.to_path() == ["/r.bin", "/r.txt"]
-    assert registered.tags == {"by": "run"}
+    assert registered.tags == {"by": "run"} and registered.get_partition_key_values() == [{"base": "r"}]
     assert registered._spec.sources[0].path == f"dataset/{run.id}/mounted"
     assert Dataset.File.from_files((datastore, f"{tmp_path.name}/up")).to_path() == ["/r.txt"]
     assert run.output_datasets["uploaded"].to_path() == ["/r.txt"]

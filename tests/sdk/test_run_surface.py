@@ -104,7 +104,7 @@ def test_files_go_up_by_path_by_stream_in_lists_and_as_folders(submit: Callable[
     run = submit("pass")
     run.wait_for_completion()
     run.upload_file("by/path.txt", str(tmp_path / "a.txt"))
-    run.upload_file(name="by/stream.txt", path_or_stream=io.BytesIO(b"stream"), datastore_name="any")
+    run.upload_file(name="by/stream.txt", path_or_stream=io.BytesIO(b"stream"), datastore_name="workspaceblobstore")
     urls = run.upload_files(["x", "./y"], [str(tmp_path / "a.txt")] * 2, return_artifacts=True)
     run.upload_folder("tree/", str(tmp_path / "tree"))
 

@@ -12,7 +12,6 @@ import pytest
 from azureml.core import Dataset, Datastore
 from azureml.data.dataset_factory import DataType
 from azureml.data.dataset_type_definitions import PromoteHeadersBehavior
-from runyard.core.errors import NotYetSupported
 from runyard.data.tables import read_batches
 from runyard.sdk.data.kinds import TabularDataset
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
@@ -112,8 +111,6 @@ def test_types_and_paths_are_as_asked_for(datastore: Datastore, tmp_path: Path) 
     bare = Dataset.Tabular.from_delimited_files(place, header=PromoteHeadersBehavior.NO_HEADERS)
 
     assert bare.to_pandas_dataframe()["Column1"].tolist() == ["n", "0", "1", "2", "3", "4", "5"]
-    with pytest.raises(NotYetSupported, match="only the first file"):
-        Dataset.Tabular.from_delimited_files(place, header=PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS)
     assert frame["n"].tolist() == ["0", "1", "2", "3", "4", "5"]
     assert set(frame["Path"]) == {"/a.csv"}
     assert typed.to_pandas_dataframe()["n"].dtype == "float64"

@@ -95,7 +95,7 @@ def test_experiments_are_listed_tagged_archived_and_brought_back(workspace: Work
     assert repr(experiment) == f"Experiment(Name: {experiment.name},\nWorkspace: default)"
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-x", "x" * 256, "ä"])
+@pytest.mark.parametrize("name", ["", "a\nb", "x" * 256, "  "])
 def test_a_wrong_experiment_name_is_refused(workspace: Workspace, name: str) -> None:
     with pytest.raises(UserErrorException, match="not a valid experiment name"):
         Experiment(workspace, name)

@@ -48,7 +48,13 @@ def test_a_runs_code_reads_and_registers_but_changes_nothing(served: Served) -> 
 
 @pytest.mark.parametrize(
     ("kind", "name", "key"),
-    [("compute", "x", ""), ("secret", "x", ""), ("environment", "a b", ""), ("environment", "x", "k" * 257)],
+    [
+        ("compute", "x", ""),
+        ("secret", "x", ""),
+        ("environment", "a\nb", ""),
+        ("datastore", "a b", ""),
+        ("environment", "x", "k" * 257),
+    ],
 )
 def test_odd_kinds_names_and_keys_are_refused(served: Served, kind: str, name: str, key: str) -> None:
     with pytest.raises(InvalidArgument):

@@ -132,7 +132,7 @@ def test_the_list_is_filtered_ordered_and_paged(served: Served) -> None:
         ({"metric": ["loss"]}, "loss<0.1"),
         ({"metric": ["loss<nan"]}, "loss<0.1"),
         ({"status": ["Dead"]}, "Known"),
-        ({"experiment": "../x"}, "experiment name"),
+        ({"experiment": "a\nb"}, "experiment name"),
         ({"colour": "red"}, "colour"),
         ({"descending": "maybe"}, "true or false"),
         ({"tag": ["a\0b"]}, "NUL"),

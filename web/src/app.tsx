@@ -180,7 +180,7 @@ function Route() {
   const here = path.value;
   for (const [pattern, load] of PAGES) {
     const match = pattern.exec(here);
-    if (match) return <Lazy key={pattern.source} load={load} name={decoded(match[1] ?? '')} />;
+    if (match) return <Lazy key={pattern.source} load={load} name={decoded(decoded(match[1] ?? ''))} />;
   }
   return (
     <Empty title="There is no such page">

@@ -2,9 +2,67 @@
 
 from __future__ import annotations
 
-from runyard.sdk.data.opendatasets import MNIST, Diabetes
+from runyard.sdk.data.opendatasets import (
+    MNIST,
+    BingCOVID19Data,
+    BostonSafety,
+    ChicagoSafety,
+    COVID19OpenResearch,
+    COVIDTrackingProject,
+    Diabetes,
+    EcdcCOVIDCases,
+    NoaaGfsWeather,
+    NoaaIsdWeather,
+    NycSafety,
+    NycTlcFhv,
+    NycTlcGreen,
+    NycTlcYellow,
+    OjSalesSimulated,
+    PublicHolidays,
+    PublicHolidaysOffline,
+    SanFranciscoSafety,
+    SeattleSafety,
+    UsLaborCPI,
+    UsLaborEHENational,
+    UsLaborEHEState,
+    UsLaborLAUS,
+    UsLaborLFS,
+    UsLaborPPICommodity,
+    UsLaborPPIIndustry,
+    UsPopulationCounty,
+    UsPopulationZip,
+)
 from runyard.sdk.names import absent_names
 
 __getattr__ = absent_names(__name__)
 
-__all__ = ["MNIST", "Diabetes"]
+__all__ = [
+    "MNIST",
+    "BingCOVID19Data",
+    "BostonSafety",
+    "COVID19OpenResearch",
+    "COVIDTrackingProject",
+    "ChicagoSafety",
+    "Diabetes",
+    "EcdcCOVIDCases",
+    "NoaaGfsWeather",
+    "NoaaIsdWeather",
+    "NycSafety",
+    "NycTlcFhv",
+    "NycTlcGreen",
+    "NycTlcYellow",
+    "OjSalesSimulated",
+    "PublicHolidays",
+    "PublicHolidaysOffline",
+    "SanFranciscoSafety",
+    "SeattleSafety",
+    "UsLaborCPI",
+    "UsLaborEHENational",
+    "UsLaborEHEState",
+    "UsLaborLAUS",
+    "UsLaborLFS",
+    "UsLaborPPICommodity",
+    "UsLaborPPIIndustry",
+    "UsPopulationCounty",
+    "UsPopulationZip",
+]

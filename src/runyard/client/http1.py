@@ -253,6 +253,11 @@ def quote(text: str, *, safe: bytes = b"") -> str:
     return "".join(chr(byte) if byte in _PLAIN or byte in safe else f"%{byte:02X}" for byte in raw)
 
 
+def quote_name(name: str) -> str:
+    """Percent-encode an asset's name for a path part, twice where it is not plain: `/` and `..` arrive as they are."""
+    return quote(quote(name) if name.strip(".") else name.replace(".", "%2E"))
+
+
 Query = Union[Mapping[str, Any], Sequence[Tuple[str, Any]]]
 Body = Union[Buffer, Sequence[Buffer]]
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Dict, List, Optional, Tuple
 from runyard.core.compute_options import AUTO, RAY, SLURM, SSH, check_options, host_of_slot
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
-from runyard.core.names import check_asset_name
+from runyard.core.names import check_plain_name
 
 ASSET_KIND = "compute"
 LOCAL = "local"  # the server's machine itself
@@ -110,7 +110,7 @@ def check_compute_name(name: str) -> str:
     Raises:
         InvalidArgument: it is not a valid name, or it is reserved.
     """
-    if check_asset_name(name).lower() in RESERVED:
+    if check_plain_name(name).lower() in RESERVED:
         raise InvalidArgument(
             f"A compute target cannot be called `{name}`.",
             why=f"These are there without being made: {', '.join(RESERVED)}.",
@@ -187,7 +187,7 @@ def parse_cluster_name(text: str) -> Optional[Tuple[str, Dict[str, Any]]]:
 def check_target_name(name: str) -> str:
     """Return a name that a run or a request may give for a target."""
     if not isinstance(name, str) or find_cluster_name(name) is None:
-        check_asset_name(name)
+        check_plain_name(name)
     return name
 
 
@@ -224,7 +224,7 @@ def _read_line(said: str, before: Dict[str, str]) -> Tuple[str, str]:
     name, equals, target = (part.strip() for part in said.partition("="))
     if not equals:
         raise InvalidArgument("There is no `=`.")
-    check_asset_name(name)
+    check_plain_name(name)
     if name.lower() in RESERVED:
         raise InvalidArgument(f"`{name}` always means this machine.")
     if name in before:

@@ -9,10 +9,10 @@ import unicodedata
 
 from runyard.core.errors import InvalidArgument
 
-EXPERIMENT_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{0,254}", re.ASCII)
 WORKSPACE_NAME = re.compile(r"[a-zA-Z0-9][\w\-]{2,32}", re.ASCII)
 RUN_ID = re.compile(r"[a-zA-Z0-9][\w\-]{0,255}", re.ASCII)
-ASSET_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
+PLAIN_NAME = re.compile(r"[a-zA-Z0-9][\w.\-]{0,254}", re.ASCII)
+ANY_NAME = re.compile("(?=.*\\S)[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,255}")
 CONTENT_ID = re.compile(r"[0-9a-f]{64}")
 SNAPSHOT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 WRITER_ID = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
@@ -30,7 +30,8 @@ SYSTEM_METRICS = "_system/"  # begins the names of what a run's machine did; `ge
 def make_run_id(experiment: str, *, now: float | None = None) -> str:
     """Return a submitted run's id: `<experiment>_<unix seconds>_<8 hex>`."""
     seconds = int(time.time() if now is None else now)
-    return f"{experiment[:220]}_{seconds}_{os.urandom(4).hex()}"
+    plain = re.sub(r"[^\w\-]", "_", experiment[:220], flags=re.ASCII)
+    return f"{plain if plain[:1].isalnum() else f'x{plain}'}_{seconds}_{os.urandom(4).hex()}"
 
 
 def make_sweep_id() -> str:
@@ -51,21 +52,25 @@ def check_run_id(value: str) -> str:
     return _match(RUN_ID, value, "run id", "letters, digits, `_` and `-`, at most 256 characters")
 
 
-def check_experiment_name(value: str) -> str:
-    return _match(
-        EXPERIMENT_NAME, value, "experiment name", "letters, digits, `_` and `-`, at most 255, a letter or digit first"
-    )
-
-
 def check_workspace_name(value: str) -> str:
     return _match(
         WORKSPACE_NAME, value, "workspace name", "3 to 33 letters, digits, `_` and `-`, a letter or digit first"
     )
 
 
-def check_asset_name(value: str) -> str:
-    """Return the name of an environment, a compute target, a datastore, a model."""
-    return _match(ASSET_NAME, value, "name", "letters, digits, `_`, `.` and `-`, at most 255, a letter or digit first")
+def check_plain_name(value: str) -> str:
+    """Return the name of a compute target, a datastore or a secret, which becomes part of paths and variables."""
+    return _match(PLAIN_NAME, value, "name", "letters, digits, `_`, `.` and `-`, at most 255, a letter or digit first")
+
+
+def check_asset_name(value: str, noun: str = "name") -> str:
+    """Return the name of a dataset, a model, an environment or an experiment in NFC: any text of one line."""
+    name = unicodedata.normalize("NFC", value) if isinstance(value, str) else value
+    return _match(ANY_NAME, name, noun, "any printable text on one line, 1 to 255 characters")
+
+
+def check_experiment_name(value: str) -> str:
+    return check_asset_name(value, "experiment name")
 
 
 def check_content_id(value: str) -> str:

@@ -12,13 +12,11 @@ import hashlib
 import os
 import posixpath
 import re
-import shutil
 import uuid
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from runyard.core.errors import InvalidArgument, NotFound, SystemFailure
+from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.formats.plain import to_plain
-from runyard.core.machine.files import atomic_write
 from runyard.core.specs import MOUNT, DatasetInputSpec, DatasetOutputSpec, DatasetSpec, DataSource
 from runyard.data.base import Storage, StoredFile
 from runyard.data.folder import below, clean_data_path, iter_files
@@ -77,7 +75,27 @@ def narrow(files: Sequence[DataFile], step: Mapping[str, Any]) -> List[DataFile]
         below = [_fraction(file.name, step.get("seed")) < float(step["fraction"]) for file in files]
         wanted = not step.get("rest", False)
         return [file for file, is_below in zip(files, below) if is_below is wanted]
+    if what == "filter":
+        from runyard.data.expressions import fits  # few datasets have conditions
+
+        return [file for file in files if fits(step["condition"], file_values(file, str(step.get("form") or "")))]
     raise InvalidArgument(f"A dataset of files cannot {what!r}.")
+
+
+def file_values(file: DataFile, form: str) -> Dict[str, Any]:
+    """Return what conditions may ask about a file: what its path says by the partition format, and its size."""
+    from runyard.data.partitions import partition_values  # few datasets have them
+
+    return {**(partition_values(form, place_of(file)) if form else {}), "Size": file.size}
+
+
+def place_of(file: DataFile) -> str:
+    """Return the whole path of a file, on its datastore or its web server."""
+    if not file.url:
+        return file.path
+    from urllib.parse import unquote, urlsplit  # few datasets have addresses
+
+    return unquote(urlsplit(file.url).path)
 
 
 def fingerprint(files: Sequence[DataFile]) -> str:
@@ -87,6 +105,10 @@ def fingerprint(files: Sequence[DataFile]) -> str:
 
 
 def _of_source(source: DataSource, open_storage: Open) -> List[DataFile]:
+    if "*" in source.url.partition("?")[0]:
+        from runyard.data.web import list_addresses  # few datasets have patterns of addresses
+
+        return [DataFile(name, "", "", size, url) for name, url, size in list_addresses(source.url)]
     if source.url:
         return [DataFile(posixpath.basename(source.url.partition("?")[0]) or "data", "", "", 0, source.url)]
     base, matching = _matching(source, open_storage(source.datastore))
@@ -231,17 +253,9 @@ def fetch_url(url: str, target: str) -> None:
         InvalidArgument: it is another kind of address.
         SystemFailure: it cannot be fetched.
     """
-    if not url.lower().startswith(("http://", "https://")):
-        raise InvalidArgument(f"A dataset's address must begin with http:// or https://, found {url[:100]!r}.")
-    # It loads slowly, and every start of a supervisor would wait for it.
-    import urllib.request
+    from runyard.data.web import fetch  # it loads slowly, and every start of a supervisor would wait for it
 
-    try:
-        with atomic_write(target) as beside:
-            with urllib.request.urlopen(url, timeout=_FETCH_S) as answer, open(beside, "xb") as out:
-                shutil.copyfileobj(answer, out)
-    except OSError as error:
-        raise SystemFailure(f"{url} could not be fetched.", why=str(error)) from error
+    fetch(url, target)
 
 
 def open_output(name: str, output: DatasetOutputSpec, storage: Storage, node: Node) -> str:
@@ -268,7 +282,9 @@ def deliver_output(name: str, output: DatasetOutputSpec, storage: Storage, node:
 
 def registered_output(output: DatasetOutputSpec, run_id: str) -> Dict[str, Any]:
     """Return the document of the dataset that a run's output becomes."""
-    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)])
+    form = output.register.get("partition_format")
+    reader = {"partition_format": form} if form else {}
+    spec = DatasetSpec(str(uuid.uuid4()), sources=[DataSource(output.datastore, output.path)], reader=reader)
     about = {"description": output.register.get("description") or "", "tags": dict(output.register.get("tags") or {})}
     return {"spec": to_plain(spec), **about, "run_id": run_id}
 

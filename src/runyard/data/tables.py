@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import os
 import random
-from datetime import datetime, timedelta, timezone
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence
+import tempfile
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from runyard.core.errors import InvalidArgument
-from runyard.core.plugins import load_extra
+from runyard.data.columns import cast, convert, load_pyarrow
+from runyard.data.expressions import columns_of, mask
 
 DELIMITED, PARQUET, JSON_LINES = "delimited", "parquet", "json_lines"
+FIRST_ONLY, COMBINED = "first", "combined"  # which files have headers, beside True and False
 PATH_COLUMN = "Path"
+CODECS = {
+    "utf8": "utf8",
+    "utf8bom": "utf-8-sig",
+    "iso88591": "latin-1",
+    "latin1": "latin-1",
+    "ascii": "ascii",
+    "utf16": "utf-16",
+    "utf32": "utf-32",
+    "windows1252": "cp1252",
+}
+_WORDS = {DELIMITED: "delimited text", PARQUET: "Parquet", JSON_LINES: "lines of JSON"}
+_HINTS = {
+    DELIMITED: "Look at separator=, encoding= and support_multi_line=, and whether each row has as many values.",
+    PARQUET: "Is it a Parquet file, and whole?",
+    JSON_LINES: "invalid_lines='drop' leaves lines out that are no JSON objects; encoding= says how it is written.",
+}
 _BLOCK = 8 << 20
 _ROWS = 65536
 
@@ -19,19 +39,38 @@ Batch = Any  # pyarrow.RecordBatch
 Batches = Iterable[Batch]
 
 
-def read_batches(paths: Sequence[str], reader: Mapping[str, Any], names: Sequence[str] = ()) -> Iterator[Batch]:
+def read_batches(
+    paths: Sequence[str],
+    reader: Mapping[str, Any],
+    names: Sequence[str] = (),
+    partitions: Sequence[Mapping[str, Any]] = (),
+    *,
+    fail: bool = False,
+) -> Iterator[Batch]:
     """Yield the rows of the files, one after another; all have the columns of the first.
 
     Args:
         names: what the column `Path` says for each file, where the reader asks for it.
+        partitions: the values that each file's path says, which become columns.
+        fail: a value that does not fit its column's type is an error; otherwise it is null.
+
+    Raises:
+        InvalidArgument: a file cannot be read.
     """
     schema = None
+    also = _all_names(paths, reader) if reader.get("header") == COMBINED else []
     for index, path in enumerate(paths):
-        for read in _read(path, reader):
-            named = names[index] if names else path
-            batch = _with_path(read, named) if reader.get("include_path") else read
-            schema = schema or batch.schema
-            yield batch if batch.schema.equals(schema) else _fitted(batch, schema)
+        named = names[index] if names else path
+        header = reader.get("header", True)
+        if header == FIRST_ONLY and index > 0 and schema is not None:
+            header = [name for name in schema.names if name != PATH_COLUMN and name not in (partitions or [{}])[0]]
+        with _explained(named, reader):
+            for read in _read(path, {**reader, "header": header}, fail):
+                said = dict(partitions[index]) if partitions else {}
+                batch = _with_columns(read, {**({PATH_COLUMN: named} if reader.get("include_path") else {}), **said})
+                batch = _typed(batch, reader.get("types") or {}, fail)
+                schema = schema or _with_names(batch.schema, also)
+                yield batch if batch.schema.equals(schema) else _fitted(batch, schema, fail)
 
 
 def apply_steps(batches: Batches, steps: Sequence[Mapping[str, Any]], timestamp: str = "") -> Batches:
@@ -48,64 +87,163 @@ def apply_steps(batches: Batches, steps: Sequence[Mapping[str, Any]], timestamp:
     return batches
 
 
-def _read(path: str, reader: Mapping[str, Any]) -> Iterator[Batch]:
+@contextmanager
+def _explained(name: str, reader: Mapping[str, Any]) -> Iterator[None]:
+    """Let what pyarrow and the codecs say reach the user in words."""
+    kind = str(reader.get("format", DELIMITED))
+    try:
+        yield
+    except (load_pyarrow().ArrowException, UnicodeError, LookupError) as error:
+        raise InvalidArgument(
+            f"The file `{name}` could not be read as {_WORDS[kind]}.",
+            why=str(error).strip().partition("\n")[0][:500],
+            hint=_HINTS[kind],
+        ) from error
+
+
+def _read(path: str, reader: Mapping[str, Any], fail: bool) -> Iterator[Batch]:
     kind = reader.get("format", DELIMITED)
     if kind == PARQUET:
         parquet = load_pyarrow("parquet")
         yield from parquet.ParquetFile(path).iter_batches(batch_size=_ROWS)
+    elif os.path.getsize(path) == 0:
+        return
     elif kind == JSON_LINES:
-        yield from _read_json_lines(path)
+        yield from _read_json_lines(path, reader)
     else:
-        yield from _read_delimited(path, reader)
+        yield from _read_delimited(path, reader, fail)
 
 
-def _read_json_lines(path: str) -> Iterator[Batch]:
+def _read_json_lines(path: str, reader: Mapping[str, Any]) -> Iterator[Batch]:
+    encoding, drops = _codec(reader), reader.get("invalid_lines") == "drop"
+    if encoding == "utf8" and not drops:
+        yield from _open_json(path)
+        return
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", suffix=".jsonl") as valid:
+        with open(path, encoding=encoding, errors="replace" if drops else "strict") as lines:
+            valid.writelines(line for line in lines if not drops or _is_json(line))
+        valid.flush()
+        if os.path.getsize(valid.name):
+            yield from _open_json(valid.name)
+
+
+def _open_json(path: str) -> Iterator[Batch]:
     json = load_pyarrow("json")
     options = json.ReadOptions(block_size=_BLOCK)
-    if os.path.getsize(path) == 0:
-        return
     if hasattr(json, "open_json"):
         yield from json.open_json(path, read_options=options)
     else:  # pyarrow before 20 reads the whole file
         yield from json.read_json(path, read_options=options).to_batches(_ROWS)
 
 
-def _read_delimited(path: str, reader: Mapping[str, Any]) -> Iterator[Batch]:
-    if os.path.getsize(path) == 0:
+def _is_json(line: str) -> bool:
+    import json
+
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _read_delimited(path: str, reader: Mapping[str, Any], fail: bool) -> Iterator[Batch]:
+    """Read with the types that the first block suggests; from the first value that does not fit, by our own rules."""
+    arrow = load_pyarrow()
+    names, inferred = _first_block(path, reader)
+    texts = dict.fromkeys(names, arrow.string())
+    types = {**texts, **(inferred if reader.get("infer_column_types", True) else {})}
+    types.update((name, arrow.string()) for name in reader.get("types") or {} if name in types)
+    done = 0
+    try:
+        for batch in _open_delimited(path, reader, names, types):
+            done += batch.num_rows
+            yield batch
         return
+    except arrow.ArrowInvalid as error:
+        if fail or "conversion error" not in str(error):
+            raise
+    schema = arrow.schema(list(types.items()))
+    for batch in _skip(_open_delimited(path, reader, names, texts), {"count": done}, ""):
+        yield _fitted(batch, schema, fail)
+
+
+def _first_block(path: str, reader: Mapping[str, Any]) -> Tuple[List[str], Dict[str, Any]]:
+    """Return the columns' names, and the types that the first block suggests; an empty column is one of text."""
+    arrow = load_pyarrow()
+    header = reader.get("header", True)
+    schema = _open_delimited(path, reader, None, {}).schema
+    if isinstance(header, list):
+        names = header
+    else:
+        names = schema.names if header else [f"Column{index + 1}" for index in range(len(schema))]
+    types = [arrow.string() if arrow.types.is_null(kind) else kind for kind in schema.types]
+    return names, dict(zip(names, types))
+
+
+def _open_delimited(path: str, reader: Mapping[str, Any], names: Optional[List[str]], types: Mapping[str, Any]) -> Any:
     csv = load_pyarrow("csv")
-    has_header = bool(reader.get("header", True))
+    has_names = reader.get("header", True) in (True, FIRST_ONLY, COMBINED)
     read = csv.ReadOptions(
-        block_size=_BLOCK, encoding=reader.get("encoding", "utf8"), autogenerate_column_names=not has_header
+        block_size=_BLOCK,
+        encoding=_codec(reader),
+        column_names=None if has_names else names,
+        autogenerate_column_names=not has_names and names is None,
     )
     parse = csv.ParseOptions(
         delimiter=reader.get("separator", ","), newlines_in_values=bool(reader.get("support_multi_line"))
     )
-    types = {name: _type(kind) for name, kind in (reader.get("types") or {}).items()}
-    if not reader.get("infer_column_types", True):
-        names = csv.open_csv(path, read_options=read, parse_options=parse).schema.names
-        types = {**dict.fromkeys(names, _type("string")), **types}
-    convert = csv.ConvertOptions(column_types=types, strings_can_be_null=not reader.get("empty_as_string"))
-    for batch in csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert):
-        yield batch if has_header else _numbered(batch)
+    convert = csv.ConvertOptions(column_types=dict(types), strings_can_be_null=not reader.get("empty_as_string"))
+    return csv.open_csv(path, read_options=read, parse_options=parse, convert_options=convert)
 
 
-def _numbered(batch: Batch) -> Batch:
-    """Columns without a header are called Column1, Column2 …"""
-    return batch.rename_columns([f"Column{index + 1}" for index in range(batch.num_columns)])
+def _all_names(paths: Sequence[str], reader: Mapping[str, Any]) -> List[str]:
+    found: Dict[str, None] = {}
+    for path in paths:
+        with _explained(path, reader):
+            found.update(dict.fromkeys(_first_block(path, reader)[0] if os.path.getsize(path) else ()))
+    return list(found)
 
 
-def _with_path(batch: Batch, path: str) -> Batch:
+def _codec(reader: Mapping[str, Any]) -> str:
+    """Return Python's name for an encoding of Azure's."""
+    name = str(reader.get("encoding") or "utf8").lower().replace("-", "").replace("_", "")
+    return CODECS.get(name, str(reader.get("encoding")))
+
+
+def _with_columns(batch: Batch, values: Mapping[str, Any]) -> Batch:
+    """Put columns before those of the file, each with one value."""
+    if not values:
+        return batch
     arrow = load_pyarrow()
-    column = arrow.array([path] * batch.num_rows)
-    return arrow.RecordBatch.from_arrays([column, *batch.columns], names=[PATH_COLUMN, *batch.schema.names])
+    own = [name for name in batch.schema.names if name not in values]
+    made = [
+        arrow.array([value] * batch.num_rows, arrow.timestamp("us") if isinstance(value, datetime) else arrow.string())
+        for value in values.values()
+    ]
+    return arrow.RecordBatch.from_arrays([*made, *map(batch.column, own)], names=[*values, *own])
 
 
-def _fitted(batch: Batch, schema: Any) -> Batch:
+def _with_names(schema: Any, names: Sequence[str]) -> Any:
+    arrow = load_pyarrow()
+    missing = [arrow.field(name, arrow.string()) for name in names if name not in schema.names]
+    return arrow.schema([*schema, *missing])
+
+
+def _typed(batch: Batch, types: Mapping[str, Any], fail: bool) -> Batch:
+    """Convert the columns whose types a user set."""
+    if not any(name in types for name in batch.schema.names):
+        return batch
+    columns = [
+        convert(batch.column(name), name, types[name], fail=fail) if name in types else batch.column(name)
+        for name in batch.schema.names
+    ]
+    return load_pyarrow().RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _fitted(batch: Batch, schema: Any, fail: bool) -> Batch:
     """Return the batch with the columns of another file: missing ones are empty, and types follow."""
     arrow = load_pyarrow()
     columns = [
-        batch.column(field.name).cast(field.type, safe=False)
+        cast(batch.column(field.name), field.name, field.type, fail=fail)
         if field.name in batch.schema.names
         else arrow.nulls(batch.num_rows, field.type)
         for field in schema
@@ -142,24 +280,25 @@ def _share(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
 
 def _keep(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
     for batch in batches:
-        _check_columns(batch, step["columns"])
+        check_columns(batch, step["columns"])
         yield batch.select(list(step["columns"]))
 
 
 def _drop(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
     for batch in batches:
-        _check_columns(batch, step["columns"])
+        check_columns(batch, step["columns"])
         yield batch.select([name for name in batch.schema.names if name not in step["columns"]])
 
 
 def _between(batches: Batches, step: Mapping[str, Any], timestamp: str) -> Batches:
     """Rows whose time is in a span; a side that is None is open."""
+    timestamp = str(step.get("column") or timestamp)
     arrow, compute = load_pyarrow(), load_pyarrow("compute")
     first, last = _moment(step.get("first")), _moment(step.get("last"))
     inclusive = bool(step.get("inclusive", True))
     for batch in batches:
-        _check_columns(batch, [timestamp])
-        times = compute.cast(batch.column(timestamp), arrow.timestamp("us"))
+        check_columns(batch, [timestamp])
+        times = convert(batch.column(timestamp), timestamp, "datetime", fail=True)
         mask = arrow.array([True] * batch.num_rows)
         if first is not None:
             after = compute.greater_equal if inclusive else compute.greater
@@ -170,8 +309,10 @@ def _between(batches: Batches, step: Mapping[str, Any], timestamp: str) -> Batch
         yield batch.filter(compute.fill_null(mask, False))
 
 
-def recent_step(seconds: float, now: datetime) -> Dict[str, Any]:
-    return {"do": "between", "first": (now - timedelta(seconds=seconds)).isoformat(), "last": None, "inclusive": True}
+def _filter(batches: Batches, step: Mapping[str, Any], _: str) -> Batches:
+    for batch in batches:
+        check_columns(batch, columns_of(step["condition"]))
+        yield batch.filter(mask(step["condition"], batch))
 
 
 _STEPS: Dict[str, Callable[[Batches, Mapping[str, Any], str], Batches]] = {
@@ -182,10 +323,11 @@ _STEPS: Dict[str, Callable[[Batches, Mapping[str, Any], str], Batches]] = {
     "keep": _keep,
     "drop": _drop,
     "between": _between,
+    "filter": _filter,
 }
 
 
-def _check_columns(batch: Batch, names: Sequence[str]) -> None:
+def check_columns(batch: Batch, names: Sequence[str]) -> None:
     missing = [name for name in names if name not in batch.schema.names]
     if missing:
         raise InvalidArgument(
@@ -199,27 +341,6 @@ def _moment(text: Optional[str]) -> Optional[datetime]:
         return None
     found = datetime.fromisoformat(text)
     return found if found.tzinfo is None else found.astimezone(timezone.utc).replace(tzinfo=None)
-
-
-def _type(kind: str) -> Any:
-    arrow = load_pyarrow()
-    known = {
-        "string": arrow.string(),
-        "long": arrow.int64(),
-        "float": arrow.float64(),
-        "bool": arrow.bool_(),
-        "datetime": arrow.timestamp("us"),
-    }
-    return known[kind]
-
-
-def load_pyarrow(part: str = "") -> Any:
-    """Load pyarrow, or one of its parts: only tables need it."""
-    return load_extra(
-        f"pyarrow.{part}" if part else "pyarrow",
-        needs="Datasets of tables need",
-        hint="`pip install 'runyard[tables]'`, or `pip install pyarrow pandas` in the run's environment.",
-    )
 
 
 def to_table(batches: Batches) -> Any:

@@ -33,6 +33,8 @@ export function address(path: string, query: Query = {}): string {
 
 /** A part of a path: everything is encoded but `/` in `path()`. */
 export const part = encodeURIComponent;
+/** The name of an asset or an experiment as a part of a path, of the API or a page: encoded twice, so that a `/` stays. */
+export const namePart = (name: string): string => part(part(name));
 export const pathOf = (name: string): string => name.split('/').map(encodeURIComponent).join('/');
 
 export async function getJson<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {

@@ -19,7 +19,7 @@ from runyard.client.decoding import (
     repeatable_delete,
     restored_runs,
 )
-from runyard.client.http1 import quote
+from runyard.client.http1 import quote, quote_name
 from runyard.client.transport import Transport
 from runyard.core.compute import ComputeSpec, ComputeTarget
 from runyard.core.errors import ProtocolError
@@ -131,7 +131,7 @@ class ExperimentCalls:
 
 
 def _experiment_path(workspace: str, name: str) -> str:
-    return f"/workspaces/{quote(workspace)}/experiments/{quote(name)}"
+    return f"/workspaces/{quote(workspace)}/experiments/{quote_name(name)}"
 
 
 class AssetCalls:
@@ -167,7 +167,7 @@ class AssetCalls:
 
 def _asset_path(workspace: str, kind: str, name: Optional[str] = None) -> str:
     path = f"/workspaces/{quote(workspace)}/assets/{quote(kind)}"
-    return path if name is None else f"{path}/{quote(name)}"
+    return path if name is None else f"{path}/{quote_name(name)}"
 
 
 class ComputeCalls:
@@ -340,7 +340,7 @@ class ModelCalls:
 
 def _model_path(workspace: str, name: Optional[str] = None) -> str:
     path = f"/workspaces/{quote(workspace)}/models"
-    return path if name is None else f"{path}/{quote(name)}"
+    return path if name is None else f"{path}/{quote_name(name)}"
 
 
 class SecretCalls:

@@ -14,7 +14,7 @@ from runyard.core.config.paths import server_folder
 from runyard.core.errors import InvalidArgument
 from runyard.core.lazy_dataclass import dataclass
 from runyard.core.machine.files import read_private, write_private
-from runyard.core.names import check_asset_name
+from runyard.core.names import check_plain_name
 
 TEAM_PORT = 8787
 _EVERYWHERE = ("0.0.0.0", "::", "")
@@ -197,7 +197,7 @@ def _is_cluster(text: str) -> bool:
     from runyard.core.compute import parse_cluster_name
 
     try:
-        return parse_cluster_name(text) is not None or bool(check_asset_name(text))
+        return parse_cluster_name(text) is not None or bool(check_plain_name(text))
     except InvalidArgument:
         return False
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, Mapping, Optional, 
 
 from runyard.core.formats.plain import from_plain, to_plain
 from runyard.core.specs import FILE, KIND, DatasetSpec, DataSource
-from runyard.data.datasets import DataFile, fingerprint, list_files, opened_once
+from runyard.data.datasets import DataFile, fingerprint, list_files, opened_once, place_of
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.config.texts import warn_once
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
 from runyard.sdk.errors import raises_azure_errors
 from runyard.sdk.exceptions import UserErrorException
@@ -76,6 +77,32 @@ class AbstractDataset(AzureClass):
         return dict(self._about().get("tags") or {})
 
     @property
+    def partition_keys(self) -> List[str]:
+        """The names that `partition_format` gave, or `partition_by`."""
+        from runyard.data.partitions import partition_keys  # few datasets have them
+
+        form = self._spec.reader.get("partition_format")
+        return partition_keys(str(form)) if form else []
+
+    def get_partition_key_values(self, partition_keys: Optional[Sequence[str]] = None) -> List[Dict[str, Any]]:
+        """Return each combination of values that there is, of all partition keys or of some.
+
+        Raises:
+            UserErrorException: one is no partition key.
+        """
+        keys = self.partition_keys if partition_keys is None else list(partition_keys)
+        unknown = [key for key in keys if key not in self.partition_keys]
+        if unknown or not keys:
+            raise UserErrorException(
+                f"{unknown or partition_keys} are no partition keys. The dataset's are: {self.partition_keys}."
+            )
+        found: Dict[Tuple[Any, ...], Dict[str, Any]] = {}
+        for file in self._files() if self._kind == FILE else self._source_files():
+            values = values_of(file, self._spec.reader)
+            found.setdefault(tuple(values[key] for key in keys), {key: values[key] for key in keys})
+        return list(found.values())
+
+    @property
     def data_changed_time(self) -> Optional[datetime]:
         """When a file of it was changed last; None when its files are not on this machine."""
         opened = opened_once(self._open)
@@ -109,19 +136,31 @@ class AbstractDataset(AzureClass):
         description: Optional[str] = None,
         tags: Optional[Mapping[str, Any]] = None,
         create_new_version: bool = False,
+        *,
+        visible: bool = True,
+        exist_ok: bool = False,
+        update_if_exist: bool = False,
     ) -> D:
         """Keep it under `name`; the same data again is the version that is there.
+
+        Args:
+            exist_ok: where the name is taken, return what is there; with `update_if_exist`, add a version (early 2019).
+            visible: without effect, because every dataset is listed.
 
         Raises:
             UserErrorException: the name is taken by other data, and `create_new_version` is not set.
         """
+        if not visible:
+            warn_once("visible=False has no effect: every registered dataset is listed.")
         assets = workspace._client.assets
         known = assets.list(workspace.name, KIND, name=name)
         key = _content_key(self._spec)
         same = next((asset for asset in known if asset.key == key), None)
         if same is not None:
             return type(self)._of(workspace, same)
-        if known and not create_new_version:
+        if known and exist_ok and not (create_new_version or update_if_exist):
+            return type(self)._of(workspace, known[-1])
+        if known and not (create_new_version or update_if_exist):
             raise UserErrorException(
                 f"There is already a dataset {name!r}. Choose another name, or pass create_new_version=True."
             )
@@ -129,11 +168,11 @@ class AbstractDataset(AzureClass):
         document = {"spec": to_plain(self._spec), **about}
         return type(self)._of(workspace, assets.put(workspace.name, KIND, name, document, key=key))
 
-    def add_tags(self: D, tags: Mapping[str, Any]) -> D:
-        return self._change(tags={**self.tags, **{str(key): str(value) for key, value in tags.items()}})
+    def add_tags(self: D, tags: Optional[Mapping[str, Any]] = None) -> D:
+        return self._change(tags={**self.tags, **{str(key): str(value) for key, value in (tags or {}).items()}})
 
-    def remove_tags(self: D, tags: Sequence[str]) -> D:
-        return self._change(tags={key: value for key, value in self.tags.items() if key not in tags})
+    def remove_tags(self: D, tags: Optional[Sequence[str]] = None) -> D:
+        return self._change(tags={key: value for key, value in self.tags.items() if key not in (tags or ())})
 
     def update(self: D, description: Optional[str] = None, tags: Optional[Mapping[str, Any]] = None) -> D:
         changes: Dict[str, Any] = {} if description is None else {"description": description}
@@ -189,6 +228,14 @@ class AbstractDataset(AzureClass):
 
         assert self._workspace is not None
         return Datastore(self._workspace, datastore)._storage()
+
+
+def values_of(file: DataFile, reader: Mapping[str, Any]) -> Dict[str, Any]:
+    """Return what a file's path says by the dataset's partition format."""
+    from runyard.data.partitions import partition_values  # few datasets have them
+
+    form = str(reader["partition_format"])
+    return partition_values(form, place_of(file), quoted=bool(reader.get("partition_quoted")))
 
 
 def _content_key(spec: DatasetSpec) -> str:

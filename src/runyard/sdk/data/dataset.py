@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Dict, List, NoReturn, Optional, Tuple, Type, TypeVar, Union
 
 from runyard.core.errors import NotFound
 from runyard.core.specs import FILE, KIND, TABULAR, DataSource
 from runyard.data.folder import clean_data_path
-from runyard.data.tables import DELIMITED, JSON_LINES, PARQUET
+from runyard.data.tables import CODECS, COMBINED, DELIMITED, FIRST_ONLY, JSON_LINES, PARQUET
 from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.compat import CallableDict
-from runyard.sdk.data.inputs import DataPath, DataReference
-from runyard.sdk.data.kinds import DataType, FileDataset, TabularDataset, type_names
+from runyard.sdk.data.abstract_dataset import AbstractDataset, values_of
+from runyard.sdk.data.conditions import DataType, type_names
+from runyard.sdk.data.inputs import DataPath, DataReference, place_of_target
+from runyard.sdk.data.kinds import FileDataset, TabularDataset
 from runyard.sdk.errors import translates, unsupported
 from runyard.sdk.exceptions import UserErrorException
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class PromoteHeadersBehavior(Enum):
-    """A value of `header=`, as are True and False. Files that have headers have one each."""
+    """A value of `header=`, as are True and False."""
 
     NO_HEADERS = 0
     ONLY_FIRST_FILE_HAS_HEADERS = 1
@@ -35,10 +37,12 @@ class PromoteHeadersBehavior(Enum):
     ALL_FILES_HAVE_SAME_HEADERS = 3
 
 
-def has_header(header: Any) -> bool:
-    """Whether each file begins with the names of its columns."""
+def header_of(header: Any) -> Any:
+    """Return which files begin with the names of their columns: True, False, or a word of `data.tables`."""
     if header is PromoteHeadersBehavior.ONLY_FIRST_FILE_HAS_HEADERS:
-        unsupported("A header that only the first file has", hint="Give each file its header, or none: header=False.")
+        return FIRST_ONLY
+    if header is PromoteHeadersBehavior.COMBINE_ALL_FILES_HEADERS:
+        return COMBINED
     return header is not False and header is not PromoteHeadersBehavior.NO_HEADERS
 
 
@@ -52,17 +56,15 @@ class FileDatasetFactory(AzureClass):
 
         Args:
             validate: look now whether anything is there.
+            partition_format: values in the paths, `/{city}/{day:yyyy/MM/dd}/*.png`, become `partition_keys`.
+            is_file: without effect: what is there decides.
 
         Raises:
             UserErrorException: nothing is there, or it is no path.
         """
         sources, workspace = sources_of(path)
-        if partition_format is not None:
-            unsupported("`partition_format` of a dataset of files")
-        dataset = FileDataset._new(workspace, sources)
-        if validate and any(source.datastore for source in sources):
-            dataset.to_path()
-        return dataset
+        dataset = FileDataset._new(workspace, sources, _partitioned(partition_format))
+        return _validated(dataset) if validate else dataset
 
     @staticmethod
     @translates
@@ -75,7 +77,7 @@ class FileDatasetFactory(AzureClass):
             target: `(datastore, 'path')` or a DataPath.
             pattern: only files whose names fit, such as `*.csv`.
         """
-        datastore, place = _place(target)
+        datastore, place = place_of_target(target)
         if pattern is None:
             datastore.upload(src_dir, place, overwrite=overwrite, show_progress=show_progress)
         else:
@@ -105,13 +107,15 @@ class TabularDatasetFactory(AzureClass):
         partition_format: Optional[str] = None,
         support_multi_line: bool = False,
         empty_as_string: bool = False,
-        encoding: str = "utf8",
+        encoding: Any = "utf8",
     ) -> TabularDataset:
         """Return a dataset of CSV, TSV or other delimited files.
 
         Args:
             header: False: the files have none, and columns are called Column1, Column2 …
             set_column_types: `{'column': DataType.to_long()}`.
+            partition_format: values in the paths, `/{city}/{day:yyyy/MM/dd}/*.csv`, become columns.
+            encoding: utf8, iso88591, latin1, ascii, utf16, utf32, utf8bom or windows1252.
         """
         reader = {
             "format": DELIMITED,
@@ -119,10 +123,10 @@ class TabularDatasetFactory(AzureClass):
             "infer_column_types": bool(infer_column_types),
             "types": type_names(set_column_types),
             "separator": separator,
-            "header": has_header(header),
+            "header": header_of(header),
             "support_multi_line": bool(support_multi_line),
             "empty_as_string": bool(empty_as_string),
-            "encoding": encoding,
+            "encoding": encoding_of(encoding),
         }
         return _tabular(path, reader, validate, partition_format)
 
@@ -135,7 +139,8 @@ class TabularDatasetFactory(AzureClass):
         set_column_types: Optional[Dict[str, DataType]] = None,
         partition_format: Optional[str] = None,
     ) -> TabularDataset:
-        return _tabular(path, {"format": PARQUET, "include_path": bool(include_path)}, validate, partition_format)
+        reader = {"format": PARQUET, "include_path": bool(include_path), "types": type_names(set_column_types)}
+        return _tabular(path, reader, validate, partition_format)
 
     @staticmethod
     @translates
@@ -146,14 +151,42 @@ class TabularDatasetFactory(AzureClass):
         set_column_types: Optional[Dict[str, DataType]] = None,
         partition_format: Optional[str] = None,
         invalid_lines: str = "error",
-        encoding: str = "utf8",
+        encoding: Any = "utf8",
     ) -> TabularDataset:
-        return _tabular(path, {"format": JSON_LINES, "include_path": bool(include_path)}, validate, partition_format)
+        """Return a dataset of files that hold one JSON object a line.
+
+        Args:
+            invalid_lines: `error`, or `drop` to leave out lines that are no JSON objects.
+        """
+        if invalid_lines not in ("error", "drop"):
+            raise UserErrorException(f"invalid_lines is 'error' or 'drop', found {invalid_lines!r}.")
+        reader = {
+            "format": JSON_LINES,
+            "include_path": bool(include_path),
+            "types": type_names(set_column_types),
+            "invalid_lines": invalid_lines,
+            "encoding": encoding_of(encoding),
+        }
+        return _tabular(path, reader, validate, partition_format)
 
     @staticmethod
     def from_sql_query(*_args: Any, **_kwargs: Any) -> NoReturn:
         unsupported(
             "`Dataset.Tabular.from_sql_query`", hint="Write the query's result to Parquet, and from_parquet_files."
+        )
+
+    @staticmethod
+    def register_spark_dataframe(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`Dataset.Tabular.register_spark_dataframe`",
+            hint="frame.write.parquet(folder), datastore.upload(folder, 'path'), then from_parquet_files.",
+        )
+
+    @staticmethod
+    def register_dask_dataframe(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`Dataset.Tabular.register_dask_dataframe`",
+            hint="frame.to_parquet(folder), datastore.upload(folder, 'path'), then from_parquet_files.",
         )
 
     @staticmethod
@@ -172,24 +205,53 @@ class TabularDatasetFactory(AzureClass):
         import tempfile
         import uuid
 
-        datastore, place = _place(target) if isinstance(target, (tuple, DataPath)) else (target, "")
+        datastore, place = place_of_target(target) if isinstance(target, (tuple, DataPath)) else (target, "")
         folder = "/".join(filter(None, (place, str(uuid.uuid4()) if make_target_path_unique else "")))
         with tempfile.TemporaryDirectory(prefix="runyard-frame-") as scratch:
             path = os.path.join(scratch, "data.parquet")
-            dataframe.to_parquet(path)
+            dataframe.to_parquet(path, **({"row_group_size": row_group_size} if row_group_size else {}))
             datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=show_progress)
         dataset = TabularDatasetFactory.from_parquet_files((datastore, folder))
         return dataset.register(datastore.workspace, name, description, tags, create_new_version=True)
 
 
 def _tabular(path: Any, reader: Dict[str, Any], validate: bool, partition_format: Optional[str]) -> TabularDataset:
-    if partition_format is not None:
-        unsupported("`partition_format` of a tabular dataset")
     sources, workspace = sources_of(path)
-    dataset = TabularDataset._new(workspace, sources, reader)
-    if validate and any(source.datastore for source in sources):
-        dataset._source_files()
+    dataset = TabularDataset._new(workspace, sources, {**reader, **_partitioned(partition_format)})
+    return _validated(dataset) if validate else dataset
+
+
+def _partitioned(form: Optional[str]) -> Dict[str, Any]:
+    """Raises InvalidArgument: it is no partition format."""
+    if form is None:
+        return {}
+    from runyard.data.partitions import partition_keys  # few datasets have them
+
+    return {"partition_format": form} if partition_keys(form) else {}
+
+
+D = TypeVar("D", bound=AbstractDataset)
+
+
+def _validated(dataset: D) -> D:
+    """Raises UserErrorException: no files are there, or their paths do not fit the partition format."""
+    if any(source.datastore or "*" in source.url for source in dataset._spec.sources):
+        files = dataset._source_files()
+        for file in files if dataset.partition_keys else ():
+            values_of(file, dataset._spec.reader)
     return dataset
+
+
+def encoding_of(encoding: Any) -> str:
+    """Raises UserErrorException: Azure knows no such encoding, and Python does not either."""
+    import codecs
+
+    name = str(getattr(encoding, "name", encoding)).lower().replace("-", "").replace("_", "")
+    try:
+        codecs.lookup(CODECS.get(name, str(encoding)))
+    except LookupError:
+        raise UserErrorException(f"There is no encoding {encoding!r}. Known: {', '.join(CODECS)}.") from None
+    return name if name in CODECS else str(encoding)
 
 
 def sources_of(path: Any) -> Tuple[List[DataSource], Optional[Workspace]]:
@@ -215,16 +277,8 @@ def _source(one: Any) -> Tuple[DataSource, Optional[Workspace]]:
         )
     if isinstance(one, DataReference):
         return DataSource(one.datastore.name, clean_data_path(one.path_on_datastore)), one.datastore.workspace
-    datastore, place = _place(one)
+    datastore, place = place_of_target(one)
     return DataSource(datastore.name, place), datastore.workspace
-
-
-def _place(target: Any) -> Tuple[Any, str]:
-    if isinstance(target, DataPath):
-        target = (target.datastore, target.path_on_datastore)
-    if not isinstance(target, tuple) or len(target) != 2 or not hasattr(target[0], "datastore_type"):
-        raise UserErrorException(f"A place on a datastore is written as (datastore, 'path'), found {target!r:.100}.")
-    return target[0], clean_data_path(target[1])
 
 
 def _fitting(folder: str, pattern: str) -> List[str]:
@@ -245,11 +299,11 @@ class Dataset(AzureClass):
     """`Dataset.File` and `Dataset.Tabular` make datasets; the rest finds those that were registered."""
 
     class Scenario:
-        """What a dataset of a model is for: `Model.register(datasets=[(Dataset.Scenario.TRAINING, dataset)])`."""
+        """What a dataset is for, in `Model.register(datasets=[(Dataset.Scenario.TRAINING, dataset)])`."""
 
-        TRAINING = "training"
-        VALIDATION = "validation"
-        INFERENCE = "inference"
+        TRAINING: ClassVar[str] = "training"
+        VALIDATION: ClassVar[str] = "validation"
+        INFERENCE: ClassVar[str] = "inference"
 
     File: ClassVar[Type[FileDatasetFactory]] = FileDatasetFactory
     Tabular: ClassVar[Type[TabularDatasetFactory]] = TabularDatasetFactory
@@ -272,7 +326,7 @@ class Dataset(AzureClass):
 
     @staticmethod
     @translates
-    def get_by_id(workspace: Workspace, id: str, **_kwargs: Any) -> AnyDataset:
+    def get_by_id(workspace: Workspace, id: str) -> AnyDataset:
         """Raises UserErrorException: no registered dataset has that id."""
         for newest in workspace._client.assets.list(workspace.name, KIND):
             for asset in workspace._client.assets.list(workspace.name, KIND, name=newest.name):
@@ -297,23 +351,79 @@ class Dataset(AzureClass):
         return [*Dataset.get_all(workspace).values()]
 
     @staticmethod
-    def auto_read_files(path: Any, include_path: bool = False) -> TabularDataset:
-        """The call of early 2019: a table of files that are read by their ending; what is no other kind is CSV."""
-        first = path[0] if isinstance(path, list) else path
-        place = first[1] if isinstance(first, tuple) else getattr(first, "path_on_datastore", None) or first
-        ending = os.path.splitext(str(place).lower())[1]
-        if ending == ".parquet":
-            return Dataset.Tabular.from_parquet_files(path, include_path=include_path)
-        if ending in (".json", ".jsonl"):
-            return Dataset.Tabular.from_json_lines_files(path, include_path=include_path)
-        return Dataset.Tabular.from_delimited_files(path, include_path=include_path)
-
-    @staticmethod
     @translates
     def get_all(workspace: Workspace) -> Dict[str, AnyDataset]:
         """Return the latest version of each, by name."""
         found = workspace._client.assets.list(workspace.name, KIND)
         return CallableDict((asset.name, of_asset(workspace, asset)) for asset in found)
+
+    @staticmethod
+    @translates
+    def auto_read_files(
+        path: Any, include_path: bool = False, partition_format: Optional[str] = None
+    ) -> TabularDataset:
+        """Early 2019's way to read files by what their names end in: Parquet, JSON lines, TSV, else CSV.
+
+        Raises:
+            UserErrorException: they are of several kinds, or none is there.
+        """
+        sources, workspace = sources_of(path)
+        files = FileDataset._new(workspace, sources)._source_files()
+        endings = {os.path.splitext(file.name)[1].lower() for file in files}
+        if len(endings) != 1:
+            raise UserErrorException(f"The files end in {sorted(endings)}: name those of one kind, as 'folder/*.csv'.")
+        ending, rest = endings.pop(), (include_path, None, partition_format)
+        if ending == ".parquet":
+            return TabularDatasetFactory.from_parquet_files(path, True, *rest)
+        if ending in (".json", ".jsonl"):
+            return TabularDatasetFactory.from_json_lines_files(path, True, *rest)
+        return TabularDatasetFactory.from_delimited_files(
+            path, True, include_path, separator="\t" if ending == ".tsv" else ",", partition_format=partition_format
+        )
+
+    @staticmethod
+    def from_delimited_files(
+        path: Any,
+        separator: str = ",",
+        header: Any = PromoteHeadersBehavior.ALL_FILES_HAVE_SAME_HEADERS,
+        encoding: Any = "utf8",
+        quoting: bool = False,
+        infer_column_types: bool = True,
+        include_path: bool = False,
+        partition_format: Optional[str] = None,
+    ) -> TabularDataset:
+        """Early 2019's `Dataset.Tabular.from_delimited_files`; `quoting` allows line breaks in quoted values."""
+        return TabularDatasetFactory.from_delimited_files(
+            path,
+            include_path=include_path,
+            infer_column_types=infer_column_types,
+            separator=separator,
+            header=header,
+            partition_format=partition_format,
+            support_multi_line=quoting,
+            encoding=encoding,
+        )
+
+    @staticmethod
+    def from_parquet_files(
+        path: Any, include_path: bool = False, partition_format: Optional[str] = None
+    ) -> TabularDataset:
+        """Early 2019's `Dataset.Tabular.from_parquet_files`."""
+        return TabularDatasetFactory.from_parquet_files(path, True, include_path, None, partition_format)
+
+    @staticmethod
+    def from_json_files(
+        path: Any, encoding: Any = "utf8", include_path: bool = False, partition_format: Optional[str] = None
+    ) -> TabularDataset:
+        """Early 2019's `Dataset.Tabular.from_json_lines_files`."""
+        return TabularDatasetFactory.from_json_lines_files(
+            path, True, include_path, None, partition_format, encoding=encoding
+        )
+
+    @staticmethod
+    def from_binary_files(path: Any) -> FileDataset:
+        """Early 2019's `Dataset.File.from_files`."""
+        return FileDatasetFactory.from_files(path)
 
 
 def of_asset(workspace: Workspace, asset: Asset) -> AnyDataset:

@@ -16,6 +16,7 @@ from runyard.data.datastores import (
 )
 from runyard.data.folder import clean_data_path
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.data.datastore_files import common_folder, files_below, list_datastores, progress, targets_of
 from runyard.sdk.data.inputs import DataReference, reference_name
 from runyard.sdk.errors import raises_azure_errors, unsupported
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from runyard.data.base import Storage
     from runyard.sdk.workspaces.workspace import Workspace
 
+_SQL_HINT = "Write the query's result to Parquet (pandas.read_sql, then to_parquet), and upload that."
 _FOLDER_HINT = (
     "ws.get_default_datastore() is a folder of the server; Datastore.register_folder(ws, name, path) makes one of "
     "yours a datastore, such as a mounted share."
@@ -40,7 +42,7 @@ class Datastore(AzureClass):
         UserErrorException: there is none of that name.
     """
 
-    def __init__(self, workspace: Workspace, name: Optional[str] = None, **_kwargs: Any) -> None:
+    def __init__(self, workspace: Workspace, name: Optional[str] = None) -> None:
         documents = list_datastores(workspace)
         self._workspace = workspace
         self._name = name or default_name(documents)
@@ -99,19 +101,38 @@ class Datastore(AzureClass):
         overwrite: bool = False,
         create_if_not_exists: bool = False,
         skip_validation: bool = False,
-        **_kwargs: Any,
+        blob_cache_timeout: Optional[int] = None,
+        grant_workspace_access: bool = False,
+        subscription_id: Optional[str] = None,
+        resource_group: Optional[str] = None,
     ) -> Datastore:
         """Register a container of Azure Blob storage. Keys are kept as a secret of the workspace.
 
+        Without `account_key` and `sas_token` the container is read as anybody may: it must be a public one.
+
         Args:
+            protocol: `https` (the default) or `http`.
             endpoint: `core.windows.net` or another suffix, or a whole address (`http://127.0.0.1:10000/account`).
+            create_if_not_exists: make the container where there is none.
+            blob_cache_timeout: without effect, as are the last three: they are about services of Azure.
 
         Raises:
             UserErrorException: it cannot be reached, or the name is taken and `overwrite` is not set.
         """
-        from runyard.sdk.data.datastore_files import azure_documents, register_objects
+        from runyard.sdk.data.datastore_files import azure_documents, make_azure_container, register_objects
 
-        documents = azure_documents(container_name, account_name, sas_token, account_key, protocol, endpoint)
+        note_without_effect(
+            {
+                "blob_cache_timeout": blob_cache_timeout,
+                "grant_workspace_access": grant_workspace_access or None,
+                "subscription_id": subscription_id,
+                "resource_group": resource_group,
+            }
+        )
+        keys = {"account_key": account_key, "sas_key": (sas_token or "").lstrip("?")}
+        documents = azure_documents(container_name, account_name, keys, protocol, endpoint)
+        if create_if_not_exists:
+            make_azure_container(*documents)
         return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=not skip_validation)
 
     @staticmethod
@@ -158,8 +179,74 @@ class Datastore(AzureClass):
         unsupported("`Datastore.register_azure_file_share`", hint=_FOLDER_HINT)
 
     @staticmethod
-    def register_azure_data_lake_gen2(*_args: Any, **_kwargs: Any) -> NoReturn:
-        unsupported("`Datastore.register_azure_data_lake_gen2`", hint=_FOLDER_HINT)
+    def register_azure_data_lake_gen2(
+        workspace: Workspace,
+        datastore_name: str,
+        filesystem: str,
+        account_name: str,
+        tenant_id: Optional[str] = None,
+        client_id: Optional[str] = None,
+        client_secret: Optional[str] = None,
+        resource_url: Optional[str] = None,
+        authority_url: Optional[str] = None,
+        protocol: Optional[str] = None,
+        endpoint: Optional[str] = None,
+        overwrite: bool = False,
+        subscription_id: Optional[str] = None,
+        resource_group: Optional[str] = None,
+        grant_workspace_access: bool = False,
+    ) -> Datastore:
+        """Register a file system of Azure Data Lake Storage Gen2, which is read and written as blobs are.
+
+        Args:
+            client_id: of a service principal, with its `client_secret` and `tenant_id`.
+            resource_url: without effect, as are the last three.
+        """
+        from runyard.sdk.data.datastore_files import azure_documents, register_objects
+
+        if len([one for one in (tenant_id, client_id, client_secret) if one]) not in (0, 3):
+            raise UserErrorException("tenant_id, client_id and client_secret go together.")
+        note_without_effect(
+            {
+                "resource_url": resource_url,
+                "subscription_id": subscription_id,
+                "resource_group": resource_group,
+                "grant_workspace_access": grant_workspace_access or None,
+            }
+        )
+        keys = {"tenant_id": tenant_id, "client_id": client_id, "client_secret": client_secret}
+        suffix = (endpoint or "").partition("dfs.")[2] or endpoint
+        documents = azure_documents(filesystem, account_name, keys, protocol, suffix)
+        if authority_url:
+            documents[0]["options"]["authority_host"] = authority_url
+        return register_objects(workspace, datastore_name, *documents, overwrite=overwrite, check=False)
+
+    @staticmethod
+    def register_azure_data_lake(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`Datastore.register_azure_data_lake` (Gen1, which Azure closed in 2024)",
+            hint="Datastore.register_azure_data_lake_gen2(ws, name, filesystem, account_name).",
+        )
+
+    @staticmethod
+    def register_azure_sql_database(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported("`Datastore.register_azure_sql_database`", hint=_SQL_HINT)
+
+    @staticmethod
+    def register_azure_postgre_sql(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported("`Datastore.register_azure_postgre_sql`", hint=_SQL_HINT)
+
+    @staticmethod
+    def register_azure_my_sql(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported("`Datastore.register_azure_my_sql`", hint=_SQL_HINT)
+
+    @staticmethod
+    def register_dbfs(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported("`Datastore.register_dbfs`", hint=_FOLDER_HINT)
+
+    @staticmethod
+    def register_hdfs(*_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported("`Datastore.register_hdfs`", hint=_FOLDER_HINT)
 
     @property
     def name(self) -> str:
@@ -177,7 +264,7 @@ class Datastore(AzureClass):
     @property
     def account_name(self) -> str:
         """The storage account; of a folder, the machine."""
-        return str((self._document.get("options") or {}).get("account_name", "local"))
+        return str(self._options().get("account_name", "local"))
 
     @property
     def container_name(self) -> str:
@@ -185,23 +272,36 @@ class Datastore(AzureClass):
         return str(self._document.get("bucket") or self._document.get("path", ""))
 
     @property
-    def protocol(self) -> str:
-        """`https` or `http` of a blob container; of a folder, `file`."""
-        return self._address().partition("://")[0]
-
-    @property
-    def endpoint(self) -> str:
-        """What follows `ACCOUNT.blob.` in the address of a blob container, such as `core.windows.net`; else empty."""
-        return self._address().partition(".blob.")[2]
-
-    @property
     def account_key(self) -> Optional[str]:
-        """The key of a blob container's account; None where a SAS token or nothing opens the datastore."""
+        """The key of the storage account; None where there is none."""
         return self._keys().get("account_key")
 
     @property
     def sas_token(self) -> Optional[str]:
         return self._keys().get("sas_key")
+
+    @property
+    def is_sas(self) -> bool:
+        return self.sas_token is not None
+
+    @property
+    def credential_type(self) -> str:
+        kinds = {"account_key": "AccountKey", "sas_key": "Sas", "client_secret": "ServicePrincipal"}
+        return next((kind for key, kind in kinds.items() if key in self._keys()), "None")
+
+    @property
+    def protocol(self) -> str:
+        """`https`, `http`, or `file` of a folder."""
+        if self._document["type"] in ("folder", "served"):
+            return "file"
+        return str(self._options().get("endpoint") or "https://").partition("://")[0]
+
+    @property
+    def endpoint(self) -> str:
+        """What follows `<account>.blob.`, a whole address where one was given, or nothing of a folder."""
+        address = str(self._options().get("endpoint") or "")
+        default = "core.windows.net" if self._document["type"] == "azure" else ""
+        return address.partition(f"://{self.account_name}.blob.")[2] or address or default
 
     def upload(
         self, src_dir: str, target_path: Optional[str] = None, overwrite: bool = False, show_progress: bool = True
@@ -295,12 +395,6 @@ class Datastore(AzureClass):
         say(f"Uploaded {done.count} files, {done.size_bytes} bytes, to {self._name}.")
         return self.path(target)
 
-    def _address(self) -> str:
-        if self._document["type"] != "azure":
-            return "file://"
-        options = self._document.get("options") or {}
-        return str(options.get("endpoint") or f"https://{self.account_name}.blob.core.windows.net")
-
     def _keys(self) -> Dict[str, str]:
         import json  # most datastores are folders, which have no keys
 
@@ -310,6 +404,9 @@ class Datastore(AzureClass):
 
     def _storage(self) -> Storage:
         return open_storage(self._document, self._remote, self._secret)
+
+    def _options(self) -> Dict[str, Any]:
+        return dict(self._document.get("options") or {})
 
     def _secret(self, name: str) -> str:
         from runyard.client.calls.workspace import SecretCalls  # folders have none

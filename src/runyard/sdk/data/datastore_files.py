@@ -112,22 +112,46 @@ def s3_documents(
 
 
 def azure_documents(
-    container: str,
-    account: str,
-    sas_token: Optional[str],
-    account_key: Optional[str],
-    protocol: Optional[str],
-    endpoint: Optional[str],
+    container: str, account: str, keys: Dict[str, Any], protocol: Optional[str], endpoint: Optional[str]
 ) -> Documents:
-    if not (sas_token or account_key):
-        raise UserErrorException("Azure Blob storage needs account_key or sas_token.")
-    options = {"account_name": account}
+    """`keys`: those that were given; without any, the container is read as anybody may."""
+    if protocol not in (None, "https", "http"):
+        raise UserErrorException(f"protocol is 'https' or 'http', found {protocol!r}.")
+    options: Dict[str, Any] = {"account_name": account}
     if endpoint and "://" in endpoint:
         options["endpoint"] = endpoint
-    elif endpoint:
-        options["endpoint"] = f"{protocol or 'https'}://{account}.blob.{endpoint}"
-    keys = {"account_key": account_key} if account_key else {"sas_key": str(sas_token).lstrip("?")}
-    return {"type": "azure", "bucket": container, "prefix": "", "options": options}, keys
+    elif endpoint or protocol:
+        options["endpoint"] = f"{protocol or 'https'}://{account}.blob.{endpoint or 'core.windows.net'}"
+    given = {name: value for name, value in keys.items() if value}
+    if "account_key" in given:
+        given.pop("sas_key", None)
+    if not given:
+        options["skip_signature"] = True
+    return {"type": "azure", "bucket": container, "prefix": "", "options": options}, given
+
+
+def make_azure_container(document: Dict[str, Any], keys: Dict[str, Any]) -> None:
+    """Make the container unless it is there.
+
+    Raises:
+        UserErrorException: there are no keys for that.
+        ServiceException: the service refuses.
+    """
+    from runyard.data.azure_container import create_container
+
+    if not keys:
+        raise UserErrorException(
+            "create_if_not_exists needs account_key or sas_token: nobody else may make a container."
+        )
+    account = str(document["options"]["account_name"])
+    root = str(document["options"].get("endpoint") or f"https://{account}.blob.core.windows.net")
+    create_container(
+        root,
+        account,
+        str(document["bucket"]),
+        account_key=keys.get("account_key", ""),
+        sas_token=keys.get("sas_key", ""),
+    )
 
 
 def gcs_documents(bucket: str, prefix: str, service_account_key: Optional[str], endpoint: Optional[str]) -> Documents:

@@ -17,6 +17,7 @@ from runyard.data.datastores import DEFAULT
 from runyard.data.folder import clean_data_path
 from runyard.data.references import MODES, PREFIX
 from runyard.sdk.azure_class import AzureClass
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DataReferenceConfiguration
@@ -165,6 +166,7 @@ class OutputFileDatasetConfig(AzureClass):
         destination: `(datastore, 'path')`; `{run-id}` and `{output-name}` in the path are filled in. Default:
             `dataset/{run-id}/{output-name}` on the workspace's own datastore.
         source: where the script writes, below its work folder, when it does not take the path as an argument.
+        partition_format: of the dataset that it becomes, by `register_on_complete`.
     """
 
     def __init__(
@@ -175,16 +177,20 @@ class OutputFileDatasetConfig(AzureClass):
         partition_format: Optional[str] = None,
     ) -> None:
         if partition_format is not None:
-            unsupported("`partition_format` of an output")
+            from runyard.data.partitions import partition_keys  # few outputs have them
+
+            partition_keys(partition_format)
         self.name = reference_name(name or f"output_{uuid.uuid4().hex[:8]}")
         self.destination = _checked(destination)
         self.source = source
         self.mode = MOUNT
         self._overwrite = False
         self._globs: List[str] = []
+        self._partition_format = partition_format
         self._register: Dict[str, Any] = {}
 
     def as_mount(self, disable_metadata_cache: bool = False) -> OutputFileDatasetConfig:
+        note_without_effect({"disable_metadata_cache": disable_metadata_cache or None})
         return self._changed(mode=MOUNT)
 
     def as_upload(
@@ -221,6 +227,11 @@ class OutputFileDatasetConfig(AzureClass):
         made.__dict__ = {**self.__dict__, **changes}
         return made
 
+    def _partitions(self) -> Dict[str, str]:
+        """Return what the dataset that it becomes knows of its paths."""
+        form = self._partition_format
+        return {"partition_format": form} if form is not None and self._register else {}
+
     def _spec(self) -> DatasetOutputSpec:
         datastore, path = self.destination or (None, PLACE)
         return DatasetOutputSpec(
@@ -230,8 +241,21 @@ class OutputFileDatasetConfig(AzureClass):
             overwrite=self._overwrite,
             source=self.source,
             globs=list(self._globs),
-            register=dict(self._register),
+            register={**self._register, **self._partitions()},
         )
+
+
+def place_of_target(target: Any) -> Tuple[Any, str]:
+    """Return the datastore and the path on it that `(datastore, 'path')` or a DataPath means.
+
+    Raises:
+        UserErrorException: it means none.
+    """
+    if isinstance(target, DataPath):
+        target = (target.datastore, target.path_on_datastore)
+    if not isinstance(target, tuple) or len(target) != 2 or not hasattr(target[0], "datastore_type"):
+        raise UserErrorException(f"A place on a datastore is written as (datastore, 'path'), found {target!r:.100}.")
+    return target[0], clean_data_path(target[1])
 
 
 def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
@@ -263,14 +287,36 @@ class DataPath(AzureClass):
         datastore: Optional[Datastore] = None,
         path_on_datastore: Optional[str] = None,
         name: Optional[str] = None,
+        *,
+        datastore_name: Optional[str] = None,
+        relative_path: Optional[str] = None,
     ) -> None:
-        self.datastore = datastore
-        self.path_on_datastore = clean_data_path(path_on_datastore) or None
+        if (datastore is not None and datastore_name) or (path_on_datastore is not None and relative_path is not None):
+            raise UserErrorException("datastore_name and relative_path stand for datastore and path_on_datastore.")
+        self._datastore = datastore
+        self._datastore_name = datastore_name
+        self.path_on_datastore = (
+            clean_data_path(relative_path if path_on_datastore is None else path_on_datastore) or None
+        )
         self.name = name
 
     @property
+    def datastore(self) -> Optional[Datastore]:
+        """The datastore; one that was named is that of the workspace that `config.json` names."""
+        if self._datastore is None and self._datastore_name:
+            from runyard.sdk.data.datastore import Datastore  # which knows this class too
+            from runyard.sdk.workspaces.workspace import Workspace
+
+            self._datastore = Datastore(Workspace.from_config(), self._datastore_name)
+        return self._datastore
+
+    @property
     def datastore_name(self) -> Optional[str]:
-        return None if self.datastore is None else self.datastore.name
+        return self._datastore_name if self._datastore is None else self._datastore.name
+
+    @staticmethod
+    def create_from_data_reference(data_reference: DataReference) -> DataPath:
+        return DataPath(data_reference.datastore, data_reference.path_on_datastore, data_reference.data_reference_name)
 
     def create_data_reference(
         self,

@@ -11,20 +11,33 @@ import tempfile
 import uuid
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NoReturn,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 from runyard.core.errors import NotFound
 from runyard.core.specs import MOUNT, TABULAR, DatasetInputSpec, DataSource
-from runyard.data.datasets import bring_dataset, fetch_all, list_files, opened_once
+from runyard.data.datasets import DataFile, bring_dataset, fetch_all, list_files, opened_once
 from runyard.data.references import Node
-from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name
+from runyard.sdk.data.abstract_dataset import AbstractDataset, invented_name, values_of
+from runyard.sdk.data.conditions import ColumnCondition, Condition, condition_of, stream_source
 from runyard.sdk.data.inputs import DatasetConsumptionConfig
-from runyard.sdk.errors import raises_azure_errors
+from runyard.sdk.errors import raises_azure_errors, unsupported
 from runyard.sdk.exceptions import DatasetTimestampMissingError, UserErrorException
 
 if TYPE_CHECKING:
-    from runyard.sdk.data.inputs import DatasetConsumptionConfig
+    from runyard.sdk.data.profile import DataProfile
 
 WRITTEN = "dataset/written"
 
@@ -64,6 +77,21 @@ class FileDataset(AbstractDataset):
     def mount(self, mount_point: Optional[str] = None) -> MountContext:
         """Return what shows the files in a folder of this machine: `with dataset.mount() as mounted: …`."""
         return MountContext(self, mount_point)
+
+    def __getitem__(self, key: str) -> ColumnCondition:
+        """Return a partition key for a condition: `dataset.filter(dataset['city'] == 'Oslo')`."""
+        return ColumnCondition(key)
+
+    def file_metadata(self, col: str) -> ColumnCondition:
+        """Return what is known of each file, for a condition: `Size`."""
+        if col != "Size":
+            raise UserErrorException(f"Of a file its 'Size' is known here, found {col!r}.")
+        return ColumnCondition(col)
+
+    def filter(self, expression: Condition) -> FileDataset:
+        """Return the files that fit a condition: `dataset.filter(dataset.file_metadata('Size') > 100)`."""
+        form = self._spec.reader.get("partition_format") or ""
+        return self._with({"do": "filter", "condition": condition_of(expression), "form": form})
 
     def as_mount(self, path_on_compute: Optional[str] = None) -> DatasetConsumptionConfig:
         return self.as_named_input(invented_name()).as_mount(path_on_compute)
@@ -117,91 +145,217 @@ class TabularDataset(AbstractDataset):
     def to_pandas_dataframe(self, on_error: str = "null", out_of_range_datetime: str = "null") -> Any:
         """Return all rows as a pandas DataFrame.
 
+        Args:
+            on_error: `null` puts null for values that do not fit their column's type, `fail` raises an error.
+            out_of_range_datetime: the same for times before 1678 and after 2261, which pandas cannot hold.
+
         Raises:
-            UserErrorException: pyarrow or pandas is not installed here, or a column is not there.
+            UserErrorException: pyarrow or pandas is not installed here, a column is not there, or a value does not fit.
         """
+        from runyard.data.columns import cut_out_of_range
         from runyard.data.tables import to_table
 
-        return to_table(self._batches()).to_pandas(date_as_object=False)
+        fails, cuts = _fails("on_error", on_error), _fails("out_of_range_datetime", out_of_range_datetime)
+        table = to_table(self._batches(fail=fails))
+        return cut_out_of_range(table, fail=cuts).to_pandas(date_as_object=False)
+
+    def to_spark_dataframe(self) -> NoReturn:
+        unsupported("`TabularDataset.to_spark_dataframe`", hint="spark.createDataFrame(dataset.to_pandas_dataframe()).")
+
+    def to_dask_dataframe(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        unsupported(
+            "`TabularDataset.to_dask_dataframe`",
+            hint="dask.dataframe.read_parquet(dataset.to_parquet_files().download()).",
+        )
+
+    def head(self, count: int = 5) -> Any:
+        """Return the first rows as a pandas DataFrame."""
+        return self.take(count).to_pandas_dataframe()
 
     def keep_columns(self, columns: Columns, validate: bool = False) -> TabularDataset:
-        return self._with({"do": "keep", "columns": _names(columns)})
+        """Return it with these columns alone; `validate` reads the first rows to see whether they are there."""
+        return self._checked(_names(columns), validate)._with({"do": "keep", "columns": _names(columns)})
 
     def drop_columns(self, columns: Columns) -> TabularDataset:
         return self._with({"do": "drop", "columns": _names(columns)})
 
-    def with_timestamp_columns(
-        self, timestamp: Optional[str] = None, partition_timestamp: Optional[str] = None, validate: bool = False
-    ) -> TabularDataset:
-        """Say which column holds each row's time, for `time_before` and its like."""
-        made = self._with({})
-        reader = {**self._spec.reader, "timestamp": timestamp or ""}
-        return type(self)._made(self._workspace, replace(made._spec, steps=self._spec.steps, reader=reader), None)
+    def __getitem__(self, column: str) -> ColumnCondition:
+        """Return a column for a condition: `dataset.filter(dataset['age'] > 30)`."""
+        return ColumnCondition(column)
+
+    def filter(self, expression: Condition) -> TabularDataset:
+        """Return the rows that fit a condition: `(dataset['age'] > 30) & (dataset['city'] == 'Oslo')`."""
+        return self._with({"do": "filter", "condition": condition_of(expression)})
 
     @property
     def timestamp_columns(self) -> Tuple[Optional[str], Optional[str]]:
-        """The columns that `with_timestamp_columns` named: each row's time, and the time of its partition."""
+        """The columns that `with_timestamp_columns` named."""
         reader = self._spec.reader
         return reader.get("timestamp") or None, reader.get("partition_timestamp") or None
 
+    def with_timestamp_columns(
+        self,
+        timestamp: Optional[str] = None,
+        partition_timestamp: Optional[str] = None,
+        validate: bool = False,
+        *,
+        fine_grain_timestamp: Optional[str] = None,
+        coarse_grain_timestamp: Optional[str] = None,
+    ) -> TabularDataset:
+        """Say which column holds each row's time, for `time_before` and its like, and which the time of its partition.
+
+        Args:
+            validate: read the first rows to see whether the columns are there and hold times.
+            fine_grain_timestamp: the older name of `timestamp`; `coarse_grain_timestamp` of `partition_timestamp`.
+        """
+        fine, coarse = timestamp or fine_grain_timestamp, partition_timestamp or coarse_grain_timestamp
+        if coarse and (not fine or fine == coarse):
+            raise UserErrorException("partition_timestamp needs a timestamp beside it, which is another column.")
+        named = {"timestamp": fine or "", "partition_timestamp": coarse or ""}
+        self._checked([name for name in (fine, coarse) if name], validate, times=True)
+        return self._read_by({**self._spec.reader, **named})
+
     def time_before(self, end_time: datetime, include_boundary: bool = True, validate: bool = True) -> TabularDataset:
-        return self._between(None, end_time, include_boundary)
+        return self._between(None, end_time, include_boundary, validate)
 
     def time_after(self, start_time: datetime, include_boundary: bool = True, validate: bool = True) -> TabularDataset:
-        return self._between(start_time, None, include_boundary)
+        return self._between(start_time, None, include_boundary, validate)
 
     def time_between(
         self, start_time: datetime, end_time: datetime, include_boundary: bool = True, validate: bool = True
     ) -> TabularDataset:
-        return self._between(start_time, end_time, include_boundary)
+        return self._between(start_time, end_time, include_boundary, validate)
 
     def time_recent(
         self, time_delta: timedelta, include_boundary: bool = True, validate: bool = True
     ) -> TabularDataset:
         """Return rows not older than `time_delta`, counted from now."""
-        return self._between(datetime.now() - time_delta, None, include_boundary)
+        return self._between(datetime.now() - time_delta, None, include_boundary, validate)
 
     def to_csv_files(self, separator: str = ",") -> FileDataset:
         """Write it as CSV files to the workspace's datastore and return those as a dataset."""
-        return self._written("csv")
+        return write_dataset(self, "csv", separator)
 
     def to_parquet_files(self) -> FileDataset:
         """Write it as Parquet files to the workspace's datastore and return those as a dataset."""
-        return self._written("parquet")
+        return write_dataset(self, "parquet")
+
+    def partition_by(
+        self,
+        partition_keys: Sequence[str],
+        target: Any,
+        name: Optional[str] = None,
+        show_progress: bool = True,
+        partition_as_file_dataset: bool = False,
+    ) -> Any:
+        """Write the rows to `target`, a folder for each combination of values of `partition_keys`, as Parquet.
+
+        Args:
+            target: `(datastore, 'path')` or a DataPath; the path must hold nothing yet.
+            name: register the new dataset under it.
+            partition_as_file_dataset: return a dataset of the files.
+
+        Returns:
+            The dataset of the partitions, which knows their keys: `partition_keys`, `get_partition_key_values()`.
+        """
+        from runyard.sdk.data.partitioning import write_partitions
+
+        workspace, sources, reader = write_partitions(self, _names(partition_keys), target, show_progress)
+        kind = FileDataset if partition_as_file_dataset else TabularDataset
+        made = kind._new(workspace, sources, reader)
+        return made if name is None else made.register(workspace, name, create_new_version=True)
+
+    def get_profile(self, workspace: Any = None) -> DataProfile:
+        """Return counts, smallest and largest values and the like of each column, of the rows as they are now."""
+        from runyard.sdk.data.profile import profile_of
+
+        return profile_of(self._batches())
+
+    def download(
+        self,
+        stream_column: str,
+        target_path: Optional[str] = None,
+        overwrite: bool = False,
+        ignore_not_found: bool = True,
+    ) -> List[str]:
+        """Fetch the files that a column names (`DataType.to_stream`) and return their paths."""
+        return self._streams(stream_column, ignore_not_found).download(target_path, overwrite, ignore_not_found)
+
+    def mount(self, stream_column: str, mount_point: Optional[str] = None) -> MountContext:
+        """Show the files that a column names (`DataType.to_stream`) in a folder of this machine."""
+        return self._streams(stream_column, False).mount(mount_point)
 
     def as_mount(self, path_on_compute: Optional[str] = None) -> DatasetConsumptionConfig:
         raise UserErrorException("A tabular dataset cannot be mounted. Use as_named_input(name), or to_csv_files().")
 
     as_download = as_mount
 
-    def _between(self, first: Optional[datetime], last: Optional[datetime], inclusive: bool) -> TabularDataset:
-        if not self._spec.reader.get("timestamp"):
+    def _between(
+        self, first: Optional[datetime], last: Optional[datetime], inclusive: bool, validate: bool
+    ) -> TabularDataset:
+        column = self._spec.reader.get("timestamp")
+        if not column:
             raise DatasetTimestampMissingError(
                 "The dataset does not know which column holds the time: with_timestamp_columns('column') says it."
             )
+        self._checked([column], validate, times=True)
         moments = {"first": first.isoformat() if first else None, "last": last.isoformat() if last else None}
         return self._with({"do": "between", **moments, "inclusive": bool(inclusive)})
 
-    def _batches(self) -> Iterator[Any]:
+    def _read_by(self, reader: Mapping[str, Any]) -> TabularDataset:
+        spec = replace(self._spec, id=str(uuid.uuid4()), reader=dict(reader))
+        return type(self)._made(self._workspace, spec, None)
+
+    def _checked(self, columns: Sequence[str], validate: bool, *, times: bool = False) -> TabularDataset:
+        """Read the first rows and raise where a column is not there, or holds no times."""
+        if validate and columns:
+            from runyard.data.columns import convert
+            from runyard.data.tables import check_columns
+
+            for batch in self._batches(first_file=True):
+                check_columns(batch, columns)
+                for name in columns if times else ():
+                    convert(batch.column(name), name, "datetime", fail=True)
+                break
+        return self
+
+    def _batches(self, *, fail: bool = False, first_file: bool = False) -> Iterator[Any]:
         from runyard.data.tables import apply_steps, read_batches
 
+        reader = self._spec.reader
         with tempfile.TemporaryDirectory(prefix="runyard-tables-") as scratch:
-            paths, names = self._local_files(scratch)
-            rows = read_batches(paths, self._spec.reader, names)
-            yield from apply_steps(rows, self._spec.steps, str(self._spec.reader.get("timestamp") or ""))
+            files, paths = self._local_files(scratch, 1 if first_file else None)
+            names = [f"/{file.name}" for file in files]
+            said = [values_of(file, reader) for file in files] if reader.get("partition_format") else []
+            rows = read_batches(paths, reader, names, said, fail=fail)
+            yield from apply_steps(rows, self._spec.steps, str(reader.get("timestamp") or ""))
 
-    def _local_files(self, scratch: str) -> Tuple[List[str], List[str]]:
-        """Return where the files are on this machine; what is elsewhere is fetched first."""
+    def _local_files(self, scratch: str, most: Optional[int] = None) -> Tuple[List[DataFile], List[str]]:
+        """Return the files and where they are on this machine; what is elsewhere is fetched first."""
         opened = opened_once(self._open)
-        found = list_files(replace(self._spec, steps=[]), opened)  # steps are about rows
+        found = list_files(replace(self._spec, steps=[]), opened)[:most]  # steps are about rows
         here = [None if file.url else opened(file.datastore).find_local(file.path) for file in found]
         paths = [path or os.path.join(scratch, str(index)) for index, path in enumerate(here)]
         fetch_all([(file, target) for file, path, target in zip(found, here, paths) if path is None], opened)
-        return paths, [f"/{file.name}" for file in found]
+        return found, paths
 
-    def _written(self, kind: str) -> FileDataset:
+    def _streams(self, column: str, ignore_not_found: bool) -> FileDataset:
+        texts = self.keep_columns(column, validate=True).to_pandas_dataframe()[column].dropna()
+        kind = (self._spec.reader.get("types") or {}).get(column)
+        escaped = isinstance(kind, Mapping) and bool(kind.get("escaped"))
+        sources = [stream_source(str(text), escaped=escaped) for text in texts]
+        if ignore_not_found:
+            sources = [source for source in sources if self._is_there(source)]
+        return FileDataset._new(self._workspace, sources)
 
-        return write_dataset(self, kind)
+    def _is_there(self, source: DataSource) -> bool:
+        return bool(source.url) or self._open(source.datastore).find_file(source.path) is not None
+
+
+def _fails(name: str, value: str) -> bool:
+    if value not in ("null", "fail"):
+        raise UserErrorException(f"{name} is 'null' or 'fail', found {value!r}.")
+    return value == "fail"
 
 
 def _names(columns: Columns) -> List[str]:
@@ -211,52 +365,7 @@ def _names(columns: Columns) -> List[str]:
     return found
 
 
-@raises_azure_errors
-class DataType(AzureClass):
-    """The type of a column, for `set_column_types`."""
-
-    def __init__(self, kind: str, formats: Optional[Sequence[str]] = None) -> None:
-        self._kind = kind
-        self._formats = list(formats or ())
-
-    @staticmethod
-    def to_string() -> DataType:
-        return DataType("string")
-
-    @staticmethod
-    def to_long() -> DataType:
-        return DataType("long")
-
-    @staticmethod
-    def to_float(decimal_mark: str = ".") -> DataType:
-        return DataType("float")
-
-    @staticmethod
-    def to_bool() -> DataType:
-        return DataType("bool")
-
-    @staticmethod
-    def to_datetime(formats: Optional[Union[str, Sequence[str]]] = None) -> DataType:
-        return DataType("datetime", [formats] if isinstance(formats, str) else formats)
-
-    @staticmethod
-    def to_stream(workspace: Any, escaped: bool = False) -> DataType:
-        """A column of paths. They stay text: nothing opens them."""
-        return DataType("string")
-
-    def __repr__(self) -> str:
-        return f"DataType({self._kind!r})"
-
-
-def type_names(types: Optional[Dict[str, DataType]]) -> Dict[str, str]:
-    """Raises UserErrorException: a type is not one of DataType's."""
-    wrong = [name for name, kind in (types or {}).items() if not isinstance(kind, DataType)]
-    if wrong:
-        raise UserErrorException(f"The type of column {wrong[0]!r} must be made by DataType, as DataType.to_long().")
-    return {name: kind._kind for name, kind in (types or {}).items()}
-
-
-def write_dataset(dataset: TabularDataset, kind: str) -> FileDataset:
+def write_dataset(dataset: TabularDataset, kind: str, separator: str = ",") -> FileDataset:
     """Write the rows batch by batch to one file on the workspace's datastore."""
     if dataset._workspace is None:
         raise UserErrorException("A dataset of web addresses belongs to no workspace: there is nowhere to write it.")
@@ -264,19 +373,21 @@ def write_dataset(dataset: TabularDataset, kind: str) -> FileDataset:
     place = f"{WRITTEN}/{uuid.uuid4()}"
     with tempfile.TemporaryDirectory(prefix="runyard-tables-") as scratch:
         path = os.path.join(scratch, f"part-00000.{kind}")
-        write_batches(dataset._batches(), path, kind)
+        write_batches(dataset._batches(), path, kind, separator)
         datastore.upload_files([path], target_path=place, show_progress=False)
     return FileDataset._new(dataset._workspace, [DataSource(datastore.name, place)])
 
 
-def write_batches(batches: Iterable[Any], path: str, kind: str) -> None:
-    from runyard.data.tables import load_pyarrow
+def write_batches(batches: Iterable[Any], path: str, kind: str, separator: str = ",") -> None:
+    from runyard.data.columns import load_pyarrow
 
     csv, parquet = load_pyarrow("csv"), load_pyarrow("parquet")
     writer = None
     for batch in batches:
-        if writer is None:
-            writer = csv.CSVWriter(path, batch.schema) if kind == "csv" else parquet.ParquetWriter(path, batch.schema)
+        if writer is None and kind == "csv":
+            writer = csv.CSVWriter(path, batch.schema, write_options=csv.WriteOptions(delimiter=separator))
+        elif writer is None:
+            writer = parquet.ParquetWriter(path, batch.schema)
         writer.write_batch(batch)
     if writer is None:
         raise UserErrorException("The dataset has no rows, so there is nothing to write.")

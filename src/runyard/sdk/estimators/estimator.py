@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import Any, ClassVar, Dict, Iterable, List, Mapping, Optional, Tuple
+from typing import Any, ClassVar, Iterable, List, Mapping, Optional, Tuple
 
 from runyard.core.compute import PER_RUN
 from runyard.sdk.azure_class import AzureClass
@@ -37,7 +37,7 @@ from runyard.sdk.estimators.parameters import (
 from runyard.sdk.exceptions import UserErrorException
 from runyard.sdk.run_config.run_configuration import DockerConfiguration, RunConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
-from runyard.sdk.submit.data_plan import as_reference
+from runyard.sdk.submit.data_plan import as_reference, is_dataset
 
 SUBMIT_OPTIONS = ("script_params", "inputs", "source_directory_data_store")
 
@@ -50,7 +50,7 @@ class Estimator(AzureClass):
         source_directory: the folder that is stored with the run; default the current one.
         script_params: the script's arguments, `{'--flag': value}`: '' and None are bare flags, a list is spread, a
             datastore or data reference becomes its path.
-        inputs: data references that the run gets without an argument.
+        inputs: data references and datasets that the run gets without an argument.
 
     Raises:
         TrainingException: parameters that cannot go together.
@@ -100,7 +100,7 @@ class Estimator(AzureClass):
         config.docker = DockerConfiguration(docker.enabled, docker.shared_volumes, docker.arguments, docker.shm_size)
         config.environment_variables = {**self._variables, **(values["environment_variables"] or {})}
         config.arguments = flat_arguments(self._script_params)
-        config.data_references = _references(values["inputs"])
+        _add_inputs(config, values["inputs"])
         config._gpus = _gpus(values)
         return config
 
@@ -120,7 +120,7 @@ class Estimator(AzureClass):
         if given.get("script_params"):
             config.arguments = flat_arguments(merged_params(self._script_params, given["script_params"]))
         if given.get("inputs"):
-            config.data_references = {**config.data_references, **_references(given["inputs"])}
+            _add_inputs(config, given["inputs"])
         if given.get("source_directory_data_store"):
             config.source_directory_data_store = _name_of(given["source_directory_data_store"])
         return ScriptRunConfig(self._source_directory, run_config=config, resume_from=self._values["resume_from"])
@@ -141,25 +141,30 @@ def _name_of(datastore: Any) -> Optional[str]:
     return None if datastore is None else str(getattr(datastore, "name", datastore))
 
 
-def _references(inputs: Any) -> Dict[str, Any]:
-    found = {}
+def _add_inputs(config: RunConfiguration, inputs: Any) -> None:
+    references, datasets = dict(config.data_references), list(config._inputs)
     for value in _listed(inputs):
         reference = as_reference(value)
-        if reference is None:
+        if reference is not None:
+            references[reference.data_reference_name] = reference.to_config()
+        elif is_dataset(value):
+            datasets.append(value)
+        else:
             raise training_error(
                 f"inputs holds a {type(value).__name__} ({value!r:.100}).",
-                why="It takes data references and datastores; datasets come with a later release.",
-                hint="inputs=[datastore.path('data').as_download()]",
+                why="It takes data references, datastores and datasets.",
+                hint="inputs=[datastore.path('data').as_download(), dataset.as_named_input('data')]",
             )
-        found[reference.data_reference_name] = reference.to_config()
-    return found
+    config.data_references, config._inputs = references, datasets
 
 
 def _listed(inputs: Any) -> List[Any]:
     if inputs is None:
         return []
     if not isinstance(inputs, (list, tuple)):
-        raise training_error(f"inputs is a {type(inputs).__name__}.", why="It must be a list of data references.")
+        raise training_error(
+            f"inputs is a {type(inputs).__name__}.", why="It must be a list of data references and datasets."
+        )
     return list(inputs)
 
 

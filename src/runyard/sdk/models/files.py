@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Iterator, Mapping, Optional, Sequence, Set, Tuple, Union
 
-from runyard.core.names import clean_file_name, stored_file_name, true_file_name
+from runyard.core.names import PLAIN_NAME, clean_file_name, stored_file_name, true_file_name
 from runyard.core.records import ModelSpec, ModelVersion
 from runyard.sdk.exceptions import WebserviceException
 
@@ -52,6 +54,15 @@ def download(calls: ModelCalls, model: ModelVersion, folder: str, *, exist_ok: b
     return target
 
 
+def plain_form(name: str) -> str:
+    """Return the form of a model's name in paths: the name itself, or what is plain of it and a digest."""
+    if PLAIN_NAME.fullmatch(name):
+        return name
+    digest = hashlib.sha256(name.encode("utf-8")).hexdigest()[:16]
+    plain = re.sub(r"[^\w.\-]", "_", name[:200], flags=re.ASCII)
+    return f"{plain if plain[:1].isalnum() else f'x{plain}'}-{digest}"
+
+
 def model_folder(name: str, version: Optional[int]) -> Optional[str]:
     """Return the path of a model that was put beside this program (a service's), None where there is none.
 
@@ -59,10 +70,11 @@ def model_folder(name: str, version: Optional[int]) -> Optional[str]:
         WebserviceException: its folder does not hold exactly one file or folder.
     """
     root = os.environ.get(DEPLOYED) or "azureml-models"
-    versions = _versions(os.path.join(root, name))
+    root = os.path.join(root, plain_form(name))
+    versions = _versions(root)
     if not versions or (version is not None and version not in versions):
         return None
-    folder = os.path.join(root, name, str(version if version is not None else max(versions)))
+    folder = os.path.join(root, str(version if version is not None else max(versions)))
     entries = os.listdir(folder)
     if len(entries) != 1:
         raise WebserviceException(f"`{folder}` must hold one file or folder, the model; it holds {len(entries)}.")

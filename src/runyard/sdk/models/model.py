@@ -12,7 +12,7 @@ from runyard.sdk.azure_class import AzureClass
 from runyard.sdk.config.texts import note_without_effect, user_name
 from runyard.sdk.errors import raises_azure_errors, translates, unsupported
 from runyard.sdk.exceptions import WebserviceException
-from runyard.sdk.models.files import download, matches, model_folder, upload
+from runyard.sdk.models.files import download, matches, model_folder, plain_form, upload
 
 if TYPE_CHECKING:
     from runyard.sdk.runs.run import Run
@@ -211,7 +211,7 @@ class Model(AzureClass):
             return deployed
         workspace = _workspace or _present_workspace()
         model = Model(workspace, model_name, version=version)
-        folder = os.path.join("azureml-models", model.name, str(model.version))
+        folder = os.path.join("azureml-models", plain_form(model.name), str(model.version))
         return model.download(folder, exist_ok=True)
 
     @staticmethod

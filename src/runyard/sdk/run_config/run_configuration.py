@@ -170,6 +170,7 @@ class RunConfiguration(SealedConfig):
     ) -> None:
         self._path = _path
         self._name = _name
+        self._inputs: List[Any] = []  # datasets that a run gets without an argument, from an estimator's inputs
         self._gpus: Optional[int] = None  # per node, as an estimator's use_gpu says it
         self._resources = Resources()
         self._max_attempts = 1

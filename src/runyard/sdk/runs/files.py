@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Source = Union[str, "os.PathLike[str]", IO[bytes]]
 SMALL_BYTES = 1 << 20  # files up to this size travel in batches
 BATCH_FILES = 500
+ARTIFACTS = "workspaceartifactstore"  # Azure's name for where the files of runs are
 
 
 def upload(run: Run, name: str, source: Source) -> None:
@@ -55,18 +56,52 @@ def upload_many(run: Run, files: Sequence[Tuple[str, str]]) -> None:
         raise _no_file(os.fspath(files[len(good)][1]))
 
 
-def upload_folder(run: Run, name: str, path: str) -> None:
-    """Store all files below the folder `path` under `name/`, the tree kept."""
+def below(name: str, path: str) -> List[Tuple[str, str]]:
+    """Return (name, path) of all files below the folder `path`, named under `name/`, the tree kept."""
     if not os.path.isdir(path):
         raise UserErrorException(f"The folder {path!r} does not exist (looked in {os.getcwd()}).")
     prefix = clean_file_name(name.rstrip("/"))
-    uploads = []
+    found = []
     for folder, folders, files in os.walk(path):
         folders.sort()
         for file in sorted(files):
             source = os.path.join(folder, file)
-            uploads.append((stored_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
-    upload_many(run, uploads)
+            found.append((stored_file_name(f"{prefix}/{os.path.relpath(source, path)}"), source))
+    return found
+
+
+def copy_to_datastore(run: Run, datastore_name: str, sources: Sequence[Tuple[str, Source]]) -> List[Source]:
+    """Put files, by (name, path or stream), on a datastore where Azure puts a run's; return sources to read again.
+
+    Raises:
+        UserErrorException: there is no such datastore, or a file cannot be read.
+    """
+    import tempfile
+
+    from runyard.sdk.data.datastore import Datastore  # few runs name one
+
+    if datastore_name == ARTIFACTS:
+        return [source for _, source in sources]
+    datastore = Datastore(run.experiment.workspace, datastore_name)
+    again: List[Source] = []
+    for name, source in sources:
+        folder, _, base = f"ExperimentRun/dcid.{run.id}/{name}".rpartition("/")
+        with tempfile.TemporaryDirectory(prefix="runyard-upload-") as scratch:
+            path = os.path.join(scratch, base)
+            if isinstance(source, (str, os.PathLike)):
+                if not os.path.isfile(source):
+                    raise _no_file(os.fspath(source))
+                os.symlink(os.path.abspath(source), path)
+                again.append(source)
+            elif not isinstance(source, io.TextIOBase):
+                content = source.read()
+                with open(path, "wb") as file:
+                    file.write(content)
+                again.append(io.BytesIO(content))
+            else:
+                return [source for _, source in sources]  # which `upload` refuses
+            datastore.upload_files([path], target_path=folder, overwrite=True, show_progress=False)
+    return again
 
 
 def store_bytes(run: Run, name: str, content: bytes) -> None:

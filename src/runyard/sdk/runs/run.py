@@ -351,10 +351,16 @@ class Run(AzureClass):
     def upload_file(self, name: str, path_or_stream: Source, datastore_name: Optional[str] = None) -> None:
         """Store a file or binary stream as the run's file `name`.
 
+        Args:
+            datastore_name: put a copy on this datastore too, as `ExperimentRun/dcid.<run id>/<name>`.
+
         Raises:
             UserErrorException: the file cannot be read, or the run has another file of that name.
         """
-        files.upload(self, clean_file_name(name), path_or_stream)
+        stored = clean_file_name(name)
+        if datastore_name is not None:
+            [path_or_stream] = files.copy_to_datastore(self, datastore_name, [(stored, path_or_stream)])
+        files.upload(self, stored, path_or_stream)
 
     def upload_files(
         self,
@@ -372,12 +378,18 @@ class Run(AzureClass):
         if len(names) != len(paths):
             raise TypeError(f"names and paths must have the same length, found {len(names)} and {len(paths)}.")
         note_without_effect({"timeout_seconds": timeout_seconds})
-        files.upload_many(self, [(clean_file_name(name), path) for name, path in zip(names, paths)])
+        pairs = [(clean_file_name(name), path) for name, path in zip(names, paths)]
+        if datastore_name is not None:
+            files.copy_to_datastore(self, datastore_name, pairs)
+        files.upload_many(self, pairs)
         return {name: details.file_url(self, clean_file_name(name)) for name in names} if return_artifacts else None
 
     def upload_folder(self, name: str, path: str, datastore_name: Optional[str] = None) -> None:
         """Store all files below the folder `path` under `name/`, the tree kept."""
-        files.upload_folder(self, name, path)
+        pairs = files.below(name, path)
+        if datastore_name is not None:
+            files.copy_to_datastore(self, datastore_name, pairs)
+        files.upload_many(self, pairs)
 
     def get_file_names(self) -> List[str]:
         """Return the names of all files of the run, as they were on the disk that they came from."""

@@ -53,6 +53,7 @@ def plan_data(settings: RunConfiguration) -> Tuple[Any, Any, DataPlan]:
     """
     found = DataPlan()
     _add_configured(found.references, settings.data_references)
+    _taken(found, settings._inputs)
     arguments, command = _taken(found, settings.arguments), _taken(found, settings.command)
     _check_named([*_texts(arguments), *_texts(command)], {**found.references, **found.datasets, **found.outputs})
     return arguments, command, found
@@ -63,6 +64,10 @@ def as_reference(value: Any) -> Any:
     if isinstance(value, Datastore):
         return value.as_mount()
     return value if isinstance(value, DataReference) else None
+
+
+def is_dataset(value: Any) -> bool:
+    return isinstance(value, (DatasetConsumptionConfig, FileDataset, TabularDataset))
 
 
 def references_plain(references: Mapping[str, DataReferenceSpec]) -> Dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, NamedTuple
 from runyard.client.calls.workspace import SecretCalls
 from runyard.core.errors import NotFound
 from runyard.sdk.azure_class import AzureClass
-from runyard.sdk.config.texts import warn_once
+from runyard.sdk.config.texts import note_without_effect, warn_once
 from runyard.sdk.errors import raises_azure_errors, translates
 from runyard.sdk.exceptions import UserErrorException
 
@@ -33,14 +33,15 @@ class Keyvault(AzureClass):
         return f"Keyvault(workspace={self.workspace.name!r})"
 
     @translates
-    def set_secret(self, name: str, value: str) -> None:
-        """Keep a secret under `name`; an earlier value is gone.
+    def set_secret(self, name: str, value: str, content_type: Optional[str] = None) -> None:
+        """Keep a secret under `name`; an earlier value is gone. `content_type` has no effect.
 
         Raises:
             UserErrorException: no secret can have this name, or the value is no text.
         """
         if not isinstance(value, str):
             raise UserErrorException(f"The secret {name!r} must be a text, not a {type(value).__name__}.")
+        note_without_effect({"content_type": content_type})
         self._calls.put(self.workspace.name, name, value)
 
     @translates

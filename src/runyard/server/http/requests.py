@@ -13,12 +13,14 @@ import math
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
@@ -47,6 +49,21 @@ _KNOWN = {
 F = TypeVar("F", bound=Callable[..., Any])
 _REF = "#/components/schemas/{model}"
 _ANSWER_REF = "#/components/schemas/{model}Answer"  # of a record, all fields are there; a body may leave some out
+
+
+class _AssetName(Convertor[str]):
+    """`{name:asset}` in a route: a name that clients quote twice, so that a `/` in it is not one of the path."""
+
+    regex = "[^/]+"
+
+    def convert(self, value: str) -> str:
+        return unquote(value)
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("asset", _AssetName())
 
 
 async def read_body(request: Request, limit: int) -> bytes:
@@ -350,14 +367,14 @@ def describe_bodies(document: dict[str, Any], routers: Iterable[APIRouter], *, p
             schemas.update(body.pop("$defs", {}))
             described = {"required": True, "content": {"application/json": {"schema": body}}}
             for method in route.methods or ():
-                document["paths"][prefix + route.path][method.lower()]["requestBody"] = described
+                document["paths"][prefix + route.path_format][method.lower()]["requestBody"] = described
         if isinstance(route, APIRoute) and "gives" in vars(route.endpoint):
             schema = TypeAdapter(vars(route.endpoint)["gives"]).json_schema(
                 ref_template=_ANSWER_REF, schema_generator=_AnswerSchema, mode="serialization"
             )
             schemas.update({f"{name}Answer": one for name, one in schema.pop("$defs", {}).items()})
             for method in route.methods or ():
-                responses = document["paths"][prefix + route.path][method.lower()]["responses"]
+                responses = document["paths"][prefix + route.path_format][method.lower()]["responses"]
                 responses[str(route.status_code or 200)]["content"] = {"application/json": {"schema": schema}}
     return document
 

@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 
 from runyard.core.config.paths import datastores_folder, environments_folder
 from runyard.core.errors import InvalidArgument, NotAllowed, NotFound, TooLarge
-from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.core.names import check_asset_name, check_plain_name, check_workspace_name
 from runyard.core.records import Asset, RunFile
 from runyard.core.users import check_user_name
 from runyard.data.datastores import BUILT_IN, folder_document, without_default
@@ -62,38 +62,40 @@ def list_assets(workspace: str, kind: str, request: Request, name: Optional[str]
     """List the newest version of each name, or all versions of one."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
-    wanted = None if name is None else check_asset_name(name)
-    return json_answer(call.services.store.list_assets(*_place(workspace, kind), name=wanted))
+    if name is None:
+        return json_answer(call.services.store.list_assets(*_kind_place(workspace, kind)))
+    *place, wanted = _place(workspace, kind, name)
+    return json_answer(call.services.store.list_assets(*place, name=wanted))
 
 
-@router.get("/workspaces/{workspace}/assets/{kind}/{name}")
+@router.get("/workspaces/{workspace}/assets/{kind}/{name:asset}")
 def get_asset(workspace: str, kind: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
     call.require("read_workspace", workspace=workspace)
-    place = (*_place(workspace, kind), check_asset_name(name))
+    place = _place(workspace, kind, name)
     return json_answer(call.services.store.get_asset(*place, version=version))
 
 
-@router.post("/workspaces/{workspace}/assets/{kind}/{name}", status_code=201)
+@router.post("/workspaces/{workspace}/assets/{kind}/{name:asset}", status_code=201)
 @takes(AssetBody)
 async def put_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Keep the next version; the newest one's key again is that version."""
     return await with_json(request, lambda body: _put_asset(call_of(request), workspace, kind, name, body))
 
 
-@router.put("/workspaces/{workspace}/assets/{kind}/{name}/{version}")
+@router.put("/workspaces/{workspace}/assets/{kind}/{name:asset}/{version}")
 @takes(AssetChange)
 async def update_asset(workspace: str, kind: str, name: str, version: int, request: Request) -> Response:
     """Change what a version says."""
     return await with_json(request, lambda body: _update(call_of(request), workspace, kind, name, version, body))
 
 
-@router.delete("/workspaces/{workspace}/assets/{kind}/{name}")
+@router.delete("/workspaces/{workspace}/assets/{kind}/{name:asset}")
 def delete_asset(workspace: str, kind: str, name: str, request: Request) -> Response:
     """Delete all versions of a name; twice is fine."""
     call = call_of(request)
-    place = (*_place(workspace, kind), check_asset_name(name))
+    place = _place(workspace, kind, name)
     store = call.services.store
     call.require_change("change_asset", lambda: [asset.owner for asset in store.list_assets(*place[:2], name=place[2])])
     store.delete_asset(*place)
@@ -105,14 +107,14 @@ def _put_asset(call: RequestContext, workspace: str, kind: str, name: str, body:
     wanted = parse(AssetBody, body)
     if len(wanted.key) > MAX_KEY:
         raise InvalidArgument(f"The key has {len(wanted.key)} characters; {MAX_KEY} are the most.")
-    place = (*_place(workspace, kind), check_asset_name(name))
+    place = _place(workspace, kind, name)
     owner = _datastore_owner(call, *place, wanted) if kind == DATASTORE else call.user
     asset, is_new = call.services.store.put_asset(*place, wanted.document, key=wanted.key, owner=owner)
     return json_answer(asset, status=201 if is_new else 200)
 
 
 def _update(call: RequestContext, workspace: str, kind: str, name: str, version: int, body: bytes) -> Response:
-    place = (*_place(workspace, kind), check_asset_name(name))
+    place = _place(workspace, kind, name)
     store = call.services.store
     call.require_change("change_asset", lambda: [store.get_asset(*place, version=version).owner])
     document = parse(AssetChange, body).document
@@ -134,7 +136,11 @@ def _datastore_owner(call: RequestContext, workspace: str, kind: str, name: str,
     return owner
 
 
-def _place(workspace: str, kind: str) -> tuple[str, str]:
+def _place(workspace: str, kind: str, name: str) -> tuple[str, str, str]:
+    return *_kind_place(workspace, kind), check_plain_name(name) if kind == DATASTORE else check_asset_name(name)
+
+
+def _kind_place(workspace: str, kind: str) -> tuple[str, str]:
     if kind not in KINDS:
         raise InvalidArgument(f"There is no kind of asset {kind[:40]!r}.", hint=f"Known: {', '.join(KINDS)}.")
     return check_workspace_name(workspace), kind
@@ -258,7 +264,7 @@ def _check_repeats(file: RunFile) -> None:
 
 
 def _document(call: RequestContext, workspace: str, name: str) -> dict[str, object]:
-    check_asset_name(name)
+    check_plain_name(name)
     call.services.store.get_workspace(check_workspace_name(workspace))
     if name not in BUILT_IN:
         raise NotAllowed(

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Optional
 from fastapi import APIRouter, Request, Response
 
 from runyard.core.compute import ComputeSpec, ComputeTarget, check_target_name
-from runyard.core.names import check_asset_name, check_workspace_name
+from runyard.core.names import check_plain_name, check_workspace_name
 from runyard.engine.compute.admin import check_changes
 from runyard.server.access.permissions import RunPrincipal
 from runyard.server.http.answers import json_answer
@@ -100,4 +100,4 @@ def _readable(call: RequestContext, target: ComputeTarget) -> ComputeTarget:
 
 
 def _checked(workspace: str, name: str) -> tuple[str, str]:
-    return check_workspace_name(workspace), check_asset_name(name)
+    return check_workspace_name(workspace), check_plain_name(name)

@@ -51,7 +51,7 @@ def list_models(workspace: str, request: Request, name: Optional[str] = None) ->
     return json_answer([_shown(asset) for one in names for asset in store.list_assets(*place, name=one)])
 
 
-@router.get("/{name}")
+@router.get("/{name:asset}")
 def get_model(workspace: str, name: str, request: Request, version: Optional[int] = None) -> Response:
     """Return one version, the newest by default."""
     call = call_of(request)
@@ -59,21 +59,21 @@ def get_model(workspace: str, name: str, request: Request, version: Optional[int
     return json_answer(_shown(_get(call, workspace, name, version)))
 
 
-@router.post("/{name}", status_code=201)
+@router.post("/{name:asset}", status_code=201)
 @takes(NewModel)
 async def register(workspace: str, name: str, request: Request) -> Response:
     """Keep the next version of a model."""
     return await with_json(request, lambda body: _register(call_of(request), workspace, name, body))
 
 
-@router.patch("/{name}/{version}")
+@router.patch("/{name:asset}/{version}")
 @takes(ModelChange)
 async def change(workspace: str, name: str, version: int, request: Request) -> Response:
     """Change what is said about a version; its files stay."""
     return await with_json(request, lambda body: _change(call_of(request), workspace, name, version, body))
 
 
-@router.delete("/{name}/{version}")
+@router.delete("/{name:asset}/{version}")
 def delete(workspace: str, name: str, version: int, request: Request) -> Response:
     """Delete one version; twice is fine."""
     call = call_of(request)
@@ -88,7 +88,7 @@ def delete(workspace: str, name: str, version: int, request: Request) -> Respons
     return json_answer({"deleted": f"{name}:{version}"})
 
 
-@router.get("/{name}/{version}/files/{path:path}")
+@router.get("/{name:asset}/{version}/files/{path:path}")
 def get_file(workspace: str, name: str, version: int, path: str, request: Request) -> Response:
     """Download one of a version's files."""
     call = call_of(request)

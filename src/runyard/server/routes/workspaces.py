@@ -108,7 +108,7 @@ def list_experiments(
     return json_answer(call.services.store.list_experiments(check_workspace_name(workspace), view=view, name=wanted))
 
 
-@router.get("/workspaces/{workspace}/experiments/{experiment}")
+@router.get("/workspaces/{workspace}/experiments/{experiment:asset}")
 def get_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return one experiment."""
     call = call_of(request)
@@ -116,7 +116,7 @@ def get_experiment(workspace: str, experiment: str, request: Request) -> Respons
     return json_answer(call.services.store.get_experiment(*_checked(workspace, experiment)))
 
 
-@router.put("/workspaces/{workspace}/experiments/{experiment}")
+@router.put("/workspaces/{workspace}/experiments/{experiment:asset}")
 def put_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Return the experiment of that name, made when there is none."""
     call = call_of(request)
@@ -129,7 +129,7 @@ def put_experiment(workspace: str, experiment: str, request: Request) -> Respons
     return json_answer(store.put_experiment(*place, owner=call.user))
 
 
-@router.patch("/workspaces/{workspace}/experiments/{experiment}")
+@router.patch("/workspaces/{workspace}/experiments/{experiment:asset}")
 @takes(ExperimentChange)
 async def update_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Archive or reactivate an experiment, change its tags."""
@@ -183,7 +183,7 @@ def restore_run(run_id: str, request: Request) -> Response:
     return json_answer({"restored": call.services.engine.restore_run(run_id)})
 
 
-@router.delete("/workspaces/{workspace}/experiments/{experiment}")
+@router.delete("/workspaces/{workspace}/experiments/{experiment:asset}")
 def delete_experiment(workspace: str, experiment: str, request: Request, now: bool = False) -> Response:
     """Delete an experiment and all its runs; they can be restored for a while, unless `now` is true."""
     call = call_of(request)
@@ -192,7 +192,7 @@ def delete_experiment(workspace: str, experiment: str, request: Request, now: bo
     return json_answer(call.services.engine.delete_experiment(*names, now=now))
 
 
-@router.post("/workspaces/{workspace}/experiments/{experiment}/restore")
+@router.post("/workspaces/{workspace}/experiments/{experiment:asset}/restore")
 def restore_experiment(workspace: str, experiment: str, request: Request) -> Response:
     """Bring back a deleted experiment and the runs that were deleted with it."""
     call = call_of(request)

@@ -1,6 +1,6 @@
 // Experiments: how their runs stand, and putting them away.
 import { useState } from 'preact/hooks';
-import { getJson, part, sendJson } from '../../api/http';
+import { getJson, namePart, part, sendJson } from '../../api/http';
 import { useWorkspaceWatch } from '../../api/live';
 import type { Experiment } from '../../api/types';
 import { useTitle } from '../../lib/browser';
@@ -150,7 +150,7 @@ function Bar({ line }: { line: Line }) {
 
 function Actions({ line, view, again }: { line: Line; view: View; again: () => void }) {
   const { experiment, total } = line;
-  const place = `/workspaces/${part(experiment.workspace)}/experiments/${part(experiment.name)}`;
+  const place = `/workspaces/${part(experiment.workspace)}/experiments/${namePart(experiment.name)}`;
   const shelve = (archived: boolean): Promise<boolean> =>
     attempt(async () => {
       await sendJson('PATCH', place, { archived });

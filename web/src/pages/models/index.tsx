@@ -1,5 +1,5 @@
 // Models: what is registered, in versions; their files, and the run that each came from.
-import { API, getJson, part, pathOf } from '../../api/http';
+import { API, getJson, namePart, pathOf } from '../../api/http';
 import { bytes } from '../../lib/format';
 import { Copy, Empty, When } from '../../parts/basics';
 import { useResource } from '../../lib/useResource';
@@ -140,7 +140,7 @@ function Facts({ model }: { model: ModelVersion }) {
 
 function Files({ model }: { model: ModelVersion }) {
   const { files } = model.spec;
-  const folder = `${API}${inWorkspace(`/models/${part(model.name)}/${model.version}/files`)}`;
+  const folder = `${API}${inWorkspace(`/models/${namePart(model.name)}/${model.version}/files`)}`;
   return (
     <Section title="Files" count={files.length} aside={bytes(sizeOf(model))}>
       <table class="plain-table">

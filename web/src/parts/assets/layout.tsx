@@ -1,6 +1,6 @@
 // Parts of the pages of models, datasets, environments and compute targets.
 import type { ComponentChildren } from 'preact';
-import { getJson, part } from '../../api/http';
+import { getJson, namePart, part } from '../../api/http';
 import type { Run } from '../../api/types';
 import { useTitle } from '../../lib/browser';
 import { plural } from '../../lib/format';
@@ -90,7 +90,7 @@ export function Versions({
         {newest.map((one, at) => (
           <li key={one.version}>
             <a
-              href={href(`${place}/${part(name)}`, at === 0 ? {} : { version: one.version })}
+              href={href(`${place}/${namePart(name)}`, at === 0 ? {} : { version: one.version })}
               aria-label={`Version ${one.version}`}
               aria-current={one.version === shown ? 'page' : undefined}
             >
@@ -242,7 +242,7 @@ export function NoSuch({ place, what, name, command }: { place: string; what: st
       title={version ? `${what} ${name} has no version ${version}` : `There is no ${what.toLowerCase()} ${name}`}
       command={command}
     >
-      <a href={version ? href(`${place}/${part(name)}`) : href(place)}>
+      <a href={version ? href(`${place}/${namePart(name)}`) : href(place)}>
         {version ? 'The newest version' : `All ${what.toLowerCase()}s`}
       </a>
     </Empty>

@@ -1,6 +1,6 @@
 // A list of models, datasets, environments or compute targets: one table, narrowed by the text in the head's box.
 import type { ComponentChildren } from 'preact';
-import { part } from '../../api/http';
+import { namePart } from '../../api/http';
 import type { Resource } from '../../lib/useResource';
 import { href } from '../../lib/router';
 import { ListHead, NothingFits, Shown, sought } from './layout';
@@ -68,7 +68,7 @@ export function AssetList<T>({
                   {shown.map((one) => (
                     <tr key={nameOf(one)}>
                       <td>
-                        <a href={href(`${place}/${part(nameOf(one))}`)}>{nameOf(one)}</a>
+                        <a href={href(`${place}/${namePart(nameOf(one))}`)}>{nameOf(one)}</a>
                         {mark?.(one)}
                       </td>
                       {columns.map((column) => (

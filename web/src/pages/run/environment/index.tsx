@@ -1,6 +1,6 @@
 // The run's environment: interpreter, exact packages, variables, image, machines, data; and the differences to another run.
 import { useMemo, useState } from 'preact/hooks';
-import { API, getJson, part, pathOf } from '../../../api/http';
+import { API, getJson, namePart, part, pathOf } from '../../../api/http';
 import type { Run, RunFile } from '../../../api/types';
 import { hasEnded } from '../../../api/types';
 import { plural } from '../../../lib/format';
@@ -81,7 +81,7 @@ function Facts({ run }: { run: Run }) {
           links={
             run.spec.environment.version
               ? {
-                  environment: href(`/environments/${part(run.spec.environment.name)}`, {
+                  environment: href(`/environments/${namePart(run.spec.environment.name)}`, {
                     version: run.spec.environment.version,
                   }),
                 }

@@ -1,6 +1,6 @@
 // The run's request: command, target, environment, data, code, limits.
 import type { ComponentChildren } from 'preact';
-import { getJson, part } from '../../../api/http';
+import { getJson, namePart, part } from '../../../api/http';
 import type { Run } from '../../../api/types';
 import { duration, exact } from '../../../lib/format';
 import { Copy } from '../../../parts/basics';
@@ -110,7 +110,7 @@ function Data({ run }: { run: Run }) {
           <li key={key}>
             {key}:{' '}
             {name ? (
-              <a href={href(`/datasets/${part(name)}`, { version: text(one.version) })}>
+              <a href={href(`/datasets/${namePart(name)}`, { version: text(one.version) })}>
                 {name}, version {text(one.version)}
               </a>
             ) : (
