@@ -9,6 +9,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Union
 
 from runyard.sdk.config.objects import SealedConfig
+from runyard.sdk.config.texts import note_without_effect
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.errors import raises_azure_errors
 
@@ -180,7 +181,7 @@ class Environment(SealedConfig):
         AttributeError: on setting an attribute that does not exist.
     """
 
-    def __init__(self, name: str, **_kwargs: Any) -> None:
+    def __init__(self, name: str) -> None:
         if not isinstance(name, str):
             raise TypeError(f"An environment's name must be text, found {type(name).__name__}.")
         self.name = name
@@ -341,9 +342,7 @@ class Environment(SealedConfig):
 
         return register(self, workspace)
 
-    def build(
-        self, workspace: Workspace, image_build_compute: Optional[str] = None, **_kwargs: Any
-    ) -> EnvironmentBuild:
+    def build(self, workspace: Workspace, image_build_compute: Optional[str] = None) -> EnvironmentBuild:
         """Build it now, so that no run has to wait; return at once: `.status`, `.get_log()`, `.wait_for_completion()`.
 
         Raises:
@@ -353,8 +352,17 @@ class Environment(SealedConfig):
 
         return start_build(self, workspace, target=image_build_compute)
 
-    def build_local(self, workspace: Workspace, platform: Any = None, **_kwargs: Any) -> EnvironmentBuild:
+    def build_local(
+        self,
+        workspace: Workspace,
+        platform: Any = None,
+        useDocker: Optional[bool] = None,
+        pushImageToWorkspaceAcr: Optional[bool] = None,
+    ) -> EnvironmentBuild:
         """Build it on this machine, print the log, and return when it is done."""
+        note_without_effect(
+            {"platform": platform, "useDocker": useDocker, "pushImageToWorkspaceAcr": pushImageToWorkspaceAcr}
+        )
         from runyard.sdk.submit.environment_build import start_build
 
         build = start_build(self, workspace)

@@ -74,6 +74,7 @@ class Run(AzureClass):
     _interactive: bool  # made by start_logging in this process
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None) -> None:
+        note_without_effect({"outputs": outputs})
         self._set_up(experiment, check_run_id(run_id))
         self._refresh()
 
