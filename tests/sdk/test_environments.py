@@ -114,8 +114,8 @@ def test_names_of_curated_environments_cannot_be_registered(workspace: Workspace
     with pytest.raises(UserErrorException, match=r"env\.clone") as caught:
         Environment.get(workspace, "AzureML-Tutorial").register(workspace)
     assert isinstance(caught.value, InvalidArgument)
-    with pytest.raises(UserErrorException, match="letters, digits"):
-        Environment("not a name").register(workspace)
+    with pytest.raises(UserErrorException, match="printable"):
+        Environment("not\na name").register(workspace)
 
 
 def test_a_registrys_password_is_not_kept(workspace: Workspace, caplog: pytest.LogCaptureFixture) -> None:
