@@ -9,11 +9,11 @@ annotations of our own classes; nothing of the code that is read is run. Without
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
 import json
 import re
-import sys
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
@@ -580,8 +580,14 @@ def page() -> str:
     )
 
 
-def main(arguments: list[str]) -> None:
-    report = count([Path(argument) for argument in arguments]) if arguments else count_stored()
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Count how much of the azureml in real code works here.")
+    parser.add_argument("folder", nargs="*", type=Path, help="code to read; without one, the stored counts")
+    folders: list[Path] = parser.parse_args().folder
+    for folder in folders:
+        if not folder.exists():
+            parser.error(f"there is no folder {str(folder)!r}")
+    report = count(folders) if folders else count_stored()
     print(summary(report))
     if report.files:
         print(f"{report.free_files} of {report.files} files that use azureml have no blocked use.\n")
@@ -589,4 +595,4 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()
