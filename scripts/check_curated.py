@@ -13,9 +13,12 @@ from runyard.environments.pythons import find_python, list_pythons
 from runyard.environments.wheels import WheelSearch
 from runyard.sdk.environments.registry import package_sets
 
+SOURCES = ("chainer", "mpi4py")  # there are sources of these alone, or wheels that depend on the machine's MPI
+
 
 def resolve(python_version: str, packages: list[str]) -> str:
     """Return the Python and what stands in the place of versions that it cannot have."""
+    packages = [line for line in packages if line.partition("=")[0] not in SOURCES]
     environ = dict(os.environ)
     python = find_python(python_version or None, sys.executable, variables=environ, cache=None)
     pip = plan_pip(EnvironmentSpec(name="curated", kind="uv", pip_packages=packages), variables=environ)
