@@ -129,9 +129,16 @@ def points_of(client: Client, run_id: str, name: str) -> list[int]:
 
 def lines_of(client: Client, run_id: str) -> list[int]:
     names = [file.name for file in client.runs.files(run_id) if file.name.startswith(LOG_FOLDER)]
-    data = b"".join(client.runs.read_file(run_id, name).data for name in names)
-    # On a full disk our own warning may stand between the halves of a line, and may itself be cut before its end.
-    joined = re.sub(rb"(<\d*)runyard: warning: [^\n<]*\n?(\d*>)", rb"\1\2", data)
+    return numbers_in(b"".join(client.runs.read_file(run_id, name).data for name in names))
+
+
+def numbers_in(data: bytes) -> list[int]:
+    """Return the numbers of a script's lines `<n>`.
+
+    On a full disk our own warning may stand between the halves of a line, and may itself have lost its head or its
+    end. It has no angle brackets and is one line, so it cannot bridge two lines of the script.
+    """
+    joined = re.sub(rb"(<\d*)[^\n<>\d][^\n<>]*?\n?(\d*>)", rb"\1\2", data)
     return [int(number) for number in re.findall(rb"<(\d+)>", joined)]
 
 
