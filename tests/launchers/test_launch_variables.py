@@ -97,13 +97,32 @@ def test_later_sources_win_and_ours_win_over_all() -> None:
     [
         "SLURM_JOB_ID", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PRTE_LAUNCHED", "RANK",
         "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "TF_CONFIG", "TORCHELASTIC_RUN_ID", "AZ_BATCH_MASTER_NODE",
-        "NODE_RANK", "MPI_LOCALRANKID", "AZ_BATCHAI_TASK_INDEX",
+        "NODE_RANK", "MPI_LOCALRANKID", "AZ_BATCHAI_TASK_INDEX", "OMPI_UNIVERSE_SIZE", "OMPI_COMMAND", "PMIX_NAMESPACE",
+        "PMIX_SERVER_URI41", "PMI_FD", "HYDI_CONTROL_FD", "SRUN_DEBUG",
         "RUNYARD_RUN_ID", "RUNYARD_TOKEN", "RUNYARD_URL", "AZUREML_RUN_TOKEN", "AZUREML_DATAREFERENCE_x",
         "PYTHONDONTWRITEBYTECODE", "OLDPWD", "PWD", "_", "NOTIFY_SOCKET", "LISTEN_FDS", "", "A=B",
     ],
 )  # fmt: skip
 def test_what_others_said_about_the_submitting_process_is_not_inherited(name: str) -> None:
     assert inherited({name: "x", "KEPT": "y"}) == {"KEPT": "y"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "OMPI_MCA_plm_rsh_agent", "OMPI_MCA_btl", "OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM",
+        "PRTE_MCA_plm_ssh_agent", "PRTE_ALLOW_RUN_AS_ROOT", "PMIX_MCA_gds", "HYDRA_FULL_ERROR", "HYDRA_LAUNCHER",
+        "MPIR_CVAR_CH4_OFI_ENABLE_TAGGED", "SBATCH_ACCOUNT", "SALLOC_PARTITION", "SRUN_CPUS_PER_TASK", "SLURM_CONF",
+    ],
+)  # fmt: skip
+def test_what_a_user_set_for_those_programs_is_inherited(name: str) -> None:
+    assert inherited({name: "theirs"}) == {name: "theirs"}
+
+
+def test_what_mpirun_told_the_submitting_rank_is_not_inherited_but_its_users_settings_are() -> None:
+    told = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_MCA_ess": "^singleton", "OMPI_MCA_orte_hnp_uri": "tcp://127.0.0.1:1"}
+
+    assert inherited({**told, "OMPI_MCA_btl": "self,tcp"}) == {"OMPI_MCA_btl": "self,tcp"}
 
 
 def test_the_colours_that_a_notebooks_kernel_asks_for_stay_in_the_notebook() -> None:

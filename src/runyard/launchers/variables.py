@@ -11,22 +11,40 @@ NO_SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 NO_RESOURCE_GROUP = "runyard"
 TOKEN_EXPIRY = "253402300799"  # the last second of 9999: a run's token is good for as long as its run
 
-# What a scheduler or launcher told the submitting process about itself; it would be wrong about ours. RUNYARD_ and
-# AZUREML_ are set anew below.
+# What a scheduler or launcher told the submitting process about itself; it would be wrong about ours. Settings that a
+# user gives to the same programs (`OMPI_MCA_…`, `SLURM_CONF`, `HYDRA_FULL_ERROR`) stay. RUNYARD_ and AZUREML_ are set
+# anew below.
 _FOREIGN_PREFIXES = (
-    "SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_",
-    "OMPI_", "PMI_", "PMIX_", "PRTE_", "ORTE_", "MPIR_", "MV2_COMM_WORLD_", "HYDRA_", "HYDI_", "PALS_", "ALPS_",
-    "PBS_", "LSB_", "FLUX_", "TORCHELASTIC_", "AZ_BATCH_", "AZ_BATCHAI_",
+    "SLURM_", "SLURMD_", "SBATCH_CPU_BIND", "SBATCH_MEM_BIND",
+    "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_", "OMPI_APP_CTX_", "PMI_", "PMIX_SERVER_", "PMIX_BFROP_", "PMIX_GDS_",
+    "PMIX_SECURITY_", "PMIX_PTL_", "PRTE_LAUNCHED", "ORTE_", "MV2_COMM_WORLD_", "HYDRA_PROXY_", "HYDI_",
+    "PALS_", "ALPS_", "PBS_", "LSB_", "FLUX_", "TORCHELASTIC_", "AZ_BATCH_", "AZ_BATCHAI_",
     "RUNYARD_", "AZUREML_",
 )  # fmt: skip
 _FOREIGN = frozenset(
     {
         "RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "NODE_RANK", "ROLE_NAME", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
         "GROUP_WORLD_SIZE", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG",
-        "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
+        "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "SRUN_DEBUG", "HYDRA_CONTROL_FD",
+        "OMPI_ARGV", "OMPI_COMMAND", "OMPI_FILE_LOCATION", "OMPI_FIRST_RANKS", "OMPI_NUM_APP_CTX",
+        "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_ID", "PMIX_HOSTNAME", "PMIX_VERSION", "PMIX_SYSTEM_TMPDIR",
+        "PMIX_DSTORE_ESH_BASE_PATH", "PMIX_DSTORE_21_BASE_PATH",
         "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES", "NOTIFY_SOCKET", "INVOCATION_ID",
         "PYTHONDONTWRITEBYTECODE", "PWD", "OLDPWD", "_",
     }
+)  # fmt: skip
+_USERS_OWN = frozenset({"SLURM_CONF", "PBS_CONF_FILE", "PBS_DEFAULT", "LSB_DEFAULTQUEUE", "LSB_DEFAULTPROJECT"})
+# mpirun of Open MPI 4 tells a rank more as parameters; a process that it did not start has none of these.
+_MPIRUN_RANK = "OMPI_COMM_WORLD_RANK"
+_OF_MPIRUN = frozenset(
+    f"OMPI_MCA_{name}"
+    for name in (
+        "ess", "ess_base_jobid", "ess_base_vpid", "pmix", "initial_wdir", "shmem_RUNTIME_QUERY_hint",
+        "orte_app_num", "orte_bound_at_launch", "orte_cpu_type", "orte_ess_jobid", "orte_ess_node_rank",
+        "orte_ess_num_procs", "orte_ess_vpid", "orte_hnp_uri", "orte_jobfam_session_dir", "orte_launch",
+        "orte_local_daemon_uri", "orte_num_nodes", "orte_num_restarts", "orte_precondition_transports",
+        "orte_tmpdir_base", "orte_top_session_dir",
+    )
 )  # fmt: skip
 
 
@@ -62,8 +80,10 @@ def base_variables(
 
 def inherited(submitter: Mapping[str, str]) -> Dict[str, str]:
     """Return what a process of the run takes over from the submitting process."""
-    kernels = _KERNELS_OWN if "JPY_PARENT_PID" in submitter else frozenset()
-    return {name: value for name, value in submitter.items() if name not in kernels and not _is_foreign(name, value)}
+    dropped = _KERNELS_OWN if "JPY_PARENT_PID" in submitter else frozenset()
+    if _MPIRUN_RANK in submitter:
+        dropped |= _OF_MPIRUN
+    return {name: value for name, value in submitter.items() if name not in dropped and not _is_foreign(name, value)}
 
 
 def run_variables(job: JobSpec, *, run_folder: str) -> Dict[str, str]:
@@ -117,7 +137,9 @@ def _endpoint(server: Mapping[str, object]) -> str:
 
 
 def _is_foreign(name: str, value: str) -> bool:
-    if name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES) or not name or "=" in name or "\0" in name + value:
+    if not name or "=" in name or "\0" in name + value:
+        return True
+    if name in _FOREIGN or (name.startswith(_FOREIGN_PREFIXES) and name not in _USERS_OWN):
         return True
     # A notebook's own drawing back end, which only notebooks can load.
     return name == "MPLBACKEND" and value.startswith("module://")
