@@ -284,6 +284,16 @@ PARAMETERS = {
     "equals in value": (["--a=b=c"], {"a": "b=c"}),
     "positional": (["train", "-x", "3"], {}),
     "nothing": (["--", "--=x"], {}),
+    "overrides": (
+        ["lr=0.5", "model.width=32", "+x=1", "++db@src=my=sql"],
+        {"lr": "0.5", "model.width": "32", "x": "1", "db@src": "my=sql"},
+    ),
+    "removed keys": (["~y", "~z=2", "~/data"], {"~y": "True", "~z": "2"}),
+    "flag before an override": (
+        ["--multirun", "lr=1,2", "--set", "a=1"],
+        {"multirun": "True", "lr": "1,2", "set": "a=1"},
+    ),
+    "no names": (["http://x/?a=b", "/data=1", "./a=b", "=", "1=2"], {}),
 }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from runyard.runtime.context import find_context, get_writer
 from tests.runtime.journals import read_segments, read_values
 
@@ -37,13 +39,23 @@ def test_odd_numbers_fall_back_to_the_first_attempt_and_rank(run_folder: Path) -
     assert (context.attempt, context.rank, context.role) == (1, 0, "worker")
 
 
-def test_a_process_of_torchrun_has_the_rank_that_torchrun_gave_it(run_folder: Path) -> None:
-    given = {"RUNYARD_RANK": "1", "RANK": "3"}
-    alone = find_context(variables(run_folder, **given))
-    below = find_context(variables(run_folder, **given, TORCHELASTIC_RUN_ID="x"))
+LAUNCHERS = {
+    "none": ({}, 1),
+    "torchrun": ({"LOCAL_RANK": "1", "WORLD_SIZE": "4", "TORCHELASTIC_RUN_ID": "x"}, 3),
+    "deepspeed": ({"LOCAL_RANK": "1", "WORLD_SIZE": "4", "CROSS_RANK": "0"}, 3),
+    "too small a world": ({"LOCAL_RANK": "1", "WORLD_SIZE": "2"}, 1),
+    "no number": ({"LOCAL_RANK": "x", "WORLD_SIZE": "4"}, 1),
+}
 
-    assert alone is not None and below is not None
-    assert (alone.rank, below.rank) == (1, 3)
+
+@pytest.mark.parametrize(("more", "rank"), LAUNCHERS.values(), ids=LAUNCHERS.keys())
+def test_a_process_of_a_launcher_has_the_rank_that_it_was_given(
+    run_folder: Path, more: dict[str, str], rank: int
+) -> None:
+    context = find_context(variables(run_folder, RUNYARD_RANK="1", RANK="3", **more))
+
+    assert context is not None
+    assert context.rank == rank
 
 
 def test_one_writer_per_process_and_run(run_folder: Path) -> None:

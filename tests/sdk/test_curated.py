@@ -42,6 +42,7 @@ def test_every_name_that_notebooks_ask_for_is_there(name: str) -> None:
         ("AzureML-sklearn-0.24-ubuntu18.04-py37-cpu", "3.7", ["scikit-learn==0.24.*", "numpy<1.24"]),
         ("AzureML-Scikit-learn0.24-Cuda11-OpenMpi4.1.0-py36", "3.6", ["scikit-learn==0.24.*"]),
         ("AzureML-TensorFlow2.4-Cuda11-OpenMpi4.1.0-py36", "3.6", ["tensorflow==2.4.*", "protobuf<3.21"]),
+        ("AzureML-tensorflow-2.21-cuda12", None, ["tensorflow==2.21.*", "tensorboard"]),
         ("azureml-pytorch-1.7-ubuntu18.04-py37-cuda11-gpu", "3.7", ["torch==1.7.*", "numpy<1.24"]),
         ("AzureML-ACPT-pytorch-1.13-py38-cuda11.7-gpu", "3.8", ["torch==1.13.*", "transformers"]),
         ("AzureML-acpt-pytorch-2.8-cuda12.6", None, ["torch==2.8.*"]),

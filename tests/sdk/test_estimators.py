@@ -404,7 +404,7 @@ def test_a_package_that_the_user_names_is_the_users() -> None:
     estimator = make(TensorFlow, pip_packages=["tensorflow==2.15.0"])
     other = make(PyTorch, distributed_backend="mpi", pip_packages=["torch==2.12.0", "tensorboard==2.20.0"])
 
-    assert pip(estimator) == ["azureml-defaults", "tensorflow==2.15.0"]
+    assert pip(estimator) == ["azureml-defaults", "tensorflow==2.15.0", "tensorboard"]
     assert "torch==2.12.0" in pip(other) and "torch==2.13.0" not in pip(other)
     assert "tensorboard" not in pip(other) and "horovod==0.28.1" in pip(other)
 
@@ -416,6 +416,7 @@ def test_a_release_for_gpus_is_chosen_where_there_are_some() -> None:
 
     assert gpu is not None and gpu.packages[0].startswith("tensorflow[and-cuda]==")
     assert cpu is not None and cpu.packages[0].startswith("tensorflow-cpu==") and cpu.exact == gpu.exact
+    assert "tensorboard" in gpu.packages and "tensorboard" in cpu.packages  # TensorFlow 2.21 no longer brings it
     assert torch is not None and torch.packages[0] == "torch==2.13.0"
     assert environment.find_release("TensorFlow", None, python="3.99", gpu=False, horovod=False) is None
 

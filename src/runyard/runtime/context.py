@@ -56,9 +56,14 @@ def find_context(environ: Optional[Mapping[str, str]] = None) -> Optional[RunCon
 
 
 def _rank(env: Mapping[str, str]) -> int:
-    """Return the rank that we gave the process, or that `torchrun`, which we started, gave one of its own."""
+    """Return the rank that we gave the process, or that a launcher (torchrun, deepspeed, accelerate) below us gave it.
+
+    Such a launcher sets these three. They are never inherited from the submitting process, and where we set them
+    ourselves RANK is the rank that we gave.
+    """
     given = _whole(env.get("RUNYARD_RANK"), 0)
-    return _whole(env.get("RANK"), given) if env.get("TORCHELASTIC_RUN_ID") else given
+    is_launched = all(env.get(name, "").isdigit() for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    return int(env["RANK"]) if is_launched and int(env["RANK"]) < int(env["WORLD_SIZE"]) else given
 
 
 def _whole(text: Optional[str], default: int) -> int:

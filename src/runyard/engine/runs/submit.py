@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,6 +30,8 @@ MAX_KEY = 600  # with the namespace of who sent it
 MAX_ATTEMPTS = 100
 MOST_PROCESSES_PER_NODE = 1024
 MOST_PROCESSES = 65_536  # of a run, on all its nodes
+_OVERRIDE = re.compile(r"\+{0,2}(?P<name>~?[A-Za-z_][\w.@/-]*)(?:=(?P<value>.*))?", re.DOTALL)
+_HYDRA_FLAGS = frozenset({"multirun", "resolve", "hydra-help"})  # an override may follow them
 
 
 def with_target(context: EngineContext, new: NewRun) -> NewRun:
@@ -65,20 +68,32 @@ def _with_gpus(spec: RunSpec) -> RunSpec:
 
 
 def parse_parameters(arguments: Sequence[str]) -> dict[str, str]:
-    """Return {name: value} of `--name value` and `--name=value`; a lone `--flag` is "True", the last of twins wins."""
+    """Return {name: value} of the named arguments; the last of twins wins.
+
+    These are `--name value`, `--name=value`, a lone `--flag` ("True"), and the overrides of Hydra and its like:
+    `name=value`, `+name=value`, and `~name`, which removes a key and is kept with its tilde.
+    """
     found: dict[str, str] = {}
     waiting = list(reversed(arguments))
     while waiting and len(found) < MAX_COUNT:
-        word = waiting.pop()
-        if word == "--" or not word.startswith("--"):
-            continue
-        name, equals, value = word[2:].partition("=")
-        if not equals:
-            takes_next = bool(waiting) and not waiting[-1].startswith("--")
-            value = waiting.pop() if takes_next else "True"
+        name, value = _named(waiting.pop(), waiting)
         if name and len(name) <= MAX_NAME:
             found[name] = value[:MAX_VALUE]
     return found
+
+
+def _named(word: str, waiting: list[str]) -> tuple[str, str]:
+    """Return the name and value of a word, taken from the next word if need be; no name when it has none."""
+    override = _OVERRIDE.fullmatch(word)
+    if override is not None and (override["value"] is not None or word.startswith("~")):
+        return override["name"], "True" if override["value"] is None else override["value"]
+    if not word.startswith("--"):
+        return "", ""
+    name, equals, value = word[2:].partition("=")
+    if not name or equals:
+        return name, value
+    takes_next = bool(waiting) and not waiting[-1].startswith("--") and name not in _HYDRA_FLAGS
+    return name, waiting.pop() if takes_next else "True"
 
 
 @dataclass(frozen=True)
