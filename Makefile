@@ -40,12 +40,13 @@ test: $(VENV)/ready-dev
 JOURNEYS = attacks browser cluster e2e faults rights soak
 NOT_FAST = $(JOURNEYS:%=tests/%) $(OF_CHECK)
 test-fast: $(VENV)/ready-dev
-	$(PYTEST) -q -n auto --dist worksteal -m "not (external or soak or slow or processes)" $(NOT_FAST:%=--ignore %)
+	$(PYTEST) -q -n auto --dist worksteal -m "not (long or external or soak or slow or processes)" $(NOT_FAST:%=--ignore %)
 
 # Tests of clusters mostly wait, so those in browsers run beside them; what they say is shown at the end.
 test-external: $(VENV)/ready-dev
 	$(PY) scripts/build_studio.py --required
 	@failed=0; said=$$(mktemp); \
+	$(PYTEST) -n $(WORKERS) --dist worksteal -m long || failed=1; \
 	$(PYTEST) -m external --ignore tests/browser --ignore tests/cluster || failed=1; \
 	$(PYTEST) -m external tests/browser >"$$said" 2>&1 & browsers=$$!; \
 	$(PYTEST) -m external tests/cluster || failed=1; \

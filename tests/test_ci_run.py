@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-pytestmark = pytest.mark.external  # each test is a whole CI of four pytest sessions
+pytestmark = pytest.mark.long  # each test is a whole CI of four pytest sessions
 
 MAKEFILE = """
 PYTEST = false

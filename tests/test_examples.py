@@ -34,6 +34,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.long
 def test_the_first_run_example_trains_and_shows_its_results(home: Path, tmp_path: Path) -> None:
     result = run_python(ROOT / "examples/first_run/submit.py", cwd=tmp_path)
 
@@ -57,6 +58,7 @@ def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
     assert result.stdout.rstrip().splitlines()[-1].startswith("{'loss': 0.25} [")
 
 
+@pytest.mark.long
 def test_the_guide_to_environments_works_word_for_word(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def run(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("suite", ["processes", "replicas", "sqlite_artifacts", "tuning"])
 def test_the_tests_of_the_example_pass(
@@ -50,6 +51,7 @@ def test_the_tests_of_the_example_pass(
     assert " passed" in done.stdout and "skipped" not in done.stdout
 
 
+@pytest.mark.long
 def test_the_sweep_of_the_example_uses_its_sampler_and_its_policy(home: Path, python: Path, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE / "sweep", tmp_path / "sweep")
 

@@ -136,6 +136,7 @@ def test_the_command_line_loads_no_web_framework_for_its_help() -> None:
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
 
 
+@pytest.mark.long
 def test_a_spare_has_loaded_what_a_run_needs(tmp_path: Path) -> None:
     rooms = "supervisor.supervisor supervisor.shipping.shipper supervisor.lifecycle.observer supervisor.lifecycle.data"
     needed = (

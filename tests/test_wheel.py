@@ -72,12 +72,14 @@ def check_types(site: Path, folder: Path, text: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.long
 def test_both_packages_of_the_wheel_say_that_they_have_types(site_packages: Path) -> None:
     assert (site_packages / "runyard/py.typed").read_bytes() == b""
     assert (site_packages / "azureml/py.typed").read_bytes() == b""
     assert (site_packages / f"runyard-{runyard.__version__}.dist-info/entry_points.txt").is_file()
 
 
+@pytest.mark.long
 def test_a_users_code_is_checked_against_the_installed_types(site_packages: Path, tmp_path: Path) -> None:
     good = check_types(site_packages, tmp_path, GOOD)
     bad = check_types(site_packages, tmp_path, BAD)

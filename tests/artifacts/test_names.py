@@ -20,6 +20,7 @@ def payloads(canary: Path) -> list[str]:
     return [*traversals(below), *traversals("canary"), *absolutes(str(canary)), *behind_marks(str(canary))]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_key_leads_out_of_the_root(tmp_path: Path) -> None:
     canary = tmp_path / "canary"

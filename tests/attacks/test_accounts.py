@@ -120,6 +120,7 @@ def test_a74_nothing_of_one_server_opens_another(team: Team, other: Client) -> N
         assert wire.send("GET", "/api/v1/users/me", headers=[("Cookie", cookie)]).status == status
 
 
+@pytest.mark.long
 def test_a75_a_revoked_token_is_out_within_seconds_and_its_open_streams_too(team: Team) -> None:
     """Streams wait 20 s for a log to grow. The control: the owner's goes on and gets what is written then."""
     users, log = team.client.users, "user_logs/a75.txt"

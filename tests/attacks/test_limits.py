@@ -161,6 +161,7 @@ def test_a82_slow_connections_do_not_stop_others(victim: Victim) -> None:
     assert over_tcp == 200
 
 
+@pytest.mark.long
 def test_a82_a_half_sent_head_is_dropped_in_time(victim: Victim) -> None:
     with victim.wire.connect() as connection:
         connection.settimeout(40)

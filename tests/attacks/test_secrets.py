@@ -27,6 +27,7 @@ from tests.attacks.weak import weak_server
 HIDDEN_IN = ["VARIABLE", "API_KEY", "PASSWORD", "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN"]
 
 
+@pytest.mark.long
 def test_a69_secrets_of_the_submitter_are_stored_nowhere(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -199,6 +199,7 @@ def test_a_python_that_is_not_there_is_refused(project: Path) -> None:
     assert "/nowhere/python" in result.stderr
 
 
+@pytest.mark.long
 def test_the_server_is_stopped_and_comes_back_with_its_runs(project: Path) -> None:
     run_id = run_id_of(submit(project, "train.py"))
     before = json.loads(runyard("server", "status", "--json").stdout)
@@ -215,6 +216,7 @@ def test_the_server_is_stopped_and_comes_back_with_its_runs(project: Path) -> No
     assert show(run_id)["run"]
 
 
+@pytest.mark.long
 def test_no_command_but_studio_prints_a_link_that_signs_in(project: Path) -> None:
     """They end up in the logs of builds and in reports of bugs."""
     runyard("server", "start")

@@ -28,6 +28,7 @@ def show(name: str) -> Any:
     return json.loads(ok("compute", "show", name, "--json")[0])
 
 
+@pytest.mark.long
 def test_a_pool_is_made_shown_changed_and_deleted() -> None:
     assert "`cpu-cluster` is there: 0 of 2 nodes." in ok("compute", "create", "cpu-cluster", "--max-nodes", "2")[1]
     ok("compute", "update", "cpu-cluster", "--max-nodes", "3", "--min-nodes", "1", "--idle", "10m")
@@ -48,6 +49,7 @@ def test_a_pool_is_made_shown_changed_and_deleted() -> None:
     assert runyard("compute", "show", "cpu-cluster").returncode == 1
 
 
+@pytest.mark.long
 def test_a_queue_says_what_each_run_waits_for(tmp_path: Path) -> None:
     stop = tmp_path / "stop"
     (tmp_path / "train.py").write_text(f"import os, time\nwhile not os.path.exists({str(stop)!r}): time.sleep(0.01)\n")
@@ -68,6 +70,7 @@ def test_a_queue_says_what_each_run_waits_for(tmp_path: Path) -> None:
     ok("compute", "delete", "small", "--yes")
 
 
+@pytest.mark.long
 def test_each_node_of_a_pool_is_tested_by_a_run_and_shown_with_what_it_has() -> None:
     ok("compute", "create", "tested", "--max-nodes", "2")
     shown, talk = ok("compute", "test", "tested")

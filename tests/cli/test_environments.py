@@ -48,6 +48,7 @@ def register(wheels: Path) -> Environment:
     return environment.register(Workspace.from_config())
 
 
+@pytest.mark.long
 def test_lists_hold_registered_curated_and_built_ones(built: str, wheels: Path) -> None:
     register(wheels)
     text = runyard("environments", "list").stdout

@@ -14,6 +14,7 @@ from tests.cli.command_line import runyard
 pytestmark = pytest.mark.usefixtures("shared_home")
 
 
+@pytest.mark.long
 def test_models_and_datasets_are_listed_shown_downloaded_and_deleted(tmp_path: Path) -> None:
     assert "There is none" in runyard("models", "list").stderr
     workspace = Workspace.from_config()

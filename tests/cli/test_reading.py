@@ -62,6 +62,7 @@ def as_json(*arguments: str) -> Any:
     return json.loads(ok(*arguments, "--json"))
 
 
+@pytest.mark.long
 def test_a_filter_picks_runs_and_a_metric_orders_them(runs: dict[str, str]) -> None:
     def listed(*options: str) -> list[str]:
         return [run["id"] for run in as_json("runs", "list", "--experiment", "reading", *options)]
@@ -221,6 +222,7 @@ def test_a_dry_run_finds_what_a_submit_would_refuse(runs: dict[str, str], tmp_pa
     assert result.returncode == 1 and "moon" in result.stderr
 
 
+@pytest.mark.long
 def test_a_run_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("")
     run_id = runyard("submit", "--name", "gone", "train.py", cwd=tmp_path).stderr.split()[1]
@@ -242,6 +244,7 @@ def test_a_run_is_deleted_only_after_a_yes(runs: dict[str, str], tmp_path: Path)
     assert as_json("runs", "list", "--view", "deleted") == []
 
 
+@pytest.mark.long
 def test_a_run_is_archived_and_submitted_again(runs: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("print('once more')")
     run_id = runyard("submit", "--name", "again", "train.py", cwd=tmp_path).stderr.split()[1]

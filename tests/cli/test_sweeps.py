@@ -43,6 +43,7 @@ def sweep(shared_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(run.id)
 
 
+@pytest.mark.long
 def test_a_sweep_is_shown_best_first_with_the_reason_of_each_stop(sweep: str) -> None:
     shown = runyard("sweeps", "show", sweep)
     lines = shown.stdout.splitlines()

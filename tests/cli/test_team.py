@@ -99,6 +99,7 @@ def test_a_login_is_kept_when_certificate_and_token_are_good_and_forgotten_by_lo
     assert not (home / "server").exists()
 
 
+@pytest.mark.long
 def test_a_server_opens_for_a_team_and_keeps_its_settings_when_new_ones_fail(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

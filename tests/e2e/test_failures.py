@@ -225,7 +225,7 @@ def test_what_cannot_start_is_found_at_submit(experiment: Experiment, project: P
         experiment.submit(ScriptRunConfig(source_directory=str(project), script="train.py"))
 
 
-@pytest.mark.external  # for its size alone
+@pytest.mark.long  # for its size alone
 @pytest.mark.timeout(300)
 def test_a_fifo_is_skipped_and_a_2_gb_file_is_stored(submit: Submit, project: Path) -> None:
     os.mkfifo(project / "pipe")
@@ -237,7 +237,7 @@ def test_a_fifo_is_skipped_and_a_2_gb_file_is_stored(submit: Submit, project: Pa
     assert f"{2 << 30} False" in log_of(run)
 
 
-@pytest.mark.external  # for its length alone
+@pytest.mark.long  # for its length alone
 @pytest.mark.timeout(300)
 def test_fifty_submits_at_once_are_fifty_runs(submit: Submit, experiment: Experiment) -> None:
     from concurrent.futures import ThreadPoolExecutor

@@ -66,6 +66,7 @@ def machine(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Mach
     return Machine(tmp_path)
 
 
+@pytest.mark.long
 def test_two_runs_never_see_the_same_gpu_and_a_third_waits_for_one(machine: Machine) -> None:
     pool = ComputeTarget.create(
         machine.experiment.workspace, "gpu-cluster", AmlCompute.provisioning_configuration(max_nodes=4)

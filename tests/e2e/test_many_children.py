@@ -31,7 +31,7 @@ for child in children:
 """
 
 
-@pytest.mark.external  # for its length alone
+@pytest.mark.long  # for its length alone
 @pytest.mark.timeout(300)
 def test_a_hundred_children_3000_rows_500_files_and_50_tags_read_back_identical(submit: Submit, tmp_path: Path) -> None:
     run: Run = submit(SCRIPT)

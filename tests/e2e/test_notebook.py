@@ -40,6 +40,7 @@ def error_of(run: Run) -> dict[str, Any]:
     return error
 
 
+@pytest.mark.long
 def test_a_notebook_logs_a_run_and_a_child_and_shows_them(workspace: Workspace, tmp_path: Path) -> None:
     notebook = make_notebook(
         'run = Experiment(ws, "in-notebook").start_logging()\nprint(run.id)',
@@ -94,7 +95,7 @@ def test_two_runs_of_one_kernel_do_not_mix(workspace: Workspace, tmp_path: Path)
     assert error_of(second)["code"] == "Chosen"
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_killed_kernel_closes_its_run_with_all_points_and_a_new_kernel_goes_on(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

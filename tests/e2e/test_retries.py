@@ -51,6 +51,7 @@ def stored(run: Run) -> bool:
     return "outputs/sub/checkpoint.txt" in run.get_file_names()
 
 
+@pytest.mark.long
 def test_a_run_whose_machine_went_down_is_started_again_and_finds_its_outputs(
     submit: Submit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

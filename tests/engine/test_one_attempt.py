@@ -263,5 +263,5 @@ class Attempts(RuleBasedStateMachine):
         return call
 
 
-TestAttempts = pytest.mark.slow(Attempts.TestCase)
+TestAttempts = pytest.mark.long(Attempts.TestCase)
 TestAttempts.settings = settings(max_examples=80, stateful_step_count=50, deadline=None)

@@ -123,5 +123,5 @@ class OneEnd(RuleBasedStateMachine):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-TestOneEnd = pytest.mark.slow(OneEnd.TestCase)
+TestOneEnd = pytest.mark.long(OneEnd.TestCase)
 TestOneEnd.settings = settings(max_examples=120, stateful_step_count=50, deadline=None)

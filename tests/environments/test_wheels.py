@@ -56,6 +56,7 @@ def test_a_version_without_a_wheel_becomes_the_next_one_and_the_run_says_so(tmp_
     assert again.warnings == built.warnings
 
 
+@pytest.mark.long
 def test_versions_that_do_not_go_together_are_loosened(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     make_wheel(wheels, "alpha", "1.0", tag="cp35-none-any")
@@ -88,6 +89,7 @@ def test_other_versions_can_be_forbidden(tmp_path: Path) -> None:
         builder.build(offline(wheels, "alpha==2.0", python_version="3.6"), say=print)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not OTHERS, reason="there is one Python here")
 def test_a_python_that_has_wheels_of_all_versions_is_preferred(tmp_path: Path) -> None:
     minor = OTHERS[-1]

@@ -25,6 +25,7 @@ def site(home: Path) -> Iterator[Site]:
     site.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("launcher", ["pytorch", "tensorflow"])
 def test_the_rank_that_failed_first_is_named_whatever_the_fault(site: Site, launcher: str) -> None:
     faults = possible({"lingering": 2, **FAULTS})

@@ -43,6 +43,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.long
 def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_disk: Path) -> None:
     with open_yard(small_disk, seed=21) as yard:
         stop = small_disk.parent / "stop"
@@ -62,7 +63,7 @@ def test_r22_a_full_disk_stops_nothing_and_all_arrives_when_it_is_freed(small_di
         assert metrics["n"] == list(range(metrics["total"]))
 
 
-@pytest.mark.parametrize(("files", "size_mb"), [(1, 60), pytest.param(60, 1, marks=pytest.mark.external)])
+@pytest.mark.parametrize(("files", "size_mb"), [(1, 60), (60, 1)])
 def test_m7_a_submit_that_does_not_fit_gives_its_space_back(small_disk: Path, files: int, size_mb: int) -> None:
     """What did not fit used to keep the disk full: neither a collection nor a restart freed it."""
     with open_yard(small_disk, seed=24) as yard:
@@ -104,7 +105,7 @@ while not os.path.exists(stop):
 """
 
 
-@pytest.mark.external
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["exit", "kill"])
 def test_h4_a_run_that_ends_on_a_full_disk_loses_nothing_in_silence(small_disk: Path, end: str) -> None:
     with open_yard(small_disk, seed=22) as yard:
@@ -137,7 +138,7 @@ def test_h4_a_run_that_ends_on_a_full_disk_loses_nothing_in_silence(small_disk: 
             assert "The disk that holds" in details["error"]["error"]["message"]
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_cancel_delete_and_collect_work_on_a_full_disk(small_disk: Path) -> None:
     with open_yard(small_disk, seed=23) as yard:
         project = yard.project("logging", LOGGING)

@@ -101,6 +101,7 @@ def kill_scripts(folder: Path, *, writers: int, points: int, seconds: float, see
     return figures
 
 
+@pytest.mark.long
 def test_r2_no_returned_point_is_lost_when_scripts_are_killed(tmp_path: Path) -> None:
     figures = kill_scripts(tmp_path, writers=10, points=20_000, seconds=8, seed=3)
 
@@ -148,7 +149,7 @@ def submit_through_kills(folder: Path, *, submits: int, kills: int, seed: int) -
     return figures
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_r3_no_acknowledged_submit_is_lost_when_the_server_is_killed(tmp_path: Path) -> None:
     figures = submit_through_kills(tmp_path, submits=150, kills=5, seed=5)
 

@@ -175,7 +175,7 @@ class started:
     "lies",
     [
         pytest.param(("bad gateway", "login page", "swallow", "cut"), id="some"),
-        pytest.param(LIES, id="all", marks=[pytest.mark.external, pytest.mark.timeout(300)]),
+        pytest.param(LIES, id="all", marks=[pytest.mark.long, pytest.mark.timeout(300)]),
     ],
 )
 def test_no_lie_of_a_proxy_costs_a_live_run_anything(behind: Behind, lies: Sequence[str]) -> None:
@@ -192,7 +192,7 @@ def test_no_lie_of_a_proxy_costs_a_live_run_anything(behind: Behind, lies: Seque
 
 @pytest.mark.parametrize(
     "route",
-    [b"/files", *(pytest.param(one, marks=pytest.mark.external) for one in (b"/ship ", b"/chunks ", b"/state "))],
+    [b"/files", *(pytest.param(one, marks=pytest.mark.long) for one in (b"/ship ", b"/chunks ", b"/state "))],
 )
 def test_one_route_that_a_proxy_refuses_for_long_holds_nothing_else_up(behind: Behind, route: bytes) -> None:
     """A proxy that limits the size of bodies says 413 to the large ones; here one kind of request is refused."""
@@ -210,7 +210,7 @@ def test_one_route_that_a_proxy_refuses_for_long_holds_nothing_else_up(behind: B
     behind.check_all_arrived_once()
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_another_certificate_for_a_while_is_an_outage_and_nothing_is_sent_to_it(behind: Behind, tmp_path: Path) -> None:
     own, other = behind.proxy._tls, context_of(tmp_path, "other")[0]
     assert own is not None

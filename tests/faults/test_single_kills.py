@@ -50,7 +50,7 @@ def end(run: Run, stop: Path) -> dict[str, Any]:
     return details
 
 
-@pytest.mark.parametrize("code", [0, pytest.param(3, marks=pytest.mark.external)])
+@pytest.mark.parametrize("code", [0, 3])
 def test_r7_a_killed_supervisor_is_replaced_and_the_end_is_right(yard: Yard, code: int) -> None:
     run, stop = start(yard, code=code)
     for _ in range(3):
@@ -67,7 +67,7 @@ def test_r7_a_killed_supervisor_is_replaced_and_the_end_is_right(yard: Yard, cod
         assert f"exit code {code}" in details["error"]["error"]["message"]
 
 
-@pytest.mark.parametrize("code", [0, pytest.param(3, marks=pytest.mark.external)])
+@pytest.mark.parametrize("code", [0, 3])
 def test_m31_a_killed_reaper_never_makes_a_false_success(yard: Yard, code: int) -> None:
     run, stop = start(yard, code=code)
     [reaper] = yard.reaper_pids()
@@ -77,6 +77,7 @@ def test_m31_a_killed_reaper_never_makes_a_false_success(yard: Yard, code: int) 
     assert details["status"] == ("Failed" if code else "Completed")
 
 
+@pytest.mark.long
 def test_m32_when_both_are_killed_the_run_is_adopted(yard: Yard) -> None:
     run, stop = start(yard)
     [rank], [supervisor], [reaper] = yard.rank_pids(), yard.supervisor_pids(), yard.reaper_pids()
@@ -90,6 +91,7 @@ def test_m32_when_both_are_killed_the_run_is_adopted(yard: Yard) -> None:
     assert details["status"] == "Completed"
 
 
+@pytest.mark.long
 def test_m32_a_script_killed_with_its_keepers_is_not_a_success(yard: Yard) -> None:
     run, _ = start(yard)
     [rank], [supervisor], [reaper] = yard.rank_pids(), yard.supervisor_pids(), yard.reaper_pids()
@@ -117,7 +119,7 @@ def test_r8_the_end_is_seen_soon_after_the_process_has_gone(yard: Yard) -> None:
     assert not is_alive(rank)
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_server_killed_while_nobody_looks_is_started_by_the_supervisor(yard: Yard) -> None:
     run, stop = start(yard)
     old = yard.server_pid()

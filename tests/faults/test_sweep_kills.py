@@ -73,7 +73,7 @@ def check(yard: Yard, played: dict[str, Any], *, trials: int) -> None:
     yard.workspace.experiments  # noqa: B018  # a call: the server is there again, to be stopped
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_sweep_survives_the_death_of_its_server(tmp_path: Path) -> None:
     with open_yard(tmp_path, seed=1) as yard:
         played = play(yard, trials=5, kills=3)

@@ -160,7 +160,7 @@ if sys.argv[2] == "exit":
 """
 
 
-@pytest.mark.external
+@pytest.mark.long
 @pytest.mark.parametrize("freed", ["later", "exit", "never"])
 def test_a_file_system_that_is_really_full(run_folder: Path, tmp_path: Path, freed: str) -> None:
     unshare = shutil.which("unshare")

@@ -64,6 +64,7 @@ print(len([name for name in sys.modules if name.startswith(("runyard", "azureml"
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", pythons())
 def test_every_injected_module_imports_with_the_standard_library_alone(tmp_path: Path, version: str) -> None:
     folder = injection_folder(tmp_path)
@@ -77,7 +78,7 @@ def test_every_injected_module_imports_with_the_standard_library_alone(tmp_path:
     assert int(done.stdout) > 20
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_ten_processes_at_once_get_one_folder(tmp_path: Path) -> None:
     with ThreadPoolExecutor(10) as pool:
         answers = set(pool.map(lambda _: run_script(CALL, tmp_path).stdout.strip(), range(10)))
@@ -86,6 +87,7 @@ def test_ten_processes_at_once_get_one_folder(tmp_path: Path) -> None:
     assert [str(path) for path in published(tmp_path / "cache/injection")] == list(answers)
 
 
+@pytest.mark.long
 def test_a_damaged_folder_is_made_again(tmp_path: Path) -> None:
     folder = Path(run_script(CALL, tmp_path).stdout.strip())
     (folder / "runyard/core/formats/journal.py").write_text("")

@@ -30,6 +30,7 @@ _VALUES = st.recursive(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=100, deadline=None)
 @given(_VALUES)
 def test_what_is_written_reads_back_here_and_in_other_readers(value: Any) -> None:

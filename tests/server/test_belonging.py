@@ -80,6 +80,7 @@ def link_to_another(path: Path) -> None:
     path.symlink_to("elsewhere.db")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("spoil", "is_old"),
     [

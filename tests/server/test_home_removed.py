@@ -63,7 +63,7 @@ def test_a_server_that_leaves_late_keeps_its_hands_off_the_socket_of_the_next_on
     assert not os.path.exists(path)
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_server_whose_home_is_gone_leaves_without_being_asked(place: Path) -> None:
     pid = pid_of(start(place))
     remove(place)
@@ -72,7 +72,7 @@ def test_a_server_whose_home_is_gone_leaves_without_being_asked(place: Path) -> 
     assert not (place / "server").exists()
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_moved_home_is_served_in_its_new_place_with_all_that_was_in_it(place: Path) -> None:
     first = start(place)
     first.workspaces.put("kept")
@@ -88,7 +88,7 @@ def test_a_moved_home_is_served_in_its_new_place_with_all_that_was_in_it(place: 
     stop(moved)
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_home_in_the_place_of_another_is_found_by_its_own_token(place: Path) -> None:
     other = place.with_name("other")
     stop_pid = pid_of(start(other))

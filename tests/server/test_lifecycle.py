@@ -93,6 +93,7 @@ def test_it_can_be_asked_to_leave_and_is_then_not_found(home: Path) -> None:
     assert "Leaving: asked to" in log_of(home)
 
 
+@pytest.mark.long
 def test_it_leaves_when_nothing_was_asked_for_long_enough(home: Path) -> None:
     client = start(home, RUNYARD_IDLE_STOP="1")
     pid = holder_of(home)["pid"]
@@ -114,6 +115,7 @@ def test_a_socket_that_something_cleaned_away_is_made_again(home: Path) -> None:
     assert mode_of(path) == 0o600
 
 
+@pytest.mark.long
 def test_a_kept_port_that_somebody_took_is_replaced_and_the_log_says_so(home: Path) -> None:
     port = int(start(home).server.info().url.rpartition(":")[2])
     stop(home)
@@ -127,6 +129,7 @@ def test_a_kept_port_that_somebody_took_is_replaced_and_the_log_says_so(home: Pa
     assert f"Port {port}, kept from before, is taken" in log_of(home)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_taken", [True, False])
 def test_whoever_takes_our_port_meanwhile_ends_all_sessions(home: Path, is_taken: bool) -> None:
     """Browsers that opened a page there gave it their sessions. The control: a restart on our own port ends none."""
@@ -145,6 +148,7 @@ def test_whoever_takes_our_port_meanwhile_ends_all_sessions(home: Path, is_taken
     assert tcp_door(now).ask("GET", "/api/v1/server", [session]).status == (401 if is_taken else 200)
 
 
+@pytest.mark.long
 def test_a_wanted_port_is_used_or_the_error_says_what_to_do(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -199,6 +203,7 @@ def test_an_open_home_with_other_peoples_files_is_refused(home: Path) -> None:
     assert mode_of(home) == 0o755
 
 
+@pytest.mark.long
 def test_an_open_but_empty_home_is_closed(home: Path) -> None:
     home.chmod(0o755)
     start(home)

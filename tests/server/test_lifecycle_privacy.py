@@ -65,6 +65,7 @@ def running(session_folder: Path) -> Iterator[Running]:
     stop(home)
 
 
+@pytest.mark.long
 def test_only_its_owner_reaches_its_socket_and_files(running: Running) -> None:
     path = str(running.client.address.path)
     files = [entry for entry in (running.home / "server").iterdir() if entry.is_file()]

@@ -34,6 +34,7 @@ def other_version(home: Path, version: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
+@pytest.mark.long
 def test_an_older_server_is_asked_to_leave_and_replaced(home: Path) -> None:
     with other_version(home, "0.0.9") as old:
         info = start(home).server.info()

@@ -93,6 +93,7 @@ def test_a_repaired_home_serves_again_and_keeps_its_content(folder: Path) -> Non
             assert served.client.runs.read_file(name, "outputs/m").data == name.encode() * 1000
 
 
+@pytest.mark.long
 def test_a_live_server_and_postgresql_are_refused(home: Path) -> None:
     start(home)
     with pytest.raises(Conflict, match="server is running"):

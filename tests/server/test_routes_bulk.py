@@ -73,6 +73,7 @@ def test_a_change_of_too_many_runs_or_an_unknown_one_is_refused(served: Served) 
     assert [error.code for _, error in odd.failed] == ["InvalidArgument"]
 
 
+@pytest.mark.long
 def test_no_runs_code_changes_many_runs_archives_or_submits_again(served: Served) -> None:
     served.submit("mine")
     own = served.as_run("mine")

@@ -113,6 +113,7 @@ print("done", os.environ["RANK"])
 """
 
 
+@pytest.mark.long
 def test_a_gang_goes_on_when_its_server_is_killed_and_comes_back(folder: Path) -> None:
     interpreter = EnvironmentSpec(interpreter=sys.executable)
     command = f"{sys.executable} -c '{SCRIPT}'"

@@ -101,7 +101,7 @@ def torn_files(found: dict[str, object], flagged: str) -> list[str]:
     ]
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_no_torn_file_goes_without_a_warning(tmp_path: Path, project: Path) -> None:
     """A writer fills whole files with one byte, again and again: a file with two different bytes is torn."""
     write(project, {f"f{index}": bytes(1 << 20) for index in range(2)})

@@ -66,6 +66,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(points: Columns, data: st.
     assert same(found, points)
 
 
+@pytest.mark.long
 @given(st.lists(columns(), min_size=1, max_size=8))
 @settings(deadline=None, max_examples=100)
 def test_a_tail_grows_by_points_of_its_kind_and_comes_back(pieces: list[Columns]) -> None:
@@ -120,6 +121,7 @@ def test_evenly_spaced_steps_take_no_room() -> None:
     assert len(encode(Columns("f8", flat, uneven, times))) > size * 5
 
 
+@pytest.mark.long
 @given(st.lists(columns("f8") | columns("i8"), min_size=1, max_size=6))
 @settings(deadline=None)
 def test_concatenated_numbers_keep_their_order(pieces: list[Columns]) -> None:

@@ -185,6 +185,7 @@ def test_threads_that_ship_at_once_lose_and_double_nothing(tmp_path: Path) -> No
     store.close()
 
 
+@pytest.mark.long
 def test_readers_see_whole_transactions_while_a_writer_works(tmp_path: Path) -> None:
     store = SqliteStore(tmp_path / "runyard.db")
     a_run(store, "r")

@@ -94,6 +94,7 @@ while task["type"] == "ps" or not os.path.exists("ps-is-up"):
     assert job.living() == []
 
 
+@pytest.mark.long
 def test_one_failed_rank_below_mpirun_ends_the_others_and_is_named(site: Site, mpirun: dict[str, str]) -> None:
     script = MEET + "if os.environ['RANK'] == '2': raise ValueError('no luck')\n" + WAIT
     run = start(site, script, MPI, submitter=mpirun).wait()
@@ -138,6 +139,7 @@ def test_an_mpirun_that_starts_nobody_is_itself_the_cause(site: Site, mpirun: di
     assert run.error["details"]["last_lines"] == ["no such host"]
 
 
+@pytest.mark.long
 def test_a_killed_mpirun_is_the_cause_of_what_its_ranks_suffer(site: Site, mpirun: dict[str, str]) -> None:
     job = start(site, MEET + WAIT, MPI, submitter=mpirun)
     all_met(job)
@@ -211,6 +213,7 @@ def held_ports() -> set[int]:
     return {int(port) for port in re.findall(r"@runyard-port-(\d+)", Path("/proc/net/unix").read_text())}
 
 
+@pytest.mark.long
 def test_a_rank_killed_after_its_reaper_was_is_still_the_one_that_failed(site: Site) -> None:
     job = start(site, MEET + WAIT, PYTORCH)
     all_met(job)

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.supervisor.supervised import Site
 
 # A reaper without a supervisor: it launches what launch.json says and leaves when all have ended.
@@ -58,6 +60,7 @@ ENDING = [
 ]
 
 
+@pytest.mark.long
 def test_all_256_codes_and_23_signals_are_recorded_exactly(tmp_path: Path) -> None:
     ends = [f"exit {code}" for code in range(256)] + [f"kill -{number} $$" for number in ENDING]
     processes = [

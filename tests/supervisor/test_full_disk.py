@@ -92,7 +92,7 @@ def printed(job: Job) -> bytes:
     return re.sub(rb"runyard: warning: the disk is full[^\n]*\n", b"", job.log())
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_script_that_is_killed_on_a_full_disk_keeps_what_it_logged(full_site: Site) -> None:
     script = SCRIPT + "while True:\n    writer.log('n', 2000)\n    writer = None\n    os.kill(os.getpid(), 9)\n"
     job = full_site.start(script)
@@ -119,7 +119,7 @@ def test_all_that_a_script_printed_is_stored_though_the_disk_stays_full(full_sit
     assert overflow_of(job) == []
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_lines_wait_for_space_and_come_in_order(full_site: Site) -> None:
     job = full_site.start(SCRIPT + "while os.path.exists('filler'): time.sleep(0.01)\nprint('after')\n")
     wait_for((job.folder / "overflow").exists)
@@ -141,7 +141,7 @@ def test_the_error_of_a_script_that_could_not_write_names_the_disk_and_the_excep
     assert numbers(full_site, job) == list(range(2000))
 
 
-@pytest.mark.external
+@pytest.mark.long
 def test_a_run_that_finds_the_disk_full_waits_for_space_with_words(full_site: Site) -> None:
     filler = full_site.home / "runs" / "filler"
     job = full_site.prepare("print('x' * 100_000)\n" + "#" * 200_000)

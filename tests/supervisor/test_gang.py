@@ -8,6 +8,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from runyard.core.specs import DistributionSpec
 from tests.supervisor.gangs import all_met, kill_supervisor, prepare_gang, start_gang, wait_all
 from tests.supervisor.supervised import Site, kill_all
@@ -86,6 +88,7 @@ while task["type"] == "ps" or not os.path.exists("go"):
     assert len({*cluster["worker"], *cluster["ps"]}) == 4
 
 
+@pytest.mark.long
 def test_a_rank_that_fails_on_another_node_is_named_and_ends_the_others(site: Site) -> None:
     script = HERE + "if os.environ['RANK'] == '2': raise ValueError('no luck')\n" + WAIT
     jobs = start_gang(site, script, DistributionSpec("pytorch", 2, 2))

@@ -192,6 +192,7 @@ def test_a_program_without_our_hooks_is_not_signalled() -> None:
 SLEEPS = "import time\nprint('begin', flush=True)\ndef wait_for_ever():\n    time.sleep(600)\nwait_for_ever()\n"
 
 
+@pytest.mark.long
 def test_a_silent_run_gets_a_warning_and_its_stacks_and_goes_on(site: Site) -> None:
     job = site.start(SLEEPS, variables={"RUNYARD_HANG_AFTER": "1"})
     wait_for(lambda: job.run.warnings and {"diagnosis.json", "diagnosis-stacks.txt"} <= set(job.run.files))
@@ -218,6 +219,7 @@ def test_a_launcher_that_starts_no_rank_is_told_of(tmp_path: Path) -> None:
     assert found.error["details"]["log"] == "system_logs/mpirun.log"
 
 
+@pytest.mark.long
 def test_a_run_that_logs_or_prints_is_left_alone(site: Site) -> None:
     script = "import time\nfor n in range(12):\n    print(n, flush=True)\n    time.sleep(0.25)\n"
     run = site.start(script, variables={"RUNYARD_HANG_AFTER": "1", "RUNYARD_HANG_FAILS": "1"}).wait()

@@ -48,6 +48,7 @@ def check_complete(site: Site, job: Job, count: int) -> None:
     assert job.log() == b"go\n" + b"".join(b"%d\n" % n for n in range(50, count + 1, 50))
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_is_back_soon_and_training_never_notices(site: Site) -> None:
     job = site.start(UNTIL_STOPPED)
     wait_for(lambda: site.server.numbers(job.id))
@@ -67,6 +68,7 @@ def test_a_killed_supervisor_is_back_soon_and_training_never_notices(site: Site)
     check_complete(site, job, count)
 
 
+@pytest.mark.long
 def test_kills_at_random_instants_lose_and_double_no_point(site: Site) -> None:
     seed = 20261115
     instants = random.Random(seed)

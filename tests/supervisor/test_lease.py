@@ -76,6 +76,7 @@ def test_the_processes_have_ended_before_the_server_may_start_the_next_attempt()
     assert ASK_S + GRACE_S + 3.0 < MARGIN_S  # three seconds to notice it twice, and to kill
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("max_attempts", [2, 1])
 def test_a_run_that_is_cut_off_ends_its_processes_and_tells_later(site: Site, max_attempts: int) -> None:
     job = site.start(STUBBORN, max_attempts=max_attempts, grace_s=0.3)

@@ -7,6 +7,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from runyard.client.client import Client
 from runyard.client.private_server import find
 from runyard.core.config.settings import read_settings
@@ -19,6 +21,7 @@ def client_of(home: Path) -> Client | None:
     return find(read_settings({**os.environ, "RUNYARD_HOME": str(home)}))
 
 
+@pytest.mark.long
 def test_a_supervisor_starts_a_killed_server_and_it_outlives_the_run(home: Path, tmp_path: Path) -> None:
     from azureml.core import Environment, Experiment, ScriptRunConfig, Workspace
 

@@ -203,6 +203,7 @@ def numbers_of(site: Site, job: Job) -> list[float]:
     return other.numbers(job.id)
 
 
+@pytest.mark.long
 def test_content_that_the_server_refuses_is_named_and_kept_and_holds_nothing_up(home: Path) -> None:
     site = Site(home, keep=False)
     job = site.prepare(POISON, output_folders=["outputs"])
@@ -227,6 +228,7 @@ def test_content_that_the_server_refuses_is_named_and_kept_and_holds_nothing_up(
     site.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", [False, True])
 def test_content_that_was_refused_for_a_while_is_stored_at_the_end(home: Path, killed: bool) -> None:
     site = Site(home, keep=False)
@@ -250,6 +252,7 @@ def test_content_that_was_refused_for_a_while_is_stored_at_the_end(home: Path, k
     site.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_server_that_fails_on_one_thing_gets_all_the_others_and_that_one_when_it_can(
     site: Site, killed: bool

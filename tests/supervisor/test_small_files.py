@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from runyard.core.errors import InvalidArgument, StoreUnavailable
 from runyard.supervisor.run_folder import RunFolder
 from runyard.supervisor.shipping.file_ledger import NAME, FileLedger
@@ -39,6 +41,7 @@ def test_a_thousand_small_outputs_take_a_dozen_requests(site: Site) -> None:
     assert len(file_requests(site)) <= 12, file_requests(site)
 
 
+@pytest.mark.long
 def test_a_thousand_explicit_uploads_take_a_dozen_requests(site: Site) -> None:
     script = COUNTER + (
         "fd = open_segment(0)\n"
@@ -72,6 +75,7 @@ def test_a_refused_file_of_a_batch_keeps_none_out_and_is_named_on_the_run(site: 
     assert messages and all("outputs/3/10.txt" in message and "is refused" in message for message in messages)
 
 
+@pytest.mark.long
 def test_a_batch_that_the_server_cannot_take_now_is_sent_again_whole(site: Site) -> None:
     tries: list[str] = []
 

@@ -29,6 +29,7 @@ def worse(value: float, bound: float, goal: str) -> bool:
     return value < bound if goal == MAXIMIZE else value > bound
 
 
+@pytest.mark.long
 @settings(max_examples=250, deadline=None)
 @given(HISTORIES, GOALS, st.floats(0.01, 2.0), st.booleans())
 def test_bandit_stops_exactly_who_is_beyond_the_slack(
