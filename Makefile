@@ -28,8 +28,14 @@ help:
 	@echo "make lock           newest versions into the lock files"
 	@echo "make clean          stop the demo's server, remove .venv and .runyard"
 
+# The demo has a home of its own, so the lines that find its run must name it.
+DEMO_RUNYARD = RUNYARD_HOME="$(CURDIR)/.runyard" $(VENV)/bin/runyard
 demo: $(VENV)/ready-demo
 	@RUNYARD_HOME="$(CURDIR)/.runyard" $(PY) examples/first_run/submit.py
+	@echo
+	@echo 'This run is kept in $(CURDIR)/.runyard. To see it again, type here:'
+	@echo '  $(DEMO_RUNYARD) runs list'
+	@echo '  $(DEMO_RUNYARD) studio'
 
 # `make check` runs its own tests; here they would be run twice.
 OF_CHECK = tests/test_layers.py tests/test_docs.py

@@ -46,6 +46,21 @@ def test_the_first_run_example_trains_and_shows_its_results(home: Path, tmp_path
     assert re.search(r"^page   http://127\.0\.0\.1:\d+/", result.stdout, re.MULTILINE)
 
 
+def test_the_demo_ends_with_commands_that_find_its_run() -> None:
+    """The demo's run is in a home of its own: `runyard runs list` alone used to answer that there are no runs."""
+    recipe = subprocess.run(
+        ["make", "-s", "-n", "-o", ".venv/ready-demo", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    submit = next(line for line in recipe.stdout.splitlines() if line.endswith("examples/first_run/submit.py"))
+    told = re.findall(r"^echo '  (RUNYARD_HOME.*)'$", recipe.stdout, re.MULTILINE)
+    readme = [line.partition("#")[0].strip() for line in blocks("README.md", "sh")[0].splitlines()[1:3]]
+
+    assert [shlex.split(line)[2:] for line in told] == [["runs", "list"], ["studio"]]
+    for line in told:
+        assert shlex.split(line)[:2] == [shlex.split(submit)[0], ".venv/bin/runyard"]
+    assert readme == [line.replace(str(ROOT), "$PWD") for line in told]
+
+
 def test_the_readme_run_works_word_for_word(home: Path, tmp_path: Path) -> None:
     submit, script = blocks("README.md", "python")
     (tmp_path / "my_project").mkdir()
