@@ -10,10 +10,11 @@ from pathlib import Path
 
 import azureml_names
 import azureml_uses
-import click
 import rights_table
 
+from runyard import cli
 from runyard.cli.app import root
+from runyard.cli.parsing.help import format_help
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs/reference"
@@ -40,22 +41,19 @@ are written out (`\\x1b`); into a pipe or file, logs go byte for byte.
 """
 
 
-def commands(command: click.Command, parent: click.Context | None, name: str) -> Iterator[tuple[str, str]]:
+def commands(context: cli.Context) -> Iterator[tuple[str, str]]:
     """Yield (path, help) of every command that does something."""
-    shape = {**command.context_settings, "max_content_width": 100, "terminal_width": 100}
-    with click.Context(command, info_name=name, parent=parent, **shape) as context:
-        if isinstance(command, click.Group):
-            for child in command.list_commands(context):
-                found = command.get_command(context, child)
-                assert found is not None
-                yield from commands(found, context, child)
-        else:
-            yield context.command_path, command.get_help(context)
+    command = context.command
+    if isinstance(command, cli.CommandGroup):
+        for name in command.list_commands():
+            yield from commands(cli.Context(command.get_command(name), name, context))
+    else:
+        yield context.command_path, format_help(context, width=100)
 
 
 def page() -> str:
     parts = [INTRODUCTION]
-    for path, text in commands(root, None, "runyard"):
+    for path, text in commands(cli.Context(root, root.name)):
         parts.append(f"## {path}\n\n```\n{text}\n```\n")
     return "\n".join(parts)
 

@@ -105,14 +105,6 @@ def test_stopping_no_server_is_fine(home: Path) -> None:
     assert (result.returncode, result.stderr) == (0, "No server is running.\n")
 
 
-def test_a_client_without_click_is_told_what_to_install() -> None:
-    code = "import sys\nsys.modules['click'] = None\nfrom runyard.cli import main\nmain(['--version'])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-
-    assert result.returncode == 1
-    assert result.stderr.startswith("error: ") and "pip install runyard" in result.stderr
-
-
 def test_a_closed_stdout_is_no_mistake_of_ours(home: Path) -> None:
     command = f"{sys.executable} -m runyard.cli server status >&-"
     result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)

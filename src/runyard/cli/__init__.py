@@ -1,21 +1,61 @@
-"""The command `runyard`: parse, call, print. One module per noun, loaded when it is called."""
+"""The command `runyard`: parse, call, print. One module per noun, loaded when it is called.
+
+Command modules get from here what makes a command: `from runyard import cli`, then `@cli.command()` and so on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, Optional, Sequence
+
+from runyard.cli.parsing.commands import (
+    CliCommand,
+    CommandGroup,
+    argument,
+    command,
+    group,
+    option,
+    pass_context,
+    version_option,
+)
+from runyard.cli.parsing.context import Abort, BadParameter, Context, ExitWith, UsageError
+from runyard.cli.parsing.parameters import Argument, Callback, Complete, CompletionItem, Option, Parameter
+from runyard.cli.parsing.terminal import confirm, echo, prompt
+from runyard.cli.parsing.types import UNPROCESSED, Choice, IntRange, ParamType, Path
+
+__all__ = [
+    "UNPROCESSED",
+    "Abort",
+    "Argument",
+    "BadParameter",
+    "Callback",
+    "Choice",
+    "CliCommand",
+    "CommandGroup",
+    "Complete",
+    "CompletionItem",
+    "Context",
+    "ExitWith",
+    "IntRange",
+    "Option",
+    "ParamType",
+    "Parameter",
+    "Path",
+    "UsageError",
+    "argument",
+    "command",
+    "confirm",
+    "echo",
+    "group",
+    "main",
+    "option",
+    "pass_context",
+    "prompt",
+    "version_option",
+]
 
 
-def main(arguments: Sequence[str] | None = None) -> NoReturn:
+def main(arguments: Optional[Sequence[str]] = None) -> NoReturn:
     """Run the command line and leave with its exit code (docs/reference/cli.md lists them)."""
-    try:
-        from runyard.cli.app import run  # click costs 20 ms that `import runyard.cli` need not
-    except ModuleNotFoundError as error:
-        if error.name != "click":
-            raise
-        raise SystemExit(
-            "error: The command line needs the package `click`.\n"
-            "This Python holds only the client part of Runyard.\n\n"
-            "hint: `pip install runyard` here, without --no-deps."
-        ) from None
+    from runyard.cli.app import run  # the app is made of what stands above
+
     raise SystemExit(run(arguments))

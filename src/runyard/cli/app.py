@@ -1,30 +1,26 @@
 """The root command of `runyard`: command groups, error messages and exit codes.
 
-`LazyGroup` imports the module of a command when it is called, and suggests a near name for a wrong one. `run` is the
-one place where exceptions become messages: the failure, its reason, and the command to type next.
+The module of a command is imported when it is called. `run` is the one place where exceptions become messages: the
+failure, its reason, and the command to type next.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Optional, Sequence
 
-import click
-
-from runyard import __version__
+from runyard import __version__, cli
 from runyard.cli.exit_codes import COMPLETED, FAILED, INTERRUPTED, USAGE
 from runyard.cli.text import plain, plain_block
 from runyard.core.config.paths import server_folder
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure
 
+ASKED_BY_SHELL = "_RUNYARD_COMPLETE"
 COMMANDS = {
     "submit": ("runyard.cli.commands.submit:submit", "Run a script and stream its output."),
     "runs": ("runyard.cli.commands.runs:runs", "List, show, follow, tag and cancel runs; read what they left."),
@@ -55,52 +51,6 @@ COMMANDS = {
     "doctor": ("runyard.cli.commands.doctor:doctor", "Say what is installed and running, and what is wrong."),
     "completion": ("runyard.cli.commands.studio:completion", "Print the completion script of a shell."),
 }
-
-
-class LazyGroup(click.Group):
-    """A group whose commands are `name → (module:attribute, one line of help)`."""
-
-    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lazy = dict(lazy or {})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.lazy, *self.commands]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
-            return super().get_command(ctx, cmd_name)
-        module, _, attribute = self.lazy[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in self.list_commands(ctx) and not name.startswith("-"):
-            raise click.UsageError(f"There is no command `{ctx.command_path} {name}`.{self._advice(ctx, name)}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # click would load every module for its help text.
-        rows = [(name, self._short_help(ctx, name)) for name in self.list_commands(ctx)]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-    def _short_help(self, ctx: click.Context, name: str) -> str:
-        if name in self.lazy:
-            return self.lazy[name][1]
-        command = self.get_command(ctx, name)
-        return command.get_short_help_str(limit=100) if command else ""
-
-    def _advice(self, ctx: click.Context, name: str) -> str:
-        names = self.list_commands(ctx)
-        near = difflib.get_close_matches(name, names, n=1)
-        if near:
-            return f" Did you mean `{ctx.command_path} {near[0]}`?"
-        return f" There are: {', '.join(names)}."
 
 
 def print_error(error: BaseException) -> None:
@@ -153,8 +103,8 @@ def _keep(text: str) -> Path:
     return place
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="runyard", message="%(prog)s %(version)s")
+@cli.group("runyard", lazy=COMMANDS)
+@cli.version_option(f"runyard {__version__}")
 def root() -> None:
     """Submit training runs and look at them.
 
@@ -164,22 +114,25 @@ def root() -> None:
     """
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
+def run(arguments: Optional[Sequence[str]] = None) -> int:
     """Return the exit code of one command line."""
     _make_streams_safe()
     try:
-        # click hands back what ctx.exit was given, and a command's own answer otherwise.
-        answer = root.main(args=arguments, prog_name="runyard", standalone_mode=False)
+        if ASKED_BY_SHELL in os.environ:
+            from runyard.cli.parsing.completion import answer_shell  # only completion needs it
+
+            print(answer_shell(root, os.environ), end="")
+        else:
+            root.run(cli.Context(root, root.name), sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
-        return answer if isinstance(answer, int) else COMPLETED
-    except click.UsageError as error:
-        path = error.ctx.command_path if error.ctx else "runyard"
+        return COMPLETED
+    except cli.ExitWith as leaving:
+        return leaving.code
+    except cli.UsageError as error:
+        path = error.ctx.command_path if error.ctx else root.name
         print_message(error.format_message(), hint=f"`{path} --help` shows how it is used.")
         return USAGE
-    except click.ClickException as error:
-        print_message(error.format_message())
-        return FAILED
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, cli.Abort):
         return INTERRUPTED
     except BrokenPipeError:
         # `runyard runs list | head`: the reader has enough. Python would complain at exit about the pipe.

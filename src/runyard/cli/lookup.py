@@ -8,9 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 
-import click
-from click.shell_completion import CompletionItem
-
+from runyard import cli
 from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument, NotFound
 from runyard.core.names import check_run_id, clean_file_name
@@ -82,11 +80,8 @@ def no_such_file(run_id: str, name: str, known: list[str]) -> NotFound:
     )
 
 
-Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-
-
-def _completes(known: Callable[[Workspace], list[CompletionItem]]) -> Complete:
-    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _completes(known: Callable[[Workspace], list[cli.CompletionItem]]) -> cli.Complete:
+    def complete(_ctx: cli.Context, _param: cli.Parameter, incomplete: str) -> list[cli.CompletionItem]:
         try:
             found = known(Workspace.from_config()) if find() is not None else []
         except Exception:
@@ -97,24 +92,24 @@ def _completes(known: Callable[[Workspace], list[CompletionItem]]) -> Complete:
 
 
 @_completes
-def run_ids(workspace: Workspace) -> list[CompletionItem]:
+def run_ids(workspace: Workspace) -> list[cli.CompletionItem]:
     found = newest(workspace, MOST_RUNS, include_children="true")
-    return [CompletionItem(run.id, help=plain(f"{run.status} {run.display_name}".strip())) for run in found]
+    return [cli.CompletionItem(run.id, help=plain(f"{run.status} {run.display_name}".strip())) for run in found]
 
 
-RUN = click.argument("run_id", metavar="RUN", shell_complete=run_ids)
-
-
-@_completes
-def experiment_names(workspace: Workspace) -> list[CompletionItem]:
-    return [CompletionItem(one.name) for one in Experiment.list(workspace, view_type="All")]
+RUN = cli.argument("run_id", metavar="RUN", shell_complete=run_ids)
 
 
 @_completes
-def workspace_names(workspace: Workspace) -> list[CompletionItem]:
-    return [CompletionItem(one.name) for one in workspace._client.workspaces.list()]
+def experiment_names(workspace: Workspace) -> list[cli.CompletionItem]:
+    return [cli.CompletionItem(one.name) for one in Experiment.list(workspace, view_type="All")]
 
 
 @_completes
-def compute_names(workspace: Workspace) -> list[CompletionItem]:
-    return [CompletionItem(one.name) for one in workspace._client.compute.list(workspace.name)]
+def workspace_names(workspace: Workspace) -> list[cli.CompletionItem]:
+    return [cli.CompletionItem(one.name) for one in workspace._client.workspaces.list()]
+
+
+@_completes
+def compute_names(workspace: Workspace) -> list[cli.CompletionItem]:
+    return [cli.CompletionItem(one.name) for one in workspace._client.compute.list(workspace.name)]

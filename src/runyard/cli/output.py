@@ -12,10 +12,9 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import click
-
+from runyard import cli
 from runyard.cli.text import plain
 from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
@@ -27,14 +26,14 @@ FIRST_AFTER_S = 1.0
 
 def print_json(value: object) -> None:
     """Print records as JSON. NaN and infinity become strings, since JSON has no such numbers."""
-    click.echo(json.dumps(_numbers_that_json_knows(to_plain(value)), indent=2, ensure_ascii=True, allow_nan=False))
+    cli.echo(json.dumps(_numbers_that_json_knows(to_plain(value)), indent=2, ensure_ascii=True, allow_nan=False))
 
 
 def print_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     cells = [list(titles), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(titles))]
     for line in cells:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        cli.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:
@@ -42,7 +41,7 @@ def print_fields(fields: Sequence[tuple[str, object]]) -> None:
     shown = [(name, value) for name, value in fields if value not in (None, "", [], {})]
     width = max((len(name) for name, _ in shown), default=0)
     for name, value in shown:
-        click.echo(f"{name.ljust(width)}  {plain(value)}")
+        cli.echo(f"{name.ljust(width)}  {plain(value)}")
 
 
 def moment(value: datetime | None) -> str:
@@ -90,31 +89,25 @@ def _numbers_that_json_knows(value: Any) -> Any:
     return value
 
 
-if TYPE_CHECKING:
-    _Whole = click.ParamType[int]
-else:
-    _Whole = click.ParamType  # generic only in newer releases of click
-
-
-class Seconds(_Whole):
+class Seconds(cli.ParamType):
     """Whole seconds, one or more."""
 
     name = "time"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str) -> int:
         match = re.fullmatch(r"0*([1-9]\d*)([smhd]?)", str(value))
         if match is None:
-            self.fail(f"{value!r} is no time. Write seconds, or 10m, 2h, 1d.", param, ctx)
+            self.fail(f"{value!r} is no time. Write seconds, or 10m, 2h, 1d.")
         return int(match[1]) * UNITS_S[match[2]]
 
 
-class Bytes(_Whole):
+class Bytes(cli.ParamType):
     name = "size"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str) -> int:
         match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmgt]?b)?", str(value).lower())
         if match is None:
-            self.fail(f"{value!r} is no size. Write 500MB, 20GB, or bytes.", param, ctx)
+            self.fail(f"{value!r} is no size. Write 500MB, 20GB, or bytes.")
         return int(float(match[1]) * UNITS_BYTES[match[2] or ""])
 
 
@@ -134,4 +127,4 @@ class Progress:
         if now - self._said >= FIRST_AFTER_S:
             self._said = now
             amounts = f"{self._show(done)} of {self._show(self._total)}"
-            click.echo(f"{self._verb} {amounts}{f': {plain(what)}' if what else ''}", err=True)
+            cli.echo(f"{self._verb} {amounts}{f': {plain(what)}' if what else ''}", err=True)

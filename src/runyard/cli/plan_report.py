@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import click
-
+from runyard import cli
 from runyard.cli.output import print_fields, seconds, size
 from runyard.cli.text import plain
 from runyard.core.formats.documents import SubmitPlan
@@ -34,9 +33,9 @@ def print_plan(plan: SubmitPlan) -> None:
     )
     _print_snapshot(plan["snapshot"])
     _print_work(plan)
-    click.echo("Nothing was stored or started.", err=True)
+    cli.echo("Nothing was stored or started.", err=True)
     if "processes" not in plan:
-        click.echo("No server is running; `runyard server start` and this again show the processes too.", err=True)
+        cli.echo("No server is running; `runyard server start` and this again show the processes too.", err=True)
 
 
 def print_handed(plan: SubmitPlan) -> None:
@@ -56,10 +55,10 @@ def print_handed(plan: SubmitPlan) -> None:
 def _print_work(plan: SubmitPlan) -> None:
     resources = plan.get("resources") or {}
     if resources:
-        click.echo("\nasked for")
+        cli.echo("\nasked for")
         print_fields([(f"  {plain(name)}", plain(str(value))) for name, value in resources.items()])
     if plan.get("script"):
-        click.echo(f"\nscript\n{_indented(plan['script'])}")
+        cli.echo(f"\nscript\n{_indented(plan['script'])}")
     for process in plan.get("processes", []):
         _print_process(process)
 
@@ -70,11 +69,11 @@ def _indented(text: str) -> str:
 
 def _print_snapshot(found: Mapping[str, Any]) -> None:
     count = found["files"]
-    click.echo(f"\nsnapshot  {count:,} file{'' if count == 1 else 's'}, {size(found['size_bytes'])}")
+    cli.echo(f"\nsnapshot  {count:,} file{'' if count == 1 else 's'}, {size(found['size_bytes'])}")
     for path, size_bytes in found["biggest"]:
-        click.echo(f"  {size(size_bytes):>8}  {plain(path)}")
+        cli.echo(f"  {size(size_bytes):>8}  {plain(path)}")
     for note in found["notes"]:
-        click.echo(f"  {plain(note)}")
+        cli.echo(f"  {plain(note)}")
 
 
 def _nodes(plan: SubmitPlan) -> str:
@@ -91,13 +90,13 @@ def _gpus(node: Mapping[str, Any]) -> str:
 
 
 def _print_process(process: PlannedProcess) -> None:
-    click.echo(f"\nprocess {process['rank']} ({plain(process['role'])})")
-    click.echo(f"  command  {plain(shlex.join(process['argv']))}")
-    click.echo(f"  folder   {plain(process['cwd'])}")
-    click.echo(f"  log      {plain(process['log'])}")
+    cli.echo(f"\nprocess {process['rank']} ({plain(process['role'])})")
+    cli.echo(f"  command  {plain(shlex.join(process['argv']))}")
+    cli.echo(f"  folder   {plain(process['cwd'])}")
+    cli.echo(f"  log      {plain(process['log'])}")
     added = {name: value for name, value in process["variables"].items() if os.environ.get(name) != value}
     for name in sorted(added):
-        click.echo(f"  {plain(name)}={plain(added[name])}")
+        cli.echo(f"  {plain(name)}={plain(added[name])}")
     inherited = len(process["variables"]) - len(added)
     if inherited:
-        click.echo(f"  and {inherited} of your own variables")
+        cli.echo(f"  and {inherited} of your own variables")

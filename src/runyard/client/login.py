@@ -103,12 +103,12 @@ def pin_of(address: Address, given: Optional[str]) -> str:
     return parse_fingerprint(given) if given else address.fingerprint
 
 
-class Choice(NamedTuple):
+class ServerChoice(NamedTuple):
     settings: Settings  # with `url` and `token` of the server; without `url` the private one
     why: str
 
 
-def choose(settings: Settings, *, config_url: str = "", config_path: str = "") -> Choice:
+def choose(settings: Settings, *, config_url: str = "", config_path: str = "") -> ServerChoice:
     """Return the settings to connect with.
 
     A token goes to no other server than the one it was given for: a config.json may come from a stranger.
@@ -118,16 +118,16 @@ def choose(settings: Settings, *, config_url: str = "", config_path: str = "") -
         UserError: the file of logins cannot be used.
     """
     if settings.url:
-        return Choice(_with_known_token(settings, settings.url), "RUNYARD_URL is set")
+        return ServerChoice(_with_known_token(settings, settings.url), "RUNYARD_URL is set")
     if config_url:
         login = find_login(settings.home, config_url)
         if login is None:
             raise _not_logged_in(config_url, config_path)
-        return Choice(_at(settings, login), f"{config_path} names it")
+        return ServerChoice(_at(settings, login), f"{config_path} names it")
     login = find_login(settings.home)
     if login is not None:
-        return Choice(_at(settings, login), "`runyard login` was the last choice; `runyard logout` ends it")
-    return Choice(settings, "neither RUNYARD_URL nor a login names another")
+        return ServerChoice(_at(settings, login), "`runyard login` was the last choice; `runyard logout` ends it")
+    return ServerChoice(settings, "neither RUNYARD_URL nor a login names another")
 
 
 def _with_known_token(settings: Settings, url: str) -> Settings:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import click
-
+from runyard import cli
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.output import moment, print_fields, print_json, print_table, size
 from runyard.cli.text import plain
@@ -18,16 +17,16 @@ from runyard.sdk.models.model import Model
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@click.group()
+@cli.group()
 def models() -> None:
     """List, show, download and delete models of the workspace. MODEL is a name, or NAME:VERSION."""
 
 
 @models.command("list")
-@click.argument("name", required=False)
-@click.option("--tag", "tags", metavar="NAME[=VALUE]", multiple=True, help="Only those that have the tag.")
-@click.option("--all", "show_all", is_flag=True, help="All versions, not the latest of each name.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.argument("name", required=False)
+@cli.option("--tag", "tags", metavar="NAME[=VALUE]", multiple=True, help="Only those that have the tag.")
+@cli.option("--all", "show_all", is_flag=True, help="All versions, not the latest of each name.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json: bool) -> None:
     """List models, the newest first; of one NAME all versions."""
     wanted = [tag.split("=", 1) for tag in tags]
@@ -36,7 +35,7 @@ def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json
     if as_json:
         return print_json([model.serialize() for model in found])
     if not found:
-        click.echo("There is none. In a script: run.register_model('name', 'outputs/model.pkl')", err=True)
+        cli.echo("There is none. In a script: run.register_model('name', 'outputs/model.pkl')", err=True)
         return None
     rows = [
         (
@@ -53,8 +52,8 @@ def list_models(name: str | None, tags: tuple[str, ...], show_all: bool, as_json
 
 
 @models.command("show")
-@click.argument("model")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.argument("model")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_model(model: str, as_json: bool) -> None:
     """Show a model: its files, tags, and where it came from."""
     found = find_model(model)
@@ -81,16 +80,16 @@ def show_model(model: str, as_json: bool) -> None:
 
 
 @models.command()
-@click.argument("model")
-@click.option("--to", "target", metavar="FOLDER", default=".", show_default=True, help="Where to write it.")
-@click.option("--overwrite", is_flag=True, help="Replace what is there.")
+@cli.argument("model")
+@cli.option("--to", "target", metavar="FOLDER", default=".", show_default=True, help="Where to write it.")
+@cli.option("--overwrite", is_flag=True, help="Replace what is there.")
 def download(model: str, target: str, overwrite: bool) -> None:
     """Write a model's file or folder here. Prints its path."""
-    click.echo(plain(find_model(model).download(target, exist_ok=overwrite)))
+    cli.echo(plain(find_model(model).download(target, exist_ok=overwrite)))
 
 
 @models.command("delete")
-@click.argument("names", metavar="MODEL...", nargs=-1, required=True)
+@cli.argument("names", metavar="MODEL...", nargs=-1, required=True)
 @YES
 def delete_model(names: tuple[str, ...], yes: bool) -> None:
     """Delete versions of models; a name alone is its latest version. Prints their ids."""
@@ -98,7 +97,7 @@ def delete_model(names: tuple[str, ...], yes: bool) -> None:
     ask(f"Delete {', '.join(model.id for model in found)} for good?", yes)
     for model in found:
         model.delete()
-        click.echo(plain(model.id))
+        cli.echo(plain(model.id))
 
 
 def find_model(text: str) -> Model:
@@ -112,14 +111,14 @@ def _model_tags(model: Model) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(model.tags.items()))
 
 
-@click.group()
+@cli.group()
 def datasets() -> None:
     """List and show datasets of the workspace."""
 
 
 @datasets.command("list")
-@click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.argument("name", required=False)
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_datasets(name: str | None, as_json: bool) -> None:
     """List datasets, the latest version of each; of one NAME all versions."""
     workspace = Workspace.from_config()
@@ -129,7 +128,7 @@ def list_datasets(name: str | None, as_json: bool) -> None:
     if as_json:
         return print_json([_plain(dataset) for _, dataset in found])
     if not found:
-        click.echo("There is none. dataset.register(workspace, name) keeps one.", err=True)
+        cli.echo("There is none. dataset.register(workspace, name) keeps one.", err=True)
         return None
     rows = [
         (one.name, one.version, one._spec.kind, moment(asset.created_at), _sources(one), _dataset_tags(one))
@@ -139,9 +138,9 @@ def list_datasets(name: str | None, as_json: bool) -> None:
 
 
 @datasets.command("show")
-@click.argument("name")
-@click.option("--version", metavar="N", type=int, help="The version. [default: the latest]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.argument("name")
+@cli.option("--version", metavar="N", type=int, help="The version. [default: the latest]")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show_dataset(name: str, version: int | None, as_json: bool) -> None:
     """Show a dataset, and how many files and bytes it has now."""
     found = Dataset.get_by_name(Workspace.from_config(), name, version=version)
@@ -176,29 +175,29 @@ def _dataset_tags(dataset: AnyDataset) -> str:
     return ", ".join(f"{key}={value}" for key, value in sorted(dataset.tags.items()))
 
 
-@click.group()
+@cli.group()
 def secrets() -> None:
     """Set, list and delete secrets of the workspace; scripts read them with run.get_secret(name)."""
 
 
 @secrets.command("set")
-@click.argument("name")
+@cli.argument("name")
 def set_secret(name: str) -> None:
     """Keep a secret. Its value is asked for, or read from stdin: `runyard secrets set NAME < file`."""
     if sys.stdin.isatty():
-        value = click.prompt("Value", hide_input=True, confirmation_prompt=True)
+        value = cli.prompt("Value", hide_input=True, confirmation_prompt=True)
     else:
         value = sys.stdin.read().rstrip("\n")
     if not value:
         raise InvalidArgument("The value is empty.", hint=f"printf %s VALUE | runyard secrets set {name}")
     Workspace.from_config().get_default_keyvault().set_secret(name, value)
-    click.echo(f"Secret `{name}` is set. In a script: run.get_secret('{name}')", err=True)
+    cli.echo(f"Secret `{name}` is set. In a script: run.get_secret('{name}')", err=True)
 
 
 @secrets.command()
-@click.argument("name")
-@click.argument("users", nargs=-1)
-@click.option("--everyone", is_flag=True, help="All users of the team, and their runs.")
+@cli.argument("name")
+@cli.argument("users", nargs=-1)
+@cli.option("--everyone", is_flag=True, help="All users of the team, and their runs.")
 def share(name: str, users: tuple[str, ...], everyone: bool) -> None:
     """Say who reads a secret besides its owner and admins: these users, and no others.
 
@@ -207,31 +206,31 @@ def share(name: str, users: tuple[str, ...], everyone: bool) -> None:
     readers = ["*"] if everyone else [*users]
     Workspace.from_config().get_default_keyvault().share_secret(name, readers)
     who = "all users" if everyone else ", ".join(f"`{user}`" for user in users) or "nobody else"
-    click.echo(f"Secret `{name}` is read by its owner, by admins and by {who}.", err=True)
+    cli.echo(f"Secret `{name}` is read by its owner, by admins and by {who}.", err=True)
 
 
 @secrets.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_secrets(as_json: bool) -> None:
     """List the names of the secrets."""
     names = [one["name"] for one in Workspace.from_config().get_default_keyvault().list_secrets()]
     if as_json:
         return print_json(names)
     if not names:
-        click.echo("There is none yet. `runyard secrets set NAME` keeps one.", err=True)
+        cli.echo("There is none yet. `runyard secrets set NAME` keeps one.", err=True)
         return None
     return print_table(("SECRET",), [(name,) for name in names])
 
 
 @secrets.command("show")
-@click.argument("name")
+@cli.argument("name")
 def show_secret(name: str) -> None:
     """Print a secret's value."""
-    click.echo(Workspace.from_config().get_default_keyvault().get_secret(name))
+    cli.echo(Workspace.from_config().get_default_keyvault().get_secret(name))
 
 
 @secrets.command("delete")
-@click.argument("names", nargs=-1, required=True)
+@cli.argument("names", nargs=-1, required=True)
 def delete_secret(names: tuple[str, ...]) -> None:
     """Delete secrets; one that is not there counts as deleted."""
     Workspace.from_config().get_default_keyvault().delete_secrets(names)

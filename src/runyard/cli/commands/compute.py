@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.commands.compute_attach import cluster_options, target_options
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.lookup import compute_names
@@ -24,8 +22,8 @@ from runyard.core.compute import (
 )
 from runyard.sdk.workspaces.workspace import Workspace
 
-NAME = click.argument("name", shell_complete=compute_names)
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+NAME = cli.argument("name", shell_complete=compute_names)
+AS_JSON = cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 COMMANDS = {
@@ -37,7 +35,7 @@ COMMANDS = {
 }
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@cli.group(lazy=COMMANDS)
 def compute() -> None:
     """Make, attach, change and look at compute targets: pools of nodes, clusters, hosts.
 
@@ -62,7 +60,7 @@ def list_targets(as_json: bool) -> None:
     print_table(("TARGET", "TYPE", "CLUSTER", "NODES", "RUNNING", "WAITING"), rows)
     for one in found:
         if one.note:
-            click.echo(f"{plain(one.name)}: {plain(one.note)}", err=True)
+            cli.echo(f"{plain(one.name)}: {plain(one.note)}", err=True)
 
 
 @compute.command()
@@ -80,13 +78,13 @@ def show(name: str, as_json: bool) -> None:
 
 @compute.command()
 @NAME
-@click.option("--max-nodes", type=click.IntRange(1), metavar="N", required=True, help="Most nodes at once.")
-@click.option("--min-nodes", type=click.IntRange(0), metavar="N", default=0, help="Nodes that are always there.")
-@click.option("--idle", type=Seconds(), metavar="TIME", default=DEFAULT_IDLE_SECONDS, help="An idle node goes after.")
-@click.option(
+@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", required=True, help="Most nodes at once.")
+@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", default=0, help="Nodes that are always there.")
+@cli.option("--idle", type=Seconds(), metavar="TIME", default=DEFAULT_IDLE_SECONDS, help="An idle node goes after.")
+@cli.option(
     "--cluster", "--engine", metavar="CLUSTER", default="", help="Put it on slurm:PARTITION, ray:HOST:PORT or a target."
 )
-@click.option("--description", metavar="TEXT", default="", help="What it is for.")
+@cli.option("--description", metavar="TEXT", default="", help="What it is for.")
 @AS_JSON
 def create(name: str, max_nodes: int, min_nodes: int, idle: int, cluster: str, description: str, as_json: bool) -> None:
     """Make a pool of nodes. A run takes as many as its node_count; others wait.
@@ -103,12 +101,12 @@ def create(name: str, max_nodes: int, min_nodes: int, idle: int, cluster: str, d
 
 @compute.command()
 @NAME
-@click.option("--max-nodes", type=click.IntRange(1), metavar="N", help="Most nodes at once.")
-@click.option("--min-nodes", type=click.IntRange(0), metavar="N", help="Nodes that are always there.")
-@click.option("--idle", type=Seconds(), metavar="TIME", help="An idle node goes after.")
-@click.option("--description", metavar="TEXT", help="What it is for.")
+@cli.option("--max-nodes", type=cli.IntRange(1), metavar="N", help="Most nodes at once.")
+@cli.option("--min-nodes", type=cli.IntRange(0), metavar="N", help="Nodes that are always there.")
+@cli.option("--idle", type=Seconds(), metavar="TIME", help="An idle node goes after.")
+@cli.option("--description", metavar="TEXT", help="What it is for.")
 @cluster_options
-@click.option("--unset", metavar="OPTION", multiple=True, help="Take an option of an attached target away.")
+@cli.option("--unset", metavar="OPTION", multiple=True, help="Take an option of an attached target away.")
 @AS_JSON
 def update(
     name: str,
@@ -124,7 +122,7 @@ def update(
     changes: dict[str, Any] = {"max_nodes": max_nodes, "min_nodes": min_nodes, "idle_seconds": idle}
     changes.update(description=description, options=_changed_options(name, given, unset))
     if all(value is None for value in changes.values()):
-        raise click.UsageError(
+        raise cli.UsageError(
             "Nothing is changed. Add --max-nodes, --min-nodes, --idle, --description, or an option of its cluster."
         )
     _change(name, "is changed", as_json, **changes)
@@ -156,7 +154,7 @@ def delete(name: str, yes: bool) -> None:
     workspace._client.compute.get(workspace.name, name)
     ask(f"Delete compute target {name}?", yes)
     workspace._client.compute.delete(workspace.name, name)
-    click.echo(f"Compute target `{plain(name)}` is deleted.", err=True)
+    cli.echo(f"Compute target `{plain(name)}` is deleted.", err=True)
 
 
 def _change(name: str, done: str, as_json: bool, **changes: Any) -> None:
@@ -175,7 +173,7 @@ def _changed_options(name: str, given: dict[str, Any], unset: tuple[str, ...]) -
 def _say(target: ComputeTarget, done: str, as_json: bool) -> None:
     if as_json:
         print_json(target)
-    click.echo(f"Compute target `{plain(target.name)}` {done}: {_nodes(target)} nodes.", err=True)
+    cli.echo(f"Compute target `{plain(target.name)}` {done}: {_nodes(target)} nodes.", err=True)
 
 
 def _nodes(target: ComputeTarget) -> str:
@@ -241,5 +239,5 @@ def _row(node: ComputeNode) -> tuple[object, ...]:
 
 def _print_part(title: str, titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     if rows:
-        click.echo(f"\n{title}")
+        cli.echo(f"\n{title}")
         print_table(titles, rows)

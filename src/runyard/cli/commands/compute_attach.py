@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import click
-
 import runyard
+from runyard import cli
 from runyard.cli.lookup import compute_names
 from runyard.cli.output import Seconds, print_json, print_table, size
 from runyard.cli.text import plain
@@ -32,40 +31,32 @@ _FILES = {"private_key": "key", "known_hosts": "known_hosts"}  # options whose t
 TITLES = ("NODE", "HOST", "PYTHON", "RUNYARD", "CPUS", "GPUS", "DISK FREE", "CLOCK", "SERVER", "OTHER NODES")
 
 
-def _variables(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
+def _variables(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> dict[str, str] | None:
     for value in values:
         if "=" not in value[1:]:
-            raise click.BadParameter(f"{value!r} has no name and value. Write NAME=VALUE.", ctx, param)
+            raise cli.BadParameter(f"{value!r} has no name and value. Write NAME=VALUE.", ctx, param)
     return dict(value.split("=", 1) for value in values) or None
 
 
 _OPTIONS = (
-    click.option("--address", metavar="ADDRESS", help="ray: auto, host:6379, ray://host:10001. ssh: hostA,hostB:2222."),
-    click.option("--partition", metavar="NAME", help="slurm: the partition."),
-    click.option("--account", metavar="NAME", help="slurm: the account."),
-    click.option("--qos", metavar="NAME", help="slurm: the quality of service."),
-    click.option("--constraint", metavar="TEXT", help="slurm: features of the nodes."),
-    click.option(
-        "--extra", metavar="OPTION", multiple=True, help="slurm: one more option of sbatch, as --extra=--x=y."
-    ),
-    click.option("--mpi", metavar="NAME", help="slurm: mpirun; starts by srun come later."),
-    click.option("--user", "username", metavar="NAME", help="ssh: the user there."),
-    click.option(
-        "--key", type=click.Path(exists=True, dir_okay=False), help="ssh: a private key; the server keeps it."
-    ),
-    click.option("--port", type=click.IntRange(1, 65535), metavar="N", help="ssh: the port. [default: 22]"),
-    click.option("--slots", type=click.IntRange(1), metavar="N", help="ssh: runs at once on a host. [default: 1]"),
-    click.option(
-        "--known-hosts", type=click.Path(exists=True, dir_okay=False), help="ssh: a file with the hosts' keys."
-    ),
-    click.option(
-        "--env", callback=_variables, metavar="K=V", multiple=True, help="ray: a variable of the client there."
-    ),
-    click.option("--cpus", type=float, metavar="N", help="ray: what each node of a run takes."),
-    click.option("--node-python", metavar="PATH", help="ray: the nodes' Python for our code."),
-    click.option("--python", metavar="PATH", help="The nodes' Python for our code; ray: one of the server's with Ray."),
-    click.option("--node-home", metavar="PATH", help="The nodes' folder for work folders and environments."),
-    click.option("--shared-folder", metavar="PATH", help="A folder that all nodes see."),
+    cli.option("--address", metavar="ADDRESS", help="ray: auto, host:6379, ray://host:10001. ssh: hostA,hostB:2222."),
+    cli.option("--partition", metavar="NAME", help="slurm: the partition."),
+    cli.option("--account", metavar="NAME", help="slurm: the account."),
+    cli.option("--qos", metavar="NAME", help="slurm: the quality of service."),
+    cli.option("--constraint", metavar="TEXT", help="slurm: features of the nodes."),
+    cli.option("--extra", metavar="OPTION", multiple=True, help="slurm: one more option of sbatch, as --extra=--x=y."),
+    cli.option("--mpi", metavar="NAME", help="slurm: mpirun; starts by srun come later."),
+    cli.option("--user", "username", metavar="NAME", help="ssh: the user there."),
+    cli.option("--key", type=cli.Path(exists=True, dir_okay=False), help="ssh: a private key; the server keeps it."),
+    cli.option("--port", type=cli.IntRange(1, 65535), metavar="N", help="ssh: the port. [default: 22]"),
+    cli.option("--slots", type=cli.IntRange(1), metavar="N", help="ssh: runs at once on a host. [default: 1]"),
+    cli.option("--known-hosts", type=cli.Path(exists=True, dir_okay=False), help="ssh: a file with the hosts' keys."),
+    cli.option("--env", callback=_variables, metavar="K=V", multiple=True, help="ray: a variable of the client there."),
+    cli.option("--cpus", type=float, metavar="N", help="ray: what each node of a run takes."),
+    cli.option("--node-python", metavar="PATH", help="ray: the nodes' Python for our code."),
+    cli.option("--python", metavar="PATH", help="The nodes' Python for our code; ray: one of the server's with Ray."),
+    cli.option("--node-home", metavar="PATH", help="The nodes' folder for work folders and environments."),
+    cli.option("--shared-folder", metavar="PATH", help="A folder that all nodes see."),
 )
 
 
@@ -90,12 +81,12 @@ def target_options(given: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return found
 
 
-@click.command()
-@click.argument("name")
-@click.argument("kind", type=click.Choice((RAY, SLURM, SSH)))
+@cli.command()
+@cli.argument("name")
+@cli.argument("kind", type=cli.Choice((RAY, SLURM, SSH)))
 @cluster_options
-@click.option("--description", metavar="TEXT", default="", help="What it is for.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--description", metavar="TEXT", default="", help="What it is for.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) -> None:
     """Let runs go to machines that somebody else runs, under a name.
 
@@ -112,25 +103,25 @@ def attach(name: str, kind: str, description: str, as_json: bool, **given: Any) 
         options.setdefault("address", AUTO)
     spec = check_compute(ComputeSpec(type=TYPE_OF_KIND[kind], options=options, description=description))
     workspace = Workspace.from_config()
-    click.echo("Looking for its machines …", err=True)
+    cli.echo("Looking for its machines …", err=True)
     made = workspace._client.compute.create(workspace.name, name, spec)
     if as_json:
         print_json(made)
     count = len(made.nodes)
-    click.echo(
+    cli.echo(
         f"Compute target `{plain(made.name)}` is attached: {count} node{'' if count == 1 else 's'}. "
         f"`runyard compute test {plain(made.name)}` looks at each.",
         err=True,
     )
 
 
-@click.command()
-@click.argument("name", shell_complete=compute_names)
-@click.option("--nodes", type=click.IntRange(1), metavar="N", help="On so many nodes. [default: all that can be used]")
-@click.option("--timeout", type=Seconds(), metavar="TIME", default=600, help="Give up after. [default: 10m]")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def test(ctx: click.Context, name: str, nodes: int | None, timeout: int, as_json: bool) -> None:
+@cli.command()
+@cli.argument("name", shell_complete=compute_names)
+@cli.option("--nodes", type=cli.IntRange(1), metavar="N", help="On so many nodes. [default: all that can be used]")
+@cli.option("--timeout", type=Seconds(), metavar="TIME", default=600, help="Give up after. [default: 10m]")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.pass_context
+def test(ctx: cli.Context, name: str, nodes: int | None, timeout: int, as_json: bool) -> None:
     """Run a tiny job on each node of a target, and say what the nodes have and what is wrong with them.
 
     Each reports its Python, GPUs, free disk and clock, and whether it reaches the server and the other nodes. The run
@@ -140,7 +131,7 @@ def test(ctx: click.Context, name: str, nodes: int | None, timeout: int, as_json
     target = workspace._client.compute.get(workspace.name, check_target_name(name))
     count = nodes or node_count_of(target)
     run = submit_test(workspace, name, count)
-    click.echo(f"Run {plain(run.id)} on {count} node{'' if count == 1 else 's'} of {plain(name)}.", err=True)
+    cli.echo(f"Run {plain(run.id)} on {count} node{'' if count == 1 else 's'} of {plain(name)}.", err=True)
     ended = _wait(run, timeout)
     reports = read_reports(run)
     faults = [*_run_faults(ended), *find_faults(reports, nodes=count, version=runyard.__version__)]
@@ -160,11 +151,11 @@ def _wait(run: Run, timeout_s: int) -> Record:
             return record
         now = record.waits_for or ("It runs." if record.status is RunStatus.RUNNING else f"{record.status}.")
         if now != said:
-            click.echo(plain(now), err=True)
+            cli.echo(plain(now), err=True)
             said = now
         if time.monotonic() > deadline:
             run._client.runs.cancel(run.id)
-            click.echo(f"It did not end within {timeout_s} s and is canceled.", err=True)
+            cli.echo(f"It did not end within {timeout_s} s and is canceled.", err=True)
             return record
         time.sleep(pace.next())
 
@@ -182,9 +173,9 @@ def _print(reports: list[NodeReport], faults: list[str]) -> None:
     if reports:
         print_table(TITLES, [_row(report) for report in reports])
     for fault in faults:
-        click.echo(f"\nwrong: {plain(fault)}")
+        cli.echo(f"\nwrong: {plain(fault)}")
     if not faults:
-        click.echo("\nAll is well.")
+        cli.echo("\nAll is well.")
 
 
 def _row(report: NodeReport) -> tuple[object, ...]:

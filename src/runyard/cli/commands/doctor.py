@@ -13,10 +13,8 @@ from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
-import click
-
 import runyard
-from runyard import __version__
+from runyard import __version__, cli
 from runyard.cli.exit_codes import FAILED
 from runyard.cli.output import print_json, size
 from runyard.cli.text import plain
@@ -26,7 +24,7 @@ from runyard.core.errors import RunyardError
 from runyard.core.machine.gpus import list_gpus
 from runyard.sdk.compat import REMEDY, refuse_shared_folder
 from runyard.sdk.workspaces.connection import find_config, read_config
-from runyard.sdk.workspaces.server import Choice, choice, find
+from runyard.sdk.workspaces.server import ServerChoice, choice, find
 
 LOW_DISK, NO_DISK = 5_000_000_000, 200_000_000
 
@@ -39,10 +37,10 @@ class DoctorFinding:
     hint: str = ""
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+@cli.command()
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.pass_context
+def doctor(ctx: cli.Context, as_json: bool) -> None:
     """Say what is installed and running, what is wrong, and what to type. Starts nothing; exit code 1: it is wrong."""
     found = examine()
     if as_json:
@@ -154,7 +152,7 @@ def _socket(settings: Settings) -> DoctorFinding:
     return DoctorFinding("socket", "ok", f"in {runtime_folder(settings.home)}")
 
 
-def _server(chosen: Choice) -> DoctorFinding:
+def _server(chosen: ServerChoice) -> DoctorFinding:
     settings, client = chosen.settings, find()
     if client is None:
         return DoctorFinding("server", "ok", "not running; the next `runyard submit` starts it")
@@ -191,6 +189,6 @@ def _line(*parts: str) -> str:
 def _print(found: list[DoctorFinding]) -> None:
     width = max(len(one.subject) for one in found)
     for one in found:
-        click.echo(f"{one.state.ljust(5)}  {one.subject.ljust(width)}  {plain(one.text)}")
+        cli.echo(f"{one.state.ljust(5)}  {one.subject.ljust(width)}  {plain(one.text)}")
         if one.hint:
-            click.echo(f"{' ' * (width + 9)}hint: {plain(one.hint)}")
+            cli.echo(f"{' ' * (width + 9)}hint: {plain(one.hint)}")

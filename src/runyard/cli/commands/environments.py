@@ -11,9 +11,7 @@ import sys
 from datetime import datetime, timezone
 from typing import Any, TypedDict
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.commands.run_report import follow, print_end
 from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
 from runyard.cli.output import Bytes, Seconds, moment, print_fields, print_json, print_table, size
@@ -35,14 +33,14 @@ MOST_SHOWN = 6
 MONTH_S = 30 * 86400
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def environments() -> None:
     """List, show, build and prune environments: what runs are made of."""
 
 
 @environments.command("list")
-@click.option("--built", "only_built", is_flag=True, help="Only what is built on the server's machine.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--built", "only_built", is_flag=True, help="Only what is built on the server's machine.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_environments(only_built: bool, as_json: bool) -> None:
     """List registered and curated environments, then what is built, with its size and last use."""
     workspace = Workspace.from_config()
@@ -55,24 +53,24 @@ def list_environments(only_built: bool, as_json: bool) -> None:
     if not only_built:
         rows = [(name, one.version, _origin(name, own), _packages(one)) for name, one in known.items()]
         print_table(("ENVIRONMENT", "VERSION", "FROM", "PACKAGES"), rows)
-        click.echo()
+        cli.echo()
     if built:
         print_table(("BUILT", "ENVIRONMENT", "PYTHON", "SIZE", "LAST USED", "RUNS"), [built_row(one) for one in built])
-        click.echo(
+        cli.echo(
             f"{len(built)} built, {size(sum(one['size_bytes'] for one in built))}. `runyard environments prune` frees "
             "what is not used.",
             err=True,
         )
     else:
-        click.echo("None is built on the server's machine yet. The first run that names packages builds one.", err=True)
+        cli.echo("None is built on the server's machine yet. The first run that names packages builds one.", err=True)
     return None
 
 
 @environments.command()
-@click.argument("name")
-@click.option("--version", metavar="N", help="The version. [default: the latest]")
-@click.option("--label", help="The version that has this label.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON: Azure's form, and the versions.")
+@cli.argument("name")
+@cli.option("--version", metavar="N", help="The version. [default: the latest]")
+@cli.option("--label", help="The version that has this label.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON: Azure's form, and the versions.")
 def show(name: str, version: str | None, label: str | None, as_json: bool) -> None:
     """Show what an environment is made of, and its versions."""
     workspace = Workspace.from_config()
@@ -187,11 +185,11 @@ def _existing(path: str) -> str:
 
 
 @environments.command(short_help="Build an environment now, so that no run waits for it.")
-@click.argument("name", metavar="NAME_OR_FILE")
-@click.option("--version", metavar="N", help="The version. [default: the latest]")
-@click.option("--target", help="The compute target. [default: this machine]")
-@click.pass_context
-def build(ctx: click.Context, name: str, version: str | None, target: str | None) -> None:
+@cli.argument("name", metavar="NAME_OR_FILE")
+@cli.option("--version", metavar="N", help="The version. [default: the latest]")
+@cli.option("--target", help="The compute target. [default: this machine]")
+@cli.pass_context
+def build(ctx: cli.Context, name: str, version: str | None, target: str | None) -> None:
     """Build an environment and show the log. Ctrl-C ends the watching, not the build.
 
     A file may be a requirements.txt, a conda file (.yml), a Dockerfile, or a folder that save_to_directory wrote.
@@ -203,32 +201,32 @@ def build(ctx: click.Context, name: str, version: str | None, target: str | None
     workspace = Workspace.from_config()
     found = find_environment(name) or Environment.get(workspace, name, version=version)
     started = start_build(found, workspace, target=target)
-    click.echo(f"Run {plain(started.run.id)}\n", err=True)
+    cli.echo(f"Run {plain(started.run.id)}\n", err=True)
     try:
         ended = follow(workspace._client, started.run.id)
     except KeyboardInterrupt:
-        click.echo(f"\nThe build goes on. Stop it: `runyard runs cancel {started.run.id}`.", err=True)
+        cli.echo(f"\nThe build goes on. Stop it: `runyard runs cancel {started.run.id}`.", err=True)
         ctx.exit(INTERRUPTED)
     if ended.status is RunStatus.COMPLETED:
-        click.echo(f"\nEnvironment `{plain(found.name)}` is ready.", err=True)
-        click.echo(plain(ended.environment.get("interpreter") or ""))
+        cli.echo(f"\nEnvironment `{plain(found.name)}` is ready.", err=True)
+        cli.echo(plain(ended.environment.get("interpreter") or ""))
     else:
         print_end(ended, [], [])
     ctx.exit(exit_code_of(ended.status))
 
 
 @environments.command(short_help="Remove built environments that nobody has used for long.")
-@click.argument("keys", metavar="[KEY]...", nargs=-1)
-@click.option(
+@cli.argument("keys", metavar="[KEY]...", nargs=-1)
+@cli.option(
     "--unused",
     type=Seconds(),
     metavar="TIME",
     help="Those not used for so long: 12h, 30d. [default: 30d, without --keep]",
 )
-@click.option("--keep", type=Bytes(), metavar="SIZE", help="The longest unused, until no more than this is left: 20GB.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-@click.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
+@cli.option("--keep", type=Bytes(), metavar="SIZE", help="The longest unused, until no more than this is left: 20GB.")
+@cli.option("--dry-run", is_flag=True, help="Only say what would go.")
+@cli.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@cli.option("--json", "as_json", is_flag=True, help="With --dry-run: print JSON.")
 def prune(keys: tuple[str, ...], unused: int | None, keep: int | None, dry_run: bool, yes: bool, as_json: bool) -> None:
     """Remove built environments that no run uses, after saying what would go. A run that needs one builds it again.
 
@@ -241,9 +239,9 @@ def prune(keys: tuple[str, ...], unused: int | None, keep: int | None, dry_run: 
     calls = Workspace.from_config()._client.environments
     if keys:
         if unused is not None or keep is not None or dry_run:
-            raise click.UsageError("A KEY names what goes; leave --unused, --keep and --dry-run out.")
+            raise cli.UsageError("A KEY names what goes; leave --unused, --keep and --dry-run out.")
         for key in keys:
-            click.echo(calls.remove(key)["key"])
+            cli.echo(calls.remove(key)["key"])
         return None
     limits = {"keep_bytes": keep, "unused_s": float(unused or MONTH_S) if unused or keep is None else None}
     going = calls.prune(**limits, dry_run=True)  # type: ignore[arg-type]  # a dict of two kinds
@@ -251,19 +249,19 @@ def prune(keys: tuple[str, ...], unused: int | None, keep: int | None, dry_run: 
     if as_json and dry_run:
         return print_json(going)
     if not going:
-        return click.echo("Nothing to remove.", err=True)
+        return cli.echo("Nothing to remove.", err=True)
     print_table(("BUILT", "ENVIRONMENT", "PYTHON", "SIZE", "LAST USED", "RUNS"), [built_row(one) for one in going])
-    click.echo(f"{len(going)} to remove; up to {freed} free: files that others share stay.", err=True)
+    cli.echo(f"{len(going)} to remove; up to {freed} free: files that others share stay.", err=True)
     if dry_run:
         return None
     _ask(yes)
     for one in calls.prune(**limits):  # type: ignore[arg-type]  # as above
-        click.echo(one["key"][:KEY_LENGTH])
+        cli.echo(one["key"][:KEY_LENGTH])
     return None
 
 
 def _ask(yes: bool) -> None:
     if not yes and not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked here. Add --yes to remove them.", click.get_current_context())
+        raise cli.UsageError("Nobody can be asked here. Add --yes to remove them.")
     if not yes:
-        click.confirm("Remove them?", abort=True, err=True)
+        cli.confirm("Remove them?", abort=True, err=True)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.lookup import experiment_names, get_run, run_ids, workspace_names
 from runyard.cli.output import moment, print_json, print_table
 from runyard.cli.text import plain
@@ -17,20 +15,20 @@ from runyard.core.names import check_experiment_name, check_run_id, check_worksp
 from runyard.sdk.workspaces.server import Deletion, connect
 from runyard.sdk.workspaces.workspace import Workspace
 
-YES = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
-NOW = click.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
+YES = cli.option("--yes", "-y", is_flag=True, help="Do not ask.")
+NOW = cli.option("--now", is_flag=True, help="For good and at once, also what is deleted already: frees its bytes.")
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def experiments() -> None:
     """List experiments, take them out of lists and bring them back."""
 
 
 @experiments.command("list")
-@click.option("--archived", "view", flag_value="ArchivedOnly", help="Only those that were archived.")
-@click.option("--all", "view", flag_value="All", help="Archived ones too.")
-@click.option("--deleted", "view", flag_value="DeletedOnly", help="Only those that were deleted and can be restored.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--archived", "view", flag_value="ArchivedOnly", help="Only those that were archived.")
+@cli.option("--all", "view", flag_value="All", help="Archived ones too.")
+@cli.option("--deleted", "view", flag_value="DeletedOnly", help="Only those that were deleted and can be restored.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_experiments(view: str | None, as_json: bool) -> None:
     """List experiments."""
     workspace = Workspace.from_config()
@@ -41,18 +39,18 @@ def list_experiments(view: str | None, as_json: bool) -> None:
         rows = [(one.name, moment(one.created_at), moment(one.archived_at)) for one in found]
         print_table(("EXPERIMENT", "CREATED", "ARCHIVED"), rows)
     else:
-        click.echo("There are no such experiments. The first run of a name makes one.", err=True)
+        cli.echo("There are no such experiments. The first run of a name makes one.", err=True)
 
 
 @experiments.command()
-@click.argument("name", shell_complete=experiment_names)
+@cli.argument("name", shell_complete=experiment_names)
 def archive(name: str) -> None:
     """Take an experiment out of lists. Its runs stay and can be read."""
     _set_archived(name, True)
 
 
 @experiments.command()
-@click.argument("name", shell_complete=experiment_names)
+@cli.argument("name", shell_complete=experiment_names)
 def reactivate(name: str) -> None:
     """Bring an archived experiment back."""
     _set_archived(name, False)
@@ -62,16 +60,16 @@ def _set_archived(name: str, archived: bool) -> None:
     check_experiment_name(name)
     workspace = Workspace.from_config()
     workspace._client.experiments.update(workspace.name, name, archived=archived)
-    click.echo(f"Experiment `{plain(name)}` is {'archived' if archived else 'active'}.", err=True)
+    cli.echo(f"Experiment `{plain(name)}` is {'archived' if archived else 'active'}.", err=True)
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def workspaces() -> None:
     """Look at the workspaces of the server."""
 
 
 @workspaces.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_workspaces(as_json: bool) -> None:
     """List workspaces; a star marks the one that commands in this folder use."""
     current = Workspace.from_config()
@@ -83,8 +81,8 @@ def list_workspaces(as_json: bool) -> None:
     print_table(("", "WORKSPACE", "CREATED"), rows)
 
 
-@click.command("delete")
-@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
+@cli.command("delete")
+@cli.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 @NOW
 @YES
 def delete_runs(run_ids: tuple[str, ...], now: bool, yes: bool) -> None:
@@ -98,12 +96,12 @@ def delete_runs(run_ids: tuple[str, ...], now: bool, yes: bool) -> None:
     for run_id in known:
         done = workspace._client.runs.delete(run_id, now=now)
         for deleted in done.deleted:
-            click.echo(plain(deleted))
+            cli.echo(plain(deleted))
         _say_undo(done, f"runyard runs restore {run_id}")
 
 
-@click.command("restore")
-@click.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
+@cli.command("restore")
+@cli.argument("run_ids", metavar="RUN...", nargs=-1, required=True)
 def restore_runs(run_ids: tuple[str, ...]) -> None:
     """Bring back deleted runs, with what was deleted with them. Prints the ids.
 
@@ -113,13 +111,13 @@ def restore_runs(run_ids: tuple[str, ...]) -> None:
     for run_id in run_ids:
         restored = workspace._client.runs.restore(check_run_id(run_id))
         if not restored:
-            click.echo(f"Run `{plain(run_id)}` is not deleted.", err=True)
+            cli.echo(f"Run `{plain(run_id)}` is not deleted.", err=True)
         for known in restored:
-            click.echo(plain(known))
+            cli.echo(plain(known))
 
 
 @experiments.command("delete", short_help="Delete an experiment with all its runs.")
-@click.argument("name", shell_complete=experiment_names)
+@cli.argument("name", shell_complete=experiment_names)
 @NOW
 @YES
 def delete_experiment(name: str, now: bool, yes: bool) -> None:
@@ -134,22 +132,22 @@ def delete_experiment(name: str, now: bool, yes: bool) -> None:
     ask(f"Delete experiment {name} and all its runs{' for good' if now else ''}?", yes)
     done = workspace._client.experiments.delete(workspace.name, name, now=now)
     for deleted in done.deleted:
-        click.echo(plain(deleted))
+        cli.echo(plain(deleted))
     _say_undo(done, f"runyard experiments restore {name}")
 
 
 @experiments.command("restore", short_help="Bring back a deleted experiment with its runs.")
-@click.argument("name")
+@cli.argument("name")
 def restore_experiment(name: str) -> None:
     """Bring back a deleted experiment, with the runs that were deleted with it. Prints their ids."""
     workspace = Workspace.from_config()
     for known in workspace._client.experiments.restore(workspace.name, check_experiment_name(name)):
-        click.echo(plain(known))
-    click.echo(f"Experiment `{plain(name)}` is back.", err=True)
+        cli.echo(plain(known))
+    cli.echo(f"Experiment `{plain(name)}` is back.", err=True)
 
 
 @workspaces.command("delete", short_help="Delete a workspace with all that is in it, for good.")
-@click.argument("name", shell_complete=workspace_names)
+@cli.argument("name", shell_complete=workspace_names)
 @YES
 def delete_workspace(name: str, yes: bool) -> None:
     """Delete a workspace with its experiments and runs, which must have ended. Prints the runs' ids."""
@@ -157,17 +155,17 @@ def delete_workspace(name: str, yes: bool) -> None:
     calls.get(check_workspace_name(name))
     ask(f"Delete workspace {name}, its experiments and all their runs for good?", yes)
     for deleted in calls.delete(name):
-        click.echo(plain(deleted))
+        cli.echo(plain(deleted))
 
 
 def _say_undo(done: Deletion, command: str) -> None:
     if done.undo_until is not None:
-        click.echo(f"Until {moment(done.undo_until)} you can bring it back: `{plain(command)}`.", err=True)
+        cli.echo(f"Until {moment(done.undo_until)} you can bring it back: `{plain(command)}`.", err=True)
 
 
 def ask(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("Nobody can be asked here. Add --yes to delete.", click.get_current_context())
-    click.confirm(plain(question), abort=True, err=True)
+        raise cli.UsageError("Nobody can be asked here. Add --yes to delete.")
+    cli.confirm(plain(question), abort=True, err=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import click
-
+from runyard import cli
 from runyard.cli.lookup import RUN, get_run
 from runyard.cli.output import print_json
 from runyard.cli.text import plain
@@ -13,9 +12,9 @@ from runyard.sdk.submit.submission import submitter_variables
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@click.command()
+@cli.command()
 @RUN
-@click.option("--json", "as_json", is_flag=True, help="Print the new run as JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print the new run as JSON.")
 def resubmit(run_id: str, as_json: bool) -> None:
     """Submit a run again: the same code, arguments, environment, target, tags and name. Prints the new run's id."""
     workspace = Workspace.from_config()
@@ -26,5 +25,5 @@ def resubmit(run_id: str, as_json: bool) -> None:
     )
     if as_json:
         return print_json(new)
-    click.echo(plain(new.id))
-    click.echo(f"`runyard runs logs -f {plain(new.id)}` follows it.", err=True)
+    cli.echo(plain(new.id))
+    cli.echo(f"`runyard runs logs -f {plain(new.id)}` follows it.", err=True)

@@ -7,8 +7,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import click
-
+from runyard import cli
 from runyard.cli.lookup import RUN, get_run, pick_files
 from runyard.cli.output import Progress, moment, number, print_json, print_table, size
 from runyard.cli.text import plain
@@ -19,9 +18,9 @@ from runyard.sdk.workspaces.server import Client
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-@click.command()
+@cli.command()
 @RUN
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def files(run_id: str, as_json: bool) -> None:
     """List a run's files."""
     workspace = Workspace.from_config()
@@ -33,14 +32,14 @@ def files(run_id: str, as_json: bool) -> None:
             ("FILE", "SIZE", "CHANGED"), [(file.name, size(file.size), moment(file.updated_at)) for file in found]
         )
     else:
-        click.echo(f"Run `{plain(run_id)}` has no files yet.", err=True)
+        cli.echo(f"Run `{plain(run_id)}` has no files yet.", err=True)
 
 
-@click.command()
+@cli.command()
 @RUN
-@click.argument("names", nargs=-1, metavar="[NAME...]")
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), default=".", help="[default: here]")
-@click.option("--force", is_flag=True, help="Write over files that are there.")
+@cli.argument("names", nargs=-1, metavar="[NAME...]")
+@cli.option("--to", "folder", type=cli.Path(file_okay=False, path_type=Path), default=".", help="[default: here]")
+@cli.option("--force", is_flag=True, help="Write over files that are there.")
 def download(run_id: str, names: tuple[str, ...], folder: Path, force: bool) -> None:
     """Download files of a run, by their names, as `runyard runs files` shows them; all of them without a name.
 
@@ -62,7 +61,7 @@ def download(run_id: str, names: tuple[str, ...], folder: Path, force: bool) -> 
         came = progress.part(done, f"{file.name} (file {at} of {len(places)})")
         client.runs.download(run.id, file.name, place, expected=file, progress=came)
         done += file.size
-        click.echo(plain(place))
+        cli.echo(plain(place))
 
 
 def _refuse_to_overwrite(there: list[Path]) -> None:
@@ -74,12 +73,12 @@ def _refuse_to_overwrite(there: list[Path]) -> None:
         )
 
 
-@click.command()
+@cli.command()
 @RUN
-@click.argument("name", required=False)
-@click.option("--system", is_flag=True, help="CPU, memory, disk, network and GPUs of the run's machine instead.")
-@click.option("--rank", metavar="NUMBER", help="Only what this process of the run logged; `lowest`: the lowest.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.argument("name", required=False)
+@cli.option("--system", is_flag=True, help="CPU, memory, disk, network and GPUs of the run's machine instead.")
+@cli.option("--rank", metavar="NUMBER", help="Only what this process of the run logged; `lowest`: the lowest.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def metrics(run_id: str, name: str | None, system: bool, rank: str | None, as_json: bool) -> None:
     """List a run's metrics, or every point of the metric NAME."""
     workspace = Workspace.from_config()
@@ -97,7 +96,7 @@ def metrics(run_id: str, name: str | None, system: bool, rank: str | None, as_js
         print_table(("METRIC", "KIND", "COUNT", "LAST", "MIN", "MAX"), [_summary(metric) for metric in known])
     else:
         nothing = "was too short to be measured, or RUNYARD_SAMPLE_EVERY is 0" if system else "has logged no metrics"
-        click.echo(f"Run `{plain(run.id)}` {nothing}.", err=True)
+        cli.echo(f"Run `{plain(run.id)}` {nothing}.", err=True)
 
 
 def _find(known: Sequence[MetricInfo], run_id: str, name: str) -> MetricInfo:

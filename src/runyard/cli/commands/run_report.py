@@ -11,8 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import click
-
+from runyard import cli
 from runyard.cli.lookup import no_such_file
 from runyard.cli.output import duration, moment, number, print_fields, size
 from runyard.cli.text import LogPrinter, plain, plain_block
@@ -89,23 +88,23 @@ def print_run(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile],
     _print_section("files", [(file.name, size(file.size)) for file in files])
     _print_section("warnings", [(str(item.get("source", "")), str(item.get("message", ""))) for item in run.warnings])
     if run.error:
-        click.echo(f"\nerror: {failure_report(run, with_log=True)}")
+        cli.echo(f"\nerror: {failure_report(run, with_log=True)}")
 
 
 def print_end(run: Run, metrics: Sequence[MetricInfo], files: Sequence[RunFile]) -> None:
     """Say on stderr how a run ended and what it left."""
     lasted = duration(run)
-    click.echo(f"\nRun {plain(run.id)}: {run.status}{f' after {lasted}' if lasted else ''}.", err=True)
+    cli.echo(f"\nRun {plain(run.id)}: {run.status}{f' after {lasted}' if lasted else ''}.", err=True)
     shown = [f"{plain(metric.name)} {plain(number(metric.last))}" for metric in metrics if metric.kind == "scalar"]
     kept = [plain(file.name) for file in files if file.name.startswith("outputs/")]
     for title, items in (("metrics", shown), ("files", kept)):
         if items:
             more = f" and {len(items) - 6} more" if len(items) > 6 else ""
-            click.echo(f"{title}: {', '.join(items[:6])}{more}", err=True)
+            cli.echo(f"{title}: {', '.join(items[:6])}{more}", err=True)
     if run.status is not RunStatus.COMPLETED and run.error:
         # Its last lines have just been streamed.
-        click.echo(f"error: {failure_report(run, with_log=False)}", err=True)
-    click.echo(f"more: runyard runs show {plain(run.id)}", err=True)
+        cli.echo(f"error: {failure_report(run, with_log=False)}", err=True)
+    cli.echo(f"more: runyard runs show {plain(run.id)}", err=True)
 
 
 def command_of(run: Run) -> str:
@@ -146,10 +145,10 @@ def _metric_text(metric: MetricInfo) -> str:
 def _print_section(title: str, rows: Sequence[tuple[str, str]]) -> None:
     if not rows:
         return
-    click.echo(f"\n{title}")
+    cli.echo(f"\n{title}")
     width = min(max(len(plain(name)) for name, _ in rows), 60)
     for name, text in rows:
-        click.echo(f"  {plain(name).ljust(width)}  {plain(text)}".rstrip())
+        cli.echo(f"  {plain(name).ljust(width)}  {plain(text)}".rstrip())
 
 
 def find_main_log(client: Client, run_id: str) -> str | None:
@@ -214,7 +213,7 @@ class _Log:
             return False
         if part.size < self._offset:  # the next attempt's log has taken the name over
             self._offset = 0
-            click.echo(STARTED_AGAIN, err=True)
+            cli.echo(STARTED_AGAIN, err=True)
             return True
         (self._talk if is_talk else self._printer).write(part.data)
         self._offset += len(part.data)

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.commands.run_report import find_main_log, follow, print_log, print_run, wait
 from runyard.cli.exit_codes import exit_code_of
 from runyard.cli.lookup import RUN, experiment_names, get_run, newest, run_ids
@@ -37,7 +35,7 @@ COMMANDS = {
     "restore": ("runyard.cli.commands.experiments:restore_runs", "Bring back deleted runs."),
     "resubmit": ("runyard.cli.commands.resubmit:resubmit", "Submit a run again."),
 }
-RUNS = click.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
+RUNS = cli.argument("run_ids", metavar="RUN...", nargs=-1, required=True, shell_complete=run_ids)
 
 
 @dataclass(frozen=True)
@@ -50,14 +48,14 @@ class TableColumn:
         return f"{self.field}.{self.key}"
 
 
-def read_columns(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[TableColumn]:
+def read_columns(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> list[TableColumn]:
     """Return the columns of `--columns metrics.loss,params.lr`, which may be repeated."""
     found = []
     for text in (part.strip() for value in values for part in value.split(",")):
         field, _, key = text.partition(".")
         if field not in KEYED_FIELDS or not key:
             known = ", ".join(f"{name}.<name>" for name in KEYED_FIELDS)
-            raise click.BadParameter(f"{text!r} is no column. There are: {known}.", ctx, param)
+            raise cli.BadParameter(f"{text!r} is no column. There are: {known}.", ctx, param)
         found.append(TableColumn(field, key))
     return list(dict.fromkeys(found))
 
@@ -86,41 +84,39 @@ def _value(run: Run, column: TableColumn, metrics: dict[str, object]) -> object:
     return (labels[column.key] or "") if column.key in labels else None
 
 
-def _statuses(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[str]:
+def _statuses(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> list[str]:
     known = {status.value.lower(): status.value for status in RunStatus}
     for value in values:
         if value.lower() not in known:
-            raise click.BadParameter(f"{value!r} is no status. There are: {', '.join(known.values())}.", ctx, param)
+            raise cli.BadParameter(f"{value!r} is no status. There are: {', '.join(known.values())}.", ctx, param)
     return [known[value.lower()] for value in values]
 
 
-def _filter(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _filter(ctx: cli.Context, param: cli.Parameter, value: str | None) -> str | None:
     """Find a mistake before any server is asked."""
     try:
         if value is not None:
             parse_filter(value)
     except InvalidArgument as error:
-        raise click.UsageError(f"{error.what}\n{error.why}", ctx) from error
+        raise cli.UsageError(f"{error.what}\n{error.why}", ctx) from error
     return value
 
 
-def _order(ctx: click.Context, param: click.Parameter, value: str) -> str:
+def _order(ctx: cli.Context, param: cli.Parameter, value: str) -> str:
     try:
         return parse_field(value).title
     except InvalidArgument as error:
-        raise click.BadParameter(f"{value!r} is no order. {error.hint}", ctx, param) from error
+        raise cli.BadParameter(f"{value!r} is no order. {error.hint}", ctx, param) from error
 
 
-@click.group(cls=LazyGroup, lazy=COMMANDS)
+@cli.group(lazy=COMMANDS)
 def runs() -> None:
     """List, show, follow, tag and cancel runs; read what they left. RUN is an id, as `runyard runs list` shows it."""
 
 
 @runs.command("list")
-@click.option(
-    "--experiment", "-e", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment."
-)
-@click.option(
+@cli.option("--experiment", "-e", metavar="NAME", shell_complete=experiment_names, help="Only runs of this experiment.")
+@cli.option(
     "--status",
     "-s",
     callback=_statuses,
@@ -128,13 +124,13 @@ def runs() -> None:
     multiple=True,
     help="Only runs with this status. May be repeated.",
 )
-@click.option("--tag", "-t", metavar="K[=V]", multiple=True, help="Only runs with this tag. May be repeated.")
-@click.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
-@click.option(
+@cli.option("--tag", "-t", metavar="K[=V]", multiple=True, help="Only runs with this tag. May be repeated.")
+@cli.option("--filter", "-F", "where", callback=_filter, metavar="FILTER", help="Only runs that fit, see above.")
+@cli.option(
     "--sort", "--order", "order", callback=_order, metavar="FIELD", default="created", help="Any field, see above."
 )
-@click.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest of any other first]")
-@click.option(
+@cli.option("--desc/--asc", "descending", default=None, help="[default: newest first, smallest of any other first]")
+@cli.option(
     "--columns",
     "-c",
     callback=read_columns,
@@ -142,18 +138,18 @@ def runs() -> None:
     multiple=True,
     help="Show these too: metrics.loss,params.lr,tags.team.",
 )
-@click.option("--children", is_flag=True, help="Children of runs too.")
-@click.option(
+@cli.option("--children", is_flag=True, help="Children of runs too.")
+@cli.option(
     "--view",
-    type=click.Choice(["active", "archived", "all", "deleted"]),
+    type=cli.Choice(["active", "archived", "all", "deleted"]),
     default="active",
     show_default=True,
     help="all: archived runs too; deleted: those that can be restored.",
 )
-@click.option(
-    "--limit", "-n", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
+@cli.option(
+    "--limit", "-n", type=cli.IntRange(1), metavar="N", default=20, show_default=True, help="At most this many."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_runs(
     experiment: str | None,
     status: list[str],
@@ -211,13 +207,13 @@ def list_runs(
         print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *restorable, *titles), rows)
     else:
         asked = " that fit" if experiment or status or tag or where or view != "active" else " yet"
-        click.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
+        cli.echo(f"There are no runs{asked}. Submit one: `runyard submit train.py`.", err=True)
 
 
 @runs.command()
 @RUN
-@click.option("--plan", "with_plan", is_flag=True, help="What its target was given: the batch script, the resources.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--plan", "with_plan", is_flag=True, help="What its target was given: the batch script, the resources.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, with_plan: bool, as_json: bool) -> None:
     """Show a run: status, what it waits for, metrics, files, and why it failed."""
     workspace = Workspace.from_config()
@@ -235,13 +231,13 @@ def show(run_id: str, with_plan: bool, as_json: bool) -> None:
 
 @runs.command()
 @RUN
-@click.option(
+@cli.option(
     "--follow", "-f", "follow_on", is_flag=True, help="Go on until the run has ended; the exit code is the run's."
 )
-@click.option("--file", "name", metavar="NAME", help="Another file of the run, such as system_logs/supervisor.log.")
-@click.option("--redact", is_flag=True, help="Hide what looks like a password, token or key; for logs to be sent on.")
-@click.pass_context
-def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None, redact: bool) -> None:
+@cli.option("--file", "name", metavar="NAME", help="Another file of the run, such as system_logs/supervisor.log.")
+@cli.option("--redact", is_flag=True, help="Hide what looks like a password, token or key; for logs to be sent on.")
+@cli.pass_context
+def logs(ctx: cli.Context, run_id: str, follow_on: bool, name: str | None, redact: bool) -> None:
     """Print what a run wrote to stdout and stderr."""
     workspace = Workspace.from_config()
     client = workspace._client
@@ -250,26 +246,26 @@ def logs(ctx: click.Context, run_id: str, follow_on: bool, name: str | None, red
         ctx.exit(exit_code_of(follow(client, run.id, name, redact=redact).status))
     name = name or find_main_log(client, run.id)
     if name is None:
-        click.echo(f"Run `{plain(run.id)}` has written nothing yet (it is {run.status}).", err=True)
+        cli.echo(f"Run `{plain(run.id)}` has written nothing yet (it is {run.status}).", err=True)
         return
     print_log(client, run.id, name, redact=redact)
 
 
 @runs.command()
 @RUN
-@click.option("--wait", "wait_for_it", is_flag=True, help="Return when nothing of the run is left.")
+@cli.option("--wait", "wait_for_it", is_flag=True, help="Return when nothing of the run is left.")
 def cancel(run_id: str, wait_for_it: bool) -> None:
     """Cancel a run: its processes get TERM, and KILL after 30 s. Twice does no harm."""
     workspace = Workspace.from_config()
     client = workspace._client
     before = get_run(workspace, run_id)
     if before.status.is_terminal:
-        click.echo(f"Run `{plain(before.id)}` has ended already: {before.status}.", err=True)
+        cli.echo(f"Run `{plain(before.id)}` has ended already: {before.status}.", err=True)
         return
     run = client.runs.cancel(before.id)
     if wait_for_it:
         run = wait(client, run.id)
-    click.echo(f"Run `{plain(run.id)}`: {run.status}.", err=True)
+    cli.echo(f"Run `{plain(run.id)}`: {run.status}.", err=True)
 
 
 def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str, object]:
@@ -300,19 +296,19 @@ def _set_archived(run_ids: tuple[str, ...], archived: bool) -> None:
     workspace = Workspace.from_config()
     for run_id in [get_run(workspace, given).id for given in run_ids]:
         workspace._client.runs.update(run_id, archived=archived)
-        click.echo(f"Run `{plain(run_id)}` is {'archived' if archived else 'active'}.", err=True)
+        cli.echo(f"Run `{plain(run_id)}` is {'archived' if archived else 'active'}.", err=True)
 
 
 @runs.command(short_help="Tag a run.")
 @RUN
-@click.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
-@click.option("--remove", "-r", metavar="KEY", multiple=True, help="Take this tag off. May be repeated.")
-@click.option("--json", "as_json", is_flag=True, help="Print all tags of the run as JSON.")
-@click.pass_context
-def tag(ctx: click.Context, run_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
+@cli.argument("tags", nargs=-1, metavar="[KEY[=VALUE]...]")
+@cli.option("--remove", "-r", metavar="KEY", multiple=True, help="Take this tag off. May be repeated.")
+@cli.option("--json", "as_json", is_flag=True, help="Print all tags of the run as JSON.")
+@cli.pass_context
+def tag(ctx: cli.Context, run_id: str, tags: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> None:
     """Tag a run, also one that has ended. An existing key gets the new value. Prints the run's tags."""
     if not (tags or remove):
-        raise click.UsageError("There is no tag to set. Write KEY=VALUE, or --remove KEY.", ctx)
+        raise cli.UsageError("There is no tag to set. Write KEY=VALUE, or --remove KEY.", ctx)
     wanted = dict(_pair(ctx, text) for text in tags)
     workspace = Workspace.from_config()
     run = get_run(workspace, run_id)
@@ -321,11 +317,11 @@ def tag(ctx: click.Context, run_id: str, tags: tuple[str, ...], remove: tuple[st
         print_json(changed.tags)
     else:
         for key, value in changed.tags.items():
-            click.echo(plain(key if value is None else f"{key}={value}"))
+            cli.echo(plain(key if value is None else f"{key}={value}"))
 
 
-def _pair(ctx: click.Context, text: str) -> tuple[str, str | None]:
+def _pair(ctx: cli.Context, text: str) -> tuple[str, str | None]:
     key, equals, value = text.partition("=")
     if not key:
-        raise click.UsageError(f"{text!r} has no key. Write KEY=VALUE.", ctx)
+        raise cli.UsageError(f"{text!r} has no key. Write KEY=VALUE.", ctx)
     return key, value if equals else None

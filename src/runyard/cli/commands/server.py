@@ -13,9 +13,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.exit_codes import NOT_RUNNING
 from runyard.cli.output import print_fields, print_json, seconds, size
 from runyard.cli.text import plain
@@ -66,7 +64,7 @@ def change(new: ServerSettings, *, force: bool, start: bool) -> None:
         forbid_new_database(home)
         write_server_settings(home, old)
         if was_running:
-            click.echo("The server goes on with its old settings.", err=True)
+            cli.echo("The server goes on with its old settings.", err=True)
             connect().server.info()
         raise
 
@@ -114,7 +112,7 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def server() -> None:
     """Start, stop and look at your server. Alone you need none of it: the first call starts a private server."""
 
@@ -125,19 +123,19 @@ def stop() -> None:
     refuse_a_teams_server("stop")
     running = find()
     if running is None:
-        click.echo("No server is running.", err=True)
+        cli.echo("No server is running.", err=True)
         return
     info = running.server.info()
     running.server.stop()
     wait_until_gone(info.pid)
     live = f" {info.runs_live} live run(s) go on." if info.runs_live else ""
-    click.echo(f"The server has stopped (pid {info.pid}).{live}", err=True)
+    cli.echo(f"The server has stopped (pid {info.pid}).{live}", err=True)
 
 
 @server.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def status(ctx: click.Context, as_json: bool) -> None:
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.pass_context
+def status(ctx: cli.Context, as_json: bool) -> None:
     """Say whether the server is running. Starts nothing; exit code 3 when it is not."""
     running = find()
     chosen = choice()
@@ -147,7 +145,7 @@ def status(ctx: click.Context, as_json: bool) -> None:
             print_json({"running": False, "home": str(settings.home)})
         else:
             print_fields([("status", "not running"), ("home", settings.home)])
-            click.echo("The next `runyard submit` starts it; so does `runyard server start`.", err=True)
+            cli.echo("The next `runyard submit` starts it; so does `runyard server start`.", err=True)
         ctx.exit(NOT_RUNNING)
     info = running.server.info()
     if as_json:
@@ -176,8 +174,8 @@ def status(ctx: click.Context, as_json: bool) -> None:
 
 
 @server.command()
-@click.option("--now", "everything", is_flag=True, help="Free what lies aside and unfinished uploads, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--now", "everything", is_flag=True, help="Free what lies aside and unfinished uploads, too.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def collect(everything: bool, as_json: bool) -> None:
     """Free the disk space of deleted runs now.
 
@@ -187,12 +185,12 @@ def collect(everything: bool, as_json: bool) -> None:
     if as_json:
         print_json(freed._asdict())
         return
-    click.echo(f"Freed {size(freed.freed_bytes)} ({freed.removed} pieces of content).")
+    cli.echo(f"Freed {size(freed.freed_bytes)} ({freed.removed} pieces of content).")
     if freed.aside_bytes:
-        click.echo(
+        cli.echo(
             f"{size(freed.aside_bytes)} lie aside for a week; `runyard server collect --now` frees them.", err=True
         )
-    click.echo(
+    cli.echo(
         f"What uploads of the last minutes may count on stays; the rest of what was deleted is freed within "
         f"{seconds(freed.rest_within_s)}.",
         err=True,
@@ -211,7 +209,7 @@ def _fingerprint(info: ServerInfo) -> str:
 
 
 @server.command(short_help="Repair a damaged database and check all stored files.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def repair(as_json: bool) -> None:
     """Repair a damaged database and check all stored files. The server must be stopped.
 
@@ -229,31 +227,31 @@ def repair(as_json: bool) -> None:
 def _tell_database(report: RepairReport) -> None:
     found = report.database.salvage
     if report.database.damaged_file is None:
-        click.echo("The database is sound.")
+        cli.echo("The database is sound.")
         return
-    click.echo(f"The database was damaged ({plain(found.problems[0]) if found.problems else 'rows cannot be read'}).")
+    cli.echo(f"The database was damaged ({plain(found.problems[0]) if found.problems else 'rows cannot be read'}).")
     for table in found.tables:
         if table.lost != 0:
             lost = "some rows" if table.lost is None else f"{table.lost} row(s)"
-            click.echo(f"  {table.name}: {lost} lost, {table.saved} saved")
+            cli.echo(f"  {table.name}: {lost} lost, {table.saved} saved")
     if all(table.lost == 0 for table in found.tables):
-        click.echo("No row is lost: its indexes were made anew.")
-    click.echo(f"The damaged file is kept: {plain(str(report.database.damaged_file))}", err=True)
+        cli.echo("No row is lost: its indexes were made anew.")
+    cli.echo(f"The damaged file is kept: {plain(str(report.database.damaged_file))}", err=True)
 
 
 def _tell_content(report: RepairReport) -> None:
     if not report.runs and not report.damaged_chunks:
-        click.echo("All stored files are whole.")
+        cli.echo("All stored files are whole.")
         return
-    click.echo(
+    cli.echo(
         f"{report.damaged_chunks} piece(s) of stored content are damaged; {report.missing_packs} pack(s) are gone."
     )
     for run in report.runs:
         for name in run.files:
-            click.echo(f"  {plain(run.run_id)}: {plain(name)}")
+            cli.echo(f"  {plain(run.run_id)}: {plain(name)}")
         for path in run.snapshot:
-            click.echo(f"  {plain(run.run_id)}: its code, {plain(path)}")
-    click.echo("Bring `artifacts/packs` back from a backup: files that are whole there are used again.", err=True)
+            cli.echo(f"  {plain(run.run_id)}: its code, {plain(path)}")
+    cli.echo("Bring `artifacts/packs` back from a backup: files that are whole there are used again.", err=True)
 
 
 def _plain(report: RepairReport) -> dict[str, object]:
@@ -271,7 +269,7 @@ def _plain(report: RepairReport) -> dict[str, object]:
 
 
 @server.command("settings", short_help="Show the settings of this home's server.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(as_json: bool) -> None:
     """Show the settings of this home's server. Passwords are hidden."""
     found = read_server_settings(read_settings().home)
@@ -283,9 +281,9 @@ def show(as_json: bool) -> None:
 
 
 @server.command("set", short_help="Change a setting of this home's server.")
-@click.argument("key")
-@click.argument("value")
-@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
+@cli.argument("key")
+@cli.argument("value")
+@cli.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
 def set_setting(key: str, value: str, force: bool) -> None:
     """Change a setting of this home's server; '' takes it back. A running server starts again with it.
 
@@ -295,7 +293,7 @@ def set_setting(key: str, value: str, force: bool) -> None:
     """
     new = with_setting(read_server_settings(read_settings().home), key, value)
     change(new, force=force, start=False)
-    click.echo(f"{plain(key)} is {plain(_text(_shown(key, new)) or '(not set)')}.", err=True)
+    cli.echo(f"{plain(key)} is {plain(_text(_shown(key, new)) or '(not set)')}.", err=True)
 
 
 def _shown(key: str, settings: ServerSettings) -> object:
@@ -310,15 +308,15 @@ def _text(value: object) -> str:
 
 
 @server.command(short_help="Start the server; with --host it is a team's.")
-@click.option("--host", help="Listen for others too, on this name or address of the machine.")
-@click.option("--port", type=click.IntRange(1, 65535), help=f"The port for others.  [default: {TEAM_PORT}]")
-@click.option("--name", "names", multiple=True, help="NAME or NAME:PORT under which others know it; the first is used.")
-@click.option("--database", help="postgresql://user:password@host:5432/name instead of SQLite in the home.")
-@click.option("--tls-cert", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Certificate, PEM.")
-@click.option("--tls-key", type=click.Path(exists=True, dir_okay=False, resolve_path=True), help="Its key, PEM.")
-@click.option("--behind-proxy/--no-proxy", default=None, help="Plain HTTP, since a proxy in front speaks TLS.")
-@click.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
-@click.option("--foreground", is_flag=True, help="Stay in this process, for systemd and the like.")
+@cli.option("--host", help="Listen for others too, on this name or address of the machine.")
+@cli.option("--port", type=cli.IntRange(1, 65535), help=f"The port for others.  [default: {TEAM_PORT}]")
+@cli.option("--name", "names", multiple=True, help="NAME or NAME:PORT under which others know it; the first is used.")
+@cli.option("--database", help="postgresql://user:password@host:5432/name instead of SQLite in the home.")
+@cli.option("--tls-cert", type=cli.Path(exists=True, dir_okay=False, resolve_path=True), help="Certificate, PEM.")
+@cli.option("--tls-key", type=cli.Path(exists=True, dir_okay=False, resolve_path=True), help="Its key, PEM.")
+@cli.option("--behind-proxy/--no-proxy", default=None, help="Plain HTTP, since a proxy in front speaks TLS.")
+@cli.option("--force", is_flag=True, help="Take another or a new database although runs get out of sight.")
+@cli.option("--foreground", is_flag=True, help="Stay in this process, for systemd and the like.")
 def start(force: bool, foreground: bool, **options: Any) -> None:
     """Start the server unless it is running. With options it becomes a team's server, and stays one.
 
@@ -347,7 +345,7 @@ def _with(old: ServerSettings, wanted: dict[str, Any]) -> ServerSettings:
     new: ServerSettings = replace(old, **wanted)
     new = replace(new, names=list(new.names))
     if not new.host and set(wanted) - {"database"}:
-        raise click.UsageError("Without --host the server listens for nobody else: give --host too.")
+        raise cli.UsageError("Without --host the server listens for nobody else: give --host too.")
     if wanted.get("behind_proxy"):
         new = replace(new, tls_cert=wanted.get("tls_cert", ""), tls_key=wanted.get("tls_key", ""))
     if new.host and not new.port:
@@ -364,11 +362,11 @@ def _become_the_server() -> None:
 
 def _tell(client: Client, *, was_running: bool) -> None:
     info = client.server.info()
-    click.echo(f"The server {'was running already' if was_running else 'is running'} (pid {info.pid}).", err=True)
+    cli.echo(f"The server {'was running already' if was_running else 'is running'} (pid {info.pid}).", err=True)
     if info.team:
-        click.echo(f"Others log in with: runyard login {plain(info.url)}", err=True)
+        cli.echo(f"Others log in with: runyard login {plain(info.url)}", err=True)
         pin = info.listens_on[-1].partition("#sha256=")[2]
         if pin:
-            click.echo(f"They should see this fingerprint: {plain(pin)}", err=True)
-        click.echo("`runyard users add NAME` makes a token for each of them.", err=True)
-    click.echo(plain(info.url))
+            cli.echo(f"They should see this fingerprint: {plain(pin)}", err=True)
+        cli.echo("`runyard users add NAME` makes a token for each of them.", err=True)
+    cli.echo(plain(info.url))

@@ -5,9 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.lookup import RUN, get_run, run_ids
 from runyard.cli.output import Progress, print_json, print_table, size
 from runyard.cli.text import plain
@@ -25,14 +23,14 @@ MAX_DIFFED = 1 << 20  # larger files are named only
 LETTERS = {"added": "A", "removed": "D", "changed": "M"}
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def snapshots() -> None:
     """Look at the stored source folders of runs."""
 
 
 @snapshots.command()
 @RUN
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(run_id: str, as_json: bool) -> None:
     """List the files of a run's source folder as it was stored."""
     workspace = Workspace.from_config()
@@ -45,16 +43,16 @@ def show(run_id: str, as_json: bool) -> None:
         return
     rows = [(one.path + (f" -> {one.link}" if one.link else ""), size(one.size)) for one in files.values()]
     print_table(("FILE", "SIZE"), rows)
-    click.echo(
+    cli.echo(
         f"snapshot {run.snapshot_id}: {len(files)} files, {size(sum(one.size for one in files.values()))}", err=True
     )
 
 
 @snapshots.command()
-@click.argument("old_id", metavar="RUN", shell_complete=run_ids)
-@click.argument("new_id", metavar="OTHER_RUN", shell_complete=run_ids)
-@click.option("--names", "names_only", is_flag=True, help="Only the names: A added, D removed, M changed.")
-@click.option("--json", "as_json", is_flag=True, help="Print the names as JSON.")
+@cli.argument("old_id", metavar="RUN", shell_complete=run_ids)
+@cli.argument("new_id", metavar="OTHER_RUN", shell_complete=run_ids)
+@cli.option("--names", "names_only", is_flag=True, help="Only the names: A added, D removed, M changed.")
+@cli.option("--json", "as_json", is_flag=True, help="Print the names as JSON.")
 def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
     """Show how the source of OTHER_RUN differs from that of RUN."""
     workspace = Workspace.from_config()
@@ -67,12 +65,12 @@ def diff(old_id: str, new_id: str, names_only: bool, as_json: bool) -> None:
     progress = Progress("compared", len(changes))
     for done, change in enumerate(changes):
         progress.step(done, change.path)
-        click.echo(f"{LETTERS[change.kind]} {plain(change.path)}")
+        cli.echo(f"{LETTERS[change.kind]} {plain(change.path)}")
         if not names_only:
             for line in _text_diff(client, change, old.get(change.path), new.get(change.path)):
-                click.echo(plain(line))
+                cli.echo(plain(line))
     if not changes:
-        click.echo("The two sources are the same.", err=True)
+        cli.echo("The two sources are the same.", err=True)
 
 
 def _text_diff(

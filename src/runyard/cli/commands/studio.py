@@ -11,10 +11,9 @@ import webbrowser
 from html import escape
 from pathlib import Path
 
-import click
-from click.shell_completion import get_completion_class
-
+from runyard import cli
 from runyard.cli.lookup import get_run, run_ids
+from runyard.cli.parsing.completion import SCRIPTS
 from runyard.cli.text import plain
 from runyard.core.config.settings import read_settings
 from runyard.core.machine.files import replace_private
@@ -23,12 +22,10 @@ from runyard.sdk.runs.run import Run
 from runyard.sdk.tensorboard import Tensorboard, export_to_tensorboard, follow_forever
 from runyard.sdk.workspaces.workspace import Workspace
 
-SHELLS = ("bash", "fish", "zsh")
 
-
-@click.command()
-@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
-@click.option("--no-browser", is_flag=True, help="Print the link only.")
+@cli.command()
+@cli.argument("run_id", metavar="[RUN]", required=False, shell_complete=run_ids)
+@cli.option("--no-browser", is_flag=True, help="Print the link only.")
 def studio(run_id: str | None, no_browser: bool) -> None:
     """Open the studio in a browser, or the page of RUN, and sign the browser in.
 
@@ -38,11 +35,11 @@ def studio(run_id: str | None, no_browser: bool) -> None:
     workspace = Workspace.from_config()
     page = f"/runs/{get_run(workspace, run_id).id}" if run_id else "/"
     link = signin_url(workspace._client, page)
-    click.echo(plain(link))
+    cli.echo(plain(link))
     if not no_browser and _has_screen() and _opened(link, read_settings().home):
-        click.echo("A browser was opened; otherwise open the link above.", err=True)
+        cli.echo("A browser was opened; otherwise open the link above.", err=True)
     else:
-        click.echo("Open it in a browser. It works once, within twelve hours.", err=True)
+        cli.echo("Open it in a browser. It works once, within twelve hours.", err=True)
 
 
 def _has_screen() -> bool:
@@ -69,32 +66,31 @@ def write_leading_page(link: str, home: Path) -> Path:
     return path
 
 
-@click.command()
-@click.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
-@click.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
-@click.option("--logdir", help="Where event files are copied to. [default: a temporary folder]")
-@click.option("--export", "export", is_flag=True, help="Only write what the runs logged as event files into --logdir.")
+@cli.command()
+@cli.argument("runs", metavar="RUN…", nargs=-1, required=True, shell_complete=run_ids)
+@cli.option("--port", default=6006, show_default=True, help="TensorBoard's port on this machine.")
+@cli.option("--logdir", help="Where event files are copied to. [default: a temporary folder]")
+@cli.option("--export", "export", is_flag=True, help="Only write what the runs logged as event files into --logdir.")
 def tensorboard(runs: tuple[str, ...], port: int, logdir: str | None, export: bool) -> None:
     """Show runs in TensorBoard until Ctrl-C: the event files below their ./logs and ./outputs."""
     workspace = Workspace.from_config()
     chosen = [Run.get(workspace, run_id) for run_id in runs]
     if export:
         if logdir is None:
-            raise click.UsageError("--export needs --logdir, the folder to write to.")
+            raise cli.UsageError("--export needs --logdir, the folder to write to.")
         export_to_tensorboard(chosen, logdir)
-        click.echo(f"Written below {logdir}. `tensorboard --logdir {logdir}` shows them.", err=True)
+        cli.echo(f"Written below {logdir}. `tensorboard --logdir {logdir}` shows them.", err=True)
         return
     board = Tensorboard(chosen, local_root=logdir, port=port)
-    click.echo("Copying event files; TensorBoard starts …", err=True)
+    cli.echo("Copying event files; TensorBoard starts …", err=True)
     board.start()
-    click.echo("Ctrl-C stops it.", err=True)
+    cli.echo("Ctrl-C stops it.", err=True)
     follow_forever(board)
 
 
-@click.command()
-@click.argument("shell", type=click.Choice(SHELLS))
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
+@cli.command()
+@cli.argument("shell", type=cli.Choice(sorted(SCRIPTS)))
+def completion(shell: str) -> None:
     """Print the completion script of a shell: commands, options, ids of runs, names of experiments and workspaces.
 
     \b
@@ -102,7 +98,4 @@ def completion(ctx: click.Context, shell: str) -> None:
       zsh:  add to ~/.zshrc    eval "$(runyard completion zsh)"
       fish: runyard completion fish > ~/.config/fish/completions/runyard.fish
     """
-    root = ctx.find_root()
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(root.command, {}, "runyard", "_RUNYARD_COMPLETE").source())
+    cli.echo(SCRIPTS[shell])

@@ -7,8 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-import click
-
+from runyard import cli
 from runyard.cli.commands.environments import find_environment
 from runyard.cli.commands.run_report import follow, print_end
 from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
@@ -29,35 +28,35 @@ from runyard.sdk.workspaces.server import find
 from runyard.sdk.workspaces.workspace import Workspace
 
 
-def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+def _pairs(ctx: cli.Context, param: cli.Parameter, values: tuple[str, ...]) -> dict[str, str]:
     for value in values:
         if "=" not in value[1:]:
-            raise click.BadParameter(f"{value!r} has no name and value. Write NAME=VALUE.", ctx, param)
+            raise cli.BadParameter(f"{value!r} has no name and value. Write NAME=VALUE.", ctx, param)
     return dict(value.split("=", 1) for value in values)
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
-@click.option(
+@cli.command(interspersed=False)
+@cli.option(
     "--name",
     "-n",
     metavar="EXPERIMENT",
     shell_complete=experiment_names,
     help="The experiment. [default: the script's name]",
 )
-@click.option("--source", type=click.Path(), help="The folder to store and run in. [default: this one]")
-@click.option("--env-var", "-e", "variables", callback=_pairs, metavar="K=V", multiple=True, help="Set a variable.")
-@click.option("--tag", "-t", "tags", callback=_pairs, metavar="K=V", multiple=True, help="Tag the run.")
-@click.option("--time-limit", type=Seconds(), metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d.")
-@click.option(
+@cli.option("--source", type=cli.Path(), help="The folder to store and run in. [default: this one]")
+@cli.option("--env-var", "-e", "variables", callback=_pairs, metavar="K=V", multiple=True, help="Set a variable.")
+@cli.option("--tag", "-t", "tags", callback=_pairs, metavar="K=V", multiple=True, help="Tag the run.")
+@cli.option("--time-limit", type=Seconds(), metavar="TIME", help="Cancel the run after this long: 90, 10m, 2h, 1d.")
+@cli.option(
     "--max-attempts",
-    type=click.IntRange(1, 100),
+    type=cli.IntRange(1, 100),
     default=1,
     show_default=True,
     help="Start it again, so often at most, when its machine is lost or it is preempted.",
 )
-@click.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
-@click.option("--nodes", type=click.IntRange(1), metavar="N", default=1, help="Run it on N nodes, once on each.")
-@click.option(
+@cli.option("--target", default="local", show_default=True, shell_complete=compute_names, help="The compute target.")
+@cli.option("--nodes", type=cli.IntRange(1), metavar="N", default=1, help="Run it on N nodes, once on each.")
+@cli.option(
     "--resource",
     "-r",
     "resources",
@@ -66,21 +65,21 @@ def _pairs(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) 
     multiple=True,
     help="What a node shall have, on clusters: cpus=8, memory=16GB, gpus=2, partition=gpu.",
 )
-@click.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
-@click.option(
+@cli.option("--python", metavar="PATH", help="The Python to use. [default: the active virtual environment's]")
+@cli.option(
     "--environment",
     "named",
     metavar="NAME_OR_FILE",
     help="The environment: a registered or curated one, requirements.txt, conda file, saved folder.",
 )
-@click.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
-@click.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
-@click.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
-@click.argument("script")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS...]")
-@click.pass_context
+@cli.option("--detach", "-d", is_flag=True, help="Print the run's id and return; the run goes on.")
+@cli.option("--dry-run", is_flag=True, help="Show what would be started, secrets hidden; store and start nothing.")
+@cli.option("--json", "as_json", is_flag=True, help="With --detach: print the run as JSON; with --dry-run the plan.")
+@cli.argument("script")
+@cli.argument("arguments", nargs=-1, type=cli.UNPROCESSED, metavar="[-- ARGUMENTS...]")
+@cli.pass_context
 def submit(
-    ctx: click.Context,
+    ctx: cli.Context,
     name: str | None,
     source: str | None,
     variables: dict[str, str],
@@ -130,17 +129,17 @@ def submit(
     run = experiment.submit(config, tags=tags or None)
     client = workspace._client
     page = plain(page_url(client, run._page))  # a link that signs in would stay in the logs of builds
-    click.echo(f"Run {plain(run.id)}\nPage {page}\n", err=True)
+    cli.echo(f"Run {plain(run.id)}\nPage {page}\n", err=True)
     if detach:
         if as_json:
             print_json(client.runs.get(run.id))
         else:
-            click.echo(run.id)
+            cli.echo(run.id)
         return
     try:
         ended = follow(client, run.id)
     except KeyboardInterrupt:
-        click.echo(
+        cli.echo(
             f"\nThe run goes on. Watch it: `runyard runs logs -f {run.id}`. Stop it: `runyard runs cancel {run.id}`.",
             err=True,
         )
@@ -182,15 +181,15 @@ def _scripts_here(script: Path) -> str:
     return f"Scripts there: {', '.join(found)}." if found else "Go to the script's folder, or give its path."
 
 
-def _script_arguments(ctx: click.Context, arguments: tuple[str, ...]) -> list[str]:
+def _script_arguments(ctx: cli.Context, arguments: tuple[str, ...]) -> list[str]:
     """Return what follows the script. One of our own options there is a slip, unless `--` says otherwise."""
     if arguments[:1] == ("--",):
         return list(arguments[1:])
-    ours = {name for param in ctx.command.params if isinstance(param, click.Option) for name in param.opts}
+    ours = {name for param in ctx.command.params if isinstance(param, cli.Option) for name in param.opts}
     before_dashes = arguments[: arguments.index("--")] if "--" in arguments else arguments
     for argument in before_dashes:
         if argument.startswith("--") and argument.partition("=")[0] in ours:
-            raise click.UsageError(
+            raise cli.UsageError(
                 f"`{argument}` stands after the script, where the script's arguments are. Put it before the script, "
                 f"or, if the script takes it, write `--` after the script.",
                 ctx,
@@ -201,7 +200,7 @@ def _script_arguments(ctx: click.Context, arguments: tuple[str, ...]) -> list[st
 def _environment(python: str | None, named: str | None) -> Environment | None:
     """Return the named environment, else that of the Python that `python SCRIPT` would use; None: the one we run in."""
     if python is not None and named is not None:
-        raise click.UsageError("--python and --environment exclude each other.", click.get_current_context())
+        raise cli.UsageError("--python and --environment exclude each other.")
     if named is not None:
         return find_environment(named) or Environment.get(Workspace.from_config(), named)
     active = os.environ.get("VIRTUAL_ENV")

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
-import click
-
+from runyard import cli
 from runyard.cli.lookup import RUN, get_run, newest
 from runyard.cli.output import moment, number, print_json, print_table
 from runyard.cli.text import plain
@@ -175,14 +174,14 @@ def _e(value: Any) -> str:
     return html.escape(str(value))
 
 
-@click.group()
+@cli.group()
 def sweeps() -> None:
     """List sweeps and look into them."""
 
 
 @sweeps.command("list")
-@click.option("--limit", default=20, show_default=True, help="How many, newest first.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--limit", default=20, show_default=True, help="How many, newest first.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_sweeps(limit: int, as_json: bool) -> None:
     """List sweeps, newest first."""
     found = newest(Workspace.from_config(), limit, type=SWEEP_TYPE)
@@ -192,13 +191,13 @@ def list_sweeps(limit: int, as_json: bool) -> None:
         rows = [(run.id, run.experiment, run.status.value, moment(run.created_at)) for run in found]
         print_table(("SWEEP", "EXPERIMENT", "STATUS", "CREATED"), rows)
     else:
-        click.echo("There are no sweeps. `experiment.submit(HyperDriveConfig(...))` starts one.", err=True)
+        cli.echo("There are no sweeps. `experiment.submit(HyperDriveConfig(...))` starts one.", err=True)
 
 
 @sweeps.command()
 @RUN
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), help="Write a report that opens offline.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--html", type=cli.Path(dir_okay=False, path_type=Path), help="Write a report that opens offline.")
 def show(run_id: str, as_json: bool, html: Path | None) -> None:
     """Show a sweep: its children, the best first, and why each was stopped."""
     workspace = Workspace.from_config()
@@ -208,7 +207,7 @@ def show(run_id: str, as_json: bool, html: Path | None) -> None:
     sweep = workspace._client.runs.sweep(run.id)
     if html is not None:
         html.write_text(report_page(sweep, status=run.status.value), encoding="utf-8")
-        click.echo(f"The report is in {html}.", err=True)
+        cli.echo(f"The report is in {html}.", err=True)
     if as_json:
         print_json(sweep)
     elif html is None:
@@ -220,9 +219,9 @@ def _print_sweep(sweep: SweepReport, status: RunStatus) -> None:
     ended = sum(1 for child in children if RunStatus(child["status"]).is_terminal)
     total = max(len(children), spec["max_total_runs"]) if sweep["closed"] is None else len(children)
     filled = BAR * ended // max(total, 1)
-    click.echo(f"{plain(sweep['run_id'])}  {status.value}")
-    click.echo(f"[{'#' * filled}{'.' * (BAR - filled)}] {ended} of {total} ended")
-    click.echo(f"{spec['goal'].lower()} {plain(spec['primary_metric'])}, {_policy(spec)}")
+    cli.echo(f"{plain(sweep['run_id'])}  {status.value}")
+    cli.echo(f"[{'#' * filled}{'.' * (BAR - filled)}] {ended} of {total} ended")
+    cli.echo(f"{spec['goal'].lower()} {plain(spec['primary_metric'])}, {_policy(spec)}")
     names = list(spec["space"])
     rows = [
         (
@@ -234,21 +233,21 @@ def _print_sweep(sweep: SweepReport, status: RunStatus) -> None:
         for child in children
     ]
     if rows:
-        click.echo("")
+        cli.echo("")
         print_table(("CHILD", "STATUS", "BEST", *(plain(name.lstrip("-")).upper() for name in names)), rows)
     _print_stops(children)
     if sweep["finished"]:
-        click.echo(f"\n{plain(sweep['finished']['reason'])}")
+        cli.echo(f"\n{plain(sweep['finished']['reason'])}")
     elif sweep["closed"]:
-        click.echo(f"\nNo more children: {plain(sweep['closed'])}")
+        cli.echo(f"\nNo more children: {plain(sweep['closed'])}")
 
 
 def _print_stops(children: list[SweepChild]) -> None:
     stopped = [(child["index"], child["run_id"], child["stopped"]["reason"]) for child in children if child["stopped"]]
     if stopped:
-        click.echo("\nStopped early:")
+        cli.echo("\nStopped early:")
     for _, run_id, reason in sorted(stopped):
-        click.echo(f"  {plain(run_id)}: {plain(reason)}")
+        cli.echo(f"  {plain(run_id)}: {plain(reason)}")
 
 
 def _policy(spec: Mapping[str, Any]) -> str:

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
-from runyard.cli.app import LazyGroup
+from runyard import cli
 from runyard.cli.commands.experiments import YES, ask
 from runyard.cli.output import moment, print_json, print_table
 from runyard.cli.text import plain
@@ -20,14 +18,14 @@ from runyard.core.users import DEFAULT_LABEL, ROLES, USER, MintedToken, User, ch
 from runyard.sdk.workspaces.server import Address, connect
 from runyard.sdk.workspaces.server import login as at_server
 
-ROLE = click.Choice(ROLES)
-LABEL = click.option("--label", default=DEFAULT_LABEL, show_default=True, help="What the token is for.")
+ROLE = cli.Choice(ROLES)
+LABEL = cli.option("--label", default=DEFAULT_LABEL, show_default=True, help="What the token is for.")
 
 
-@click.command()
-@click.argument("url")
-@click.option("--fingerprint", help="SHA-256 of the certificate to trust, instead of a question.")
-@click.option("--token-stdin", is_flag=True, help="Read the token from stdin instead of asking for it.")
+@cli.command()
+@cli.argument("url")
+@cli.option("--fingerprint", help="SHA-256 of the certificate to trust, instead of a question.")
+@cli.option("--token-stdin", is_flag=True, help="Read the token from stdin instead of asking for it.")
 def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
     """Use the team's server at URL from now on: `https://HOST:PORT`, or HOST:PORT.
 
@@ -40,31 +38,31 @@ def login(url: str, fingerprint: str | None, token_stdin: bool) -> None:
     address = at_server.server_address(url)
     pin = _trusted(address, at_server.pin_of(address, fingerprint), can_ask=not token_stdin) if address.tls else ""
     if not address.tls:
-        click.echo(f"{plain(address)} is plain HTTP: whoever is on the way reads your token.", err=True)
+        cli.echo(f"{plain(address)} is plain HTTP: whoever is on the way reads your token.", err=True)
     token = _read_token(token_stdin)
     found, info, me = at_server.try_token(address, pin, token)
     store_login(read_settings().home, found)
     name = f" as {plain(me.name)} ({plain(me.role)})" if me.name else " as its owner" if me.role == "owner" else ""
-    click.echo(
+    cli.echo(
         f"Logged in to {plain(found.url)} (Runyard {plain(info.version)}){name}. Calls go there from now on; "
         "`runyard studio` opens its page.",
         err=True,
     )
 
 
-@click.command()
-@click.argument("url", required=False)
+@cli.command()
+@cli.argument("url", required=False)
 def logout(url: str | None) -> None:
     """Forget the team's server at URL, by default the present one. Your private server is used then."""
     home = read_settings().home
     wanted = str(at_server.server_address(url)) if url else None
     gone = remove_login(home, wanted)
     if gone is None:
-        click.echo(f"You were not logged in{f' to {plain(wanted)}' if wanted else ''}.", err=True)
+        cli.echo(f"You were not logged in{f' to {plain(wanted)}' if wanted else ''}.", err=True)
         return
     left = find_login(home)
     goes_to = left.url if left else "your private server"
-    click.echo(f"Logged out of {plain(gone.url)}. Calls go to {plain(goes_to)} from now on.", err=True)
+    cli.echo(f"Logged out of {plain(gone.url)}. Calls go to {plain(goes_to)} from now on.", err=True)
 
 
 def _trusted(address: Address, pin: str, *, can_ask: bool) -> str:
@@ -74,21 +72,21 @@ def _trusted(address: Address, pin: str, *, can_ask: bool) -> str:
         return at_server.check_pin(address, pin, found)
     if found.is_vouched:
         return ""
-    click.echo(f"No authority vouches for the certificate of {plain(address)}. Its SHA-256 fingerprint is", err=True)
-    click.echo(f"  {found.fingerprint}", err=True)
-    click.echo("Compare it with `runyard server status` on the server's machine.", err=True)
+    cli.echo(f"No authority vouches for the certificate of {plain(address)}. Its SHA-256 fingerprint is", err=True)
+    cli.echo(f"  {found.fingerprint}", err=True)
+    cli.echo("Compare it with `runyard server status` on the server's machine.", err=True)
     if not can_ask or not sys.stdin.isatty():
         raise NotTrusted(
             "Nobody said that this certificate can be trusted.",
             why="There is no terminal to ask at.",
             hint=f"runyard login {address} --fingerprint {found.fingerprint}, when it is the server's.",
         )
-    click.confirm("Is it the same?", abort=True, err=True)
+    cli.confirm("Is it the same?", abort=True, err=True)
     return found.fingerprint
 
 
 def _read_token(from_stdin: bool) -> str:
-    text = sys.stdin.readline() if from_stdin else click.prompt("Token", hide_input=True, err=True)
+    text = sys.stdin.readline() if from_stdin else cli.prompt("Token", hide_input=True, err=True)
     token = str(text).strip()
     if not token or not all(33 <= ord(char) <= 126 for char in token):
         raise InvalidArgument(
@@ -99,7 +97,7 @@ def _read_token(from_stdin: bool) -> str:
     return token
 
 
-@click.group(cls=LazyGroup)
+@cli.group()
 def users() -> None:
     """Add, list and remove users of a team's server, and change their tokens and roles.
 
@@ -111,8 +109,8 @@ def users() -> None:
 
 
 @users.command()
-@click.argument("name")
-@click.option("--role", type=ROLE, default=USER, show_default=True, help="What the user may do.")
+@cli.argument("name")
+@cli.option("--role", type=ROLE, default=USER, show_default=True, help="What the user may do.")
 @LABEL
 def add(name: str, role: str, label: str) -> None:
     """Make a user and print a token, which is told this once."""
@@ -120,7 +118,7 @@ def add(name: str, role: str, label: str) -> None:
 
 
 @users.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@cli.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def list_users(as_json: bool) -> None:
     """List users with their roles, and when each token was last used."""
     found = connect().users.list()
@@ -130,21 +128,21 @@ def list_users(as_json: bool) -> None:
         rows = [row for user in found for row in _rows(user)]
         print_table(("USER", "ROLE", "TOKEN", "CREATED", "LAST USED"), rows)
     else:
-        click.echo("There are no users: only the server's own token is good. `runyard users add NAME`.", err=True)
+        cli.echo("There are no users: only the server's own token is good. `runyard users add NAME`.", err=True)
 
 
 @users.command()
-@click.argument("name")
+@cli.argument("name")
 @YES
 def remove(name: str, yes: bool) -> None:
     """Remove a user. Tokens, signed-in browsers and open streams end within 5 s; runs stay."""
     ask(f"Remove user {check_user_name(name)} with all tokens?", yes)
     connect().users.remove(name)
-    click.echo(f"User `{plain(name)}` is removed.", err=True)
+    cli.echo(f"User `{plain(name)}` is removed.", err=True)
 
 
 @users.command()
-@click.argument("name")
+@cli.argument("name")
 @LABEL
 def rotate(name: str, label: str) -> None:
     """Print a new token in the place of all that a user has; those end within 5 s."""
@@ -152,34 +150,34 @@ def rotate(name: str, label: str) -> None:
 
 
 @users.command()
-@click.argument("name")
-@click.argument("role", type=ROLE)
+@cli.argument("name")
+@cli.argument("role", type=ROLE)
 def role(name: str, role: str) -> None:
     """Give a user another role."""
     changed = connect().users.set_role(check_user_name(name), role)
-    click.echo(f"User `{plain(changed.name)}` has the role {plain(changed.role)} now.", err=True)
+    cli.echo(f"User `{plain(changed.name)}` has the role {plain(changed.role)} now.", err=True)
 
 
 @users.command("add-token")
-@click.argument("name")
-@click.argument("label")
+@cli.argument("name")
+@cli.argument("label")
 def add_token(name: str, label: str) -> None:
     """Print one more token of a user, for another machine."""
     _print_token(connect().users.add_token(check_user_name(name), check_token_label(label)))
 
 
 @users.command("remove-token")
-@click.argument("name")
-@click.argument("label")
+@cli.argument("name")
+@cli.argument("label")
 def remove_token(name: str, label: str) -> None:
     """End one token of a user; the others stay."""
     left = connect().users.remove_token(check_user_name(name), check_token_label(label))
-    click.echo(f"Token `{plain(label)}` of user `{plain(name)}` is gone; {len(left.tokens)} left.", err=True)
+    cli.echo(f"Token `{plain(label)}` of user `{plain(name)}` is gone; {len(left.tokens)} left.", err=True)
 
 
 def _print_token(minted: MintedToken) -> None:
-    click.echo(minted.token)
-    click.echo(
+    cli.echo(minted.token)
+    cli.echo(
         f"This token of user `{plain(minted.user.name)}` ({plain(minted.user.role)}) is told only now. "
         "With it, `runyard login URL` signs a machine in.",
         err=True,

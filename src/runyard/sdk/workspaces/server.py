@@ -11,7 +11,7 @@ from runyard.client import login, private_server, processes
 from runyard.client.address import Address
 from runyard.client.client import Client
 from runyard.client.decoding import Deletion, ServerInfo
-from runyard.client.login import Choice, choose
+from runyard.client.login import ServerChoice, choose
 from runyard.core.config.settings import read_settings
 from runyard.sdk.compat import refuse_foreign_core
 from runyard.sdk.exceptions import UserErrorException
@@ -19,9 +19,9 @@ from runyard.sdk.workspaces.connection import find_config, read_config
 
 __all__ = [
     "Address",
-    "Choice",
     "Client",
     "Deletion",
+    "ServerChoice",
     "ServerInfo",
     "become_server",
     "choice",
@@ -56,7 +56,7 @@ def become_server() -> NoReturn:
     os.execve(sys.executable, command, processes.server_variables(settings, os.environ))
 
 
-def choice() -> Choice:
+def choice() -> ServerChoice:
     """Return which server calls from this folder go to, and why."""
     path = find_config(os.getcwd())
     try:
