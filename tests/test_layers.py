@@ -68,7 +68,7 @@ INSIDE: dict[str, list[str]] = {
     "core": [
         "errors lazy_dataclass",
         "names statuses users attempts plugins secret_names provided_packages error_lines",
-        "machine formats",
+        "machine formats yaml",
         "specs",
         "compute_options",
         "compute records tickets",

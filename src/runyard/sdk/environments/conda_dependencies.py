@@ -184,9 +184,9 @@ class CondaDependencies(AzureClass):
 
     def serialize_to_string(self) -> str:
         """Return the conda environment file's text."""
-        from runyard.sdk.config.files import yaml_text
+        from runyard.core.yaml.writer import dump
 
-        return _HEADER + yaml_text(self.as_dict())
+        return _HEADER + dump(self.as_dict())
 
     def save_to_file(self, base_directory: str, conda_file_path: Optional[str] = None) -> str:
         """Write the file below `base_directory`; return its path relative to that."""

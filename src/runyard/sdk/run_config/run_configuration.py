@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from typing import Any, Dict, List, Optional, Union
 
-from runyard.sdk.config.files import FilePosition, read_yaml, write_text, yaml_text
+from runyard.core.yaml.writer import dump
+from runyard.sdk.config.files import FilePosition, read_yaml, write_text
 from runyard.sdk.config.objects import SealedConfig, checked_value, variable_values
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import DEFAULT_NAME, Environment
@@ -344,7 +345,7 @@ def _beside(place: FilePosition, name: str) -> str:
 
 def _text(plain: Dict[str, Any]) -> str:
     try:
-        return yaml_text(plain)
+        return dump(plain)
     except TypeError as error:
         raise UserErrorException(f"This run configuration cannot be saved: {error}") from error
 
