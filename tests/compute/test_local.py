@@ -100,6 +100,44 @@ def test_a_spare_that_died_is_replaced_and_its_job_started_anyway(
     wait_for(over)
 
 
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [("/nowhere/python", "/nowhere/python: No such file or directory."), ("broken", "ImportError: no such library")],
+)
+def test_a_supervisor_that_cannot_start_is_told_and_given_up(
+    bench: Bench,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    program: str,
+    reason: str,
+) -> None:
+    job = bench.job("print(1)")
+    request = bench.backend.plan(job)
+    folder = Path(request.run_folder)
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "job.json").write_text("{}")
+    if program == "broken":
+        script = tmp_path / "broken"
+        script.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no such library' >&2\nexit 1\n")
+        script.chmod(0o700)
+        program = str(script)
+    monkeypatch.setattr(local, "UNCLAIMED_S", 0.02)
+    monkeypatch.setattr(local, "supervisor_command", lambda: [program])
+    handle = JobHandle(job.run_id, 1)
+    reports = [bench.backend.poll([handle])[handle]]
+
+    def is_gone() -> bool:
+        reports.append(bench.backend.poll([handle])[handle])
+        return reports[-1].state is JobState.GONE
+
+    wait_for(is_gone)
+    waits = {report.why for report in reports if report.state is JobState.WAITING}
+
+    assert reports[0].state is JobState.WAITING and reports[0].why == ""
+    assert any(reason in why for why in waits)
+    assert reports[-1].why == f"A supervisor was started {local.MOST_STARTS} times and never took the job: {reason}"
+
+
 def test_one_node_is_the_machine_itself_and_several_have_addresses_of_their_own(bench: Bench) -> None:  # noqa: F811
     alone = bench.backend.plan(bench.job("print(1)"))
     several = bench.backend.plan(replace(bench.job("", distribution=DistributionSpec("mpi", 2)), devices=["0", "1"]))

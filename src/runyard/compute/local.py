@@ -14,11 +14,11 @@ import socket
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from runyard.compute.base import ComputeBackend, JobHandle, JobReport, JobRequest, JobState
+from runyard.compute.base import ComputeBackend, EndCause, JobHandle, JobReport, JobRequest, JobState
 from runyard.core.compute import LOCAL
 from runyard.core.config.paths import run_folder
 from runyard.core.config.settings import Settings
@@ -48,6 +48,8 @@ OURS = (
 )
 MOST_NODES = 250  # addresses 127.0.1.1 to 127.0.1.250
 UNCLAIMED_S = 3.0  # a spare claims its run within milliseconds; after this long another supervisor is started
+MOST_STARTS = 5  # each waits twice as long for its successor: the job is given up after a minute and a half
+START_LOG = "start.log"  # in the run folder: what supervisors printed that were started because no other one came
 
 
 class SparePool:
@@ -68,8 +70,12 @@ class SparePool:
             if spare is not None:
                 self._spare = None
         if spare is None or not spare.tell(mode, folder):
-            _spawn([*supervisor_command(), mode, folder], self._variables, stdin=None)
+            self.start_logged(mode, folder, os.devnull)
         self._fill_later()
+
+    def start_logged(self, mode: str, folder: str, log: str) -> None:
+        """Start a new supervisor whose first words, should it fail, are appended to `log`."""
+        _spawn([*supervisor_command(), mode, folder], self._variables, stdin=None, log=log)
 
     def tend(self) -> None:
         """Replace a spare that died, and collect ended children. Called with every poll."""
@@ -178,9 +184,9 @@ def collect_children() -> None:
                 _children.discard(pid)
 
 
-def _spawn(argv: list[str], variables: Mapping[str, str], *, stdin: int | None) -> int:
+def _spawn(argv: list[str], variables: Mapping[str, str], *, stdin: int | None, log: str = os.devnull) -> int:
     collect_children()
-    null = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    null = (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     first = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0) if stdin is None else (os.POSIX_SPAWN_DUP2, stdin, 0)
     actions = [first, null, (os.POSIX_SPAWN_DUP2, 1, 2)]
     pid = os.posix_spawn(argv[0], argv, variables, file_actions=actions, setsigmask=[])
@@ -215,10 +221,19 @@ def spread(devices: Sequence[str], count: int) -> list[list[str]]:
     return [list(devices[start:end]) for start, end in zip([0, *ends], ends, strict=False)]
 
 
+@dataclass
+class _Starts:
+    """How often a supervisor was started for a job that none has claimed."""
+
+    last_at: float
+    count: int = 1
+    fault: str = ""
+
+
 class LocalBackend(ComputeBackend):
     """Starts supervisors on the server's machine. The state of a job is read from the locks in its run folder.
 
-    `_lock` guards `_told`, the times at which jobs were given to supervisors.
+    `_lock` guards `_starts`: the supervisors that were started for jobs that none has claimed yet.
     """
 
     def __init__(self, settings: Settings, options: Mapping[str, Any] | None = None) -> None:
@@ -226,7 +241,7 @@ class LocalBackend(ComputeBackend):
         self._spares = SparePool(settings)
         self._node_variables = node_variables(os.environ)
         self._lock = threading.Lock()
-        self._told: dict[JobHandle, float] = {}
+        self._starts: dict[JobHandle, _Starts] = {}
 
     def plan(self, job: JobSpec) -> JobRequest:
         """Return the job placed on virtual nodes of this machine; see ComputeBackend."""
@@ -259,12 +274,12 @@ class LocalBackend(ComputeBackend):
     def poll(self, handles: Sequence[JobHandle]) -> Mapping[JobHandle, JobReport]:
         """Return the states from the run folders; also tends the spare."""
         self._spares.tend()
-        return {handle: JobReport(self._state(handle)) for handle in handles}
+        return {handle: self._report(handle) for handle in handles}
 
     def adopt(self, handle: JobHandle) -> None:
         """Start an adopter if the job is orphaned."""
         folder = self._folder(handle)
-        if self._state(handle) is not JobState.ORPHANED:
+        if self._report(handle).state is not JobState.ORPHANED:
             return
         mode = "--watch" if _is_watched(folder) else "--adopt"
         self._spares.start(mode, str(folder))
@@ -290,31 +305,45 @@ class LocalBackend(ComputeBackend):
 
     def _start(self, handle: JobHandle, mode: str, folder: Path) -> None:
         with self._lock:
-            self._told[handle] = time.monotonic()
+            self._starts[handle] = _Starts(time.monotonic())
         self._spares.start(mode, str(folder))
 
-    def _state(self, handle: JobHandle) -> JobState:
+    def _report(self, handle: JobHandle) -> JobReport:
         folder = self._folder(handle)
         if not (folder / "job.json").exists():
-            return JobState.GONE
+            return JobReport(JobState.GONE)
         if not (folder / "claim").exists():
             return self._unclaimed(handle, folder)
         with self._lock:
-            self._told.pop(handle, None)
+            self._starts.pop(handle, None)
         if is_locked(folder / "claim") or is_locked(folder / "supervisor.lock"):
-            return JobState.ALIVE
+            return JobReport(JobState.ALIVE)
         # The holder of the locks removes the folder as its last act: look again before calling it orphaned.
-        return JobState.ORPHANED if (folder / "claim").exists() else JobState.GONE
+        return JobReport(JobState.ORPHANED if (folder / "claim").exists() else JobState.GONE)
 
-    def _unclaimed(self, handle: JobHandle, folder: Path) -> JobState:
-        """A job on disk that no process took: the chosen spare died, or this server did before it chose one."""
+    def _unclaimed(self, handle: JobHandle, folder: Path) -> JobReport:
+        """Start another supervisor for a job that none took: the spare died, this server did before it chose one, or
+        no supervisor can start at all. The last is found after some tries, and the job is reported gone.
+        """
         now = time.monotonic()
         with self._lock:
-            told = self._told.setdefault(handle, now)
-        if now - told > UNCLAIMED_S:
-            logger.warning("run %s: nobody took its job, starting another supervisor", handle.run_id)
-            self._start(handle, "--watch" if _is_watched(folder) else "--run", folder)
-        return JobState.WAITING
+            starts = self._starts.setdefault(handle, _Starts(now))
+            is_overdue = now - starts.last_at > UNCLAIMED_S * 2 ** (starts.count - 1)
+            is_given_up = is_overdue and starts.count == MOST_STARTS
+            if is_overdue and not is_given_up:
+                starts.count, starts.last_at = starts.count + 1, now
+        if is_overdue and not is_given_up:
+            logger.warning("run %s: no supervisor took its job, starting another", handle.run_id)
+            mode = "--watch" if _is_watched(folder) else "--run"
+            try:
+                self._spares.start_logged(mode, str(folder), str(folder / START_LOG))
+            except OSError as error:
+                starts.fault = f"{supervisor_command()[0]}: {error.strerror}."
+        if starts.count == 1:
+            return JobReport(JobState.WAITING)
+        fault = starts.fault or _last_line(folder / START_LOG) or "it ended or hangs without a word."
+        why = f"A supervisor was started {starts.count} times and never took the job: {fault}"
+        return JobReport(JobState.GONE, why, EndCause.ENDED) if is_given_up else JobReport(JobState.WAITING, why)
 
     def _folder(self, handle: JobHandle) -> Path:
         return run_folder(self._home, handle.run_id, handle.attempt, handle.external_writer)
@@ -333,6 +362,14 @@ def is_locked(path: Path) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _last_line(path: Path) -> str:
+    try:
+        lines = path.read_text("utf-8", "replace").split("\n")
+    except OSError:
+        return ""
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")
 
 
 def _is_watched(folder: Path) -> bool:
