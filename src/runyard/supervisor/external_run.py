@@ -73,26 +73,35 @@ class ExternalRun:
     def _watch(self) -> FinalState:
         """Return the end, once the process or the folder is gone, or the run has ended and no process writes to it.
 
-        When the server wants the run to end, it ends at once. Its process goes on, and what it logs is still shipped.
+        The end is told at once, when the process recorded it or the server wants it: other processes of the run, such
+        as idle workers of a pool, may keep their journals open for long. What they log is still shipped.
         """
-        wished: Optional[FinalState] = None
+        told: Optional[FinalState] = None
         while is_alive(self._pid, self._start_ticks) and not self._folder.is_gone():
             self._wake.wait(self._pidfd, LOOK_S)
             if self._wake.was_rung():
                 self._courier.ship_now()
             if self._wake.control_changed():
                 self._courier.reporter.ask_now()
-            if wished is None and self._is_wished():
-                self._courier.ship_all()
-                wished = self._end()
-                self._keep(wished)
-                self._courier.tell(wished)
-            if self._courier.cargo.seen.find_end(self._job.run_id) and not has_writers(self._folder.at("journal")):
+            has_ended = self._courier.cargo.seen.find_end(self._job.run_id) is not None
+            if has_ended and not has_writers(self._folder.at("journal")):
                 break
+            if told is None and (has_ended or self._is_wished()):
+                told = self._tell_end(with_files=has_ended)
         self._courier.cargo.disk.bring_home()
         self._courier.ship_all()
-        final = wished or self._end()
+        final = told or self._end()
         self._keep(final)
+        return final
+
+    def _tell_end(self, *, with_files: bool) -> FinalState:
+        """Store what is there now, then report the end; the watcher stays for what follows."""
+        if with_files:
+            self._courier.connection.insist(self._courier.cargo.files.finish)
+        self._courier.ship_all()
+        final = self._end()
+        self._keep(final)
+        self._courier.tell(final)
         return final
 
     def _is_wished(self) -> bool:

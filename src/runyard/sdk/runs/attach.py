@@ -98,7 +98,7 @@ def _spawn(folder: Path) -> None:
     )
 
 
-def attach_writer(client: Client, run_id: str) -> JournalWriter:
+def attach_writer(client: Client, run_id: str, *, beside: str = "") -> JournalWriter:
     """Return this process's journal for another run; a handle that a script made of its own run gets the run's.
 
     Raises:
@@ -107,6 +107,9 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
     context = find_context()
     if context is not None and context.run_id == run_id:
         return context.writer(translate=azure_error)
+    found = find_open_journal(beside, run_id) if beside else None
+    if found is not None:
+        return found
     try:
         host = find_host(client)
         added = client.runs.add_writer(run_id, **this_process(), host=host)
@@ -120,6 +123,27 @@ def attach_writer(client: Client, run_id: str) -> JournalWriter:
         run = client.runs.get(run_id)
         folder = start_external_supervisor(client, run, token=added.token, external_writer=added.external_writer)
     return get_writer(folder, run_id, attempt=0, translate=azure_error)
+
+
+def find_open_journal(folder: str, run_id: str) -> Optional[JournalWriter]:
+    """Return a journal in the run folder of the process that has the run open; None when it is not open any more.
+
+    A worker process that got the run pickled writes there: its records are merged with the others by time, and stored
+    before the run's end. On another machine the folder is not there.
+    """
+    try:
+        with open(os.path.join(folder, "job.json"), encoding="utf-8") as file:
+            job = json.load(file)
+    except (OSError, ValueError):
+        return None
+    try:
+        with open(os.path.join(folder, "seen.json"), encoding="utf-8") as file:
+            ends = json.load(file).get("ends", {})
+    except (OSError, ValueError):
+        ends = {}
+    if run_id in ends or job.get("run_id") in ends:
+        return None
+    return get_writer(folder, run_id, attempt=int(job["attempt"]), translate=azure_error)
 
 
 def this_process() -> Dict[str, int]:

@@ -6,6 +6,7 @@ Outside a run the object is an offline run, which prints what it would track, in
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence, Union
+from weakref import WeakSet
 
 from runyard.core.errors import SystemFailure
 from runyard.core.names import make_uuid
@@ -111,16 +112,25 @@ class _OfflineRun(AzureClass):
 
 
 _RUNS: Dict[str, SubmittedRun] = {}
+# Those that `start_logging` made in this process and that have not ended. A notebook's cell that is run again drops the
+# handle of its first run without ending it; that one does not count.
+open_runs: WeakSet[Run] = WeakSet()
 
 
 def get_context(*, allow_offline: bool = True) -> Union[Run, _OfflineRun]:
     """Return the run of this process, the same object each time; outside a run an offline run.
+
+    A process that is no part of a submitted run is part of the one run that it has open with `start_logging`: callbacks
+    of libraries find it there. With several open, none of them is meant.
 
     Raises:
         RunEnvironmentException: outside a run with `allow_offline` false.
     """
     context = find_context()
     if context is None:
+        current = list(open_runs)
+        if len(current) == 1:
+            return current[0]
         if allow_offline:
             return _OfflineRun()
         raise RunEnvironmentException()

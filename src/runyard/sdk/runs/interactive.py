@@ -21,8 +21,9 @@ from runyard.sdk.config.texts import user_name, warn
 from runyard.sdk.errors import azure_error, raises_azure_errors
 from runyard.sdk.exceptions import AzureMLException
 from runyard.sdk.runs.attach import find_host, start_external_supervisor, this_process
+from runyard.sdk.runs.context import open_runs
 from runyard.sdk.runs.details import PollInterval
-from runyard.sdk.runs.run import Run
+from runyard.sdk.runs.run import Run, _reopen
 from runyard.sdk.runs.source import store_source
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def start_logging(
     run_folder, record = _create(experiment._client, new, _watched_folders(folder))
     run = InteractiveRun._known(experiment, record)
     run._write_to(get_writer(run_folder, chosen, attempt=record.attempt, translate=azure_error))
+    open_runs.add(run)
     return run
 
 
@@ -172,6 +174,11 @@ class InteractiveRun(Run):
             return super().__exit__(cls, error, trace)
         finally:
             self._stop_copy()
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """Pickled to a worker process, it is a handle that writes to the same run folder while the run is open."""
+        reopen, names = super().__reduce__()
+        return (reopen, names) if self._writer is None else (_reopen_beside, (*names, self._writer.run_folder))
 
     def _copy_path(self, writer: JournalWriter) -> str:
         """Return where the copy lies: in the run folder, where the watcher ships it while it grows."""
@@ -212,6 +219,7 @@ class InteractiveRun(Run):
         writer.close()
         writer.wake()
         self._writer, self._interactive = None, False
+        open_runs.discard(self)
         del self.log
         for child in list(self._made):
             child._let_go()
@@ -252,6 +260,10 @@ class ChildRun(InteractiveRun):
             self._is_made = True
         super()._flush_own()
 
+    def __reduce__(self) -> Tuple[Any, ...]:
+        self._flush_own()  # the other process asks the server for this run
+        return super().__reduce__()
+
     def _copy_path(self, writer: JournalWriter) -> str:
         return os.path.join(writer.run_folder, _child_log(self._run_id))
 
@@ -284,6 +296,14 @@ class ChildRun(InteractiveRun):
             self.upload_folder(os.path.basename(self._outputs), self._outputs)
         except (AzureMLException, OSError) as error:
             warn(f"Not all of {self._outputs} could be stored with run {self._run_id}: {error}")
+
+
+def _reopen_beside(workspace_name: str, run_id: str, folder: str) -> Run:
+    """Return the run in a worker process; see `attach.find_open_journal` for what `folder` does."""
+    run = _reopen(workspace_name, run_id)
+    if run._writer is None:
+        run._beside = folder
+    return run
 
 
 def _child_log(run_id: str) -> str:

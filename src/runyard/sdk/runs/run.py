@@ -72,6 +72,7 @@ class Run(AzureClass):
     _writer: Optional[JournalWriter]
     _own: bool  # this process is a rank of the submitted run
     _interactive: bool  # made by start_logging in this process
+    _beside: str = ""  # the run folder of the process that has the run open and that this handle came from
 
     def __init__(self, experiment: Experiment, run_id: str, outputs: Any = None) -> None:
         note_without_effect({"outputs": outputs})
@@ -682,7 +683,7 @@ class Run(AzureClass):
         if self._writer is None:
             from runyard.sdk.runs.attach import attach_writer  # rare: most handles only read
 
-            self._writer = attach_writer(self._client, self._run_id)
+            self._writer = attach_writer(self._client, self._run_id, beside=self._beside)
         return self._writer
 
     def _flush_own(self) -> None:

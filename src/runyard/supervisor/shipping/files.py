@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
+import threading
 import time
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
@@ -65,7 +66,7 @@ class WatchedFile:
 class OutputFiles:
     """Uploads the files of a run's output folders.
 
-    The thread `files` calls `step`; at the end the main thread calls `finish`.
+    The thread `files` calls `step`; at the end the main thread calls `finish`. `_lock` lets one of them work at a time.
 
     `folders` has one dict for each work folder: the path of each output folder by the name that its files get; the path
     ends with that name. A file of a later node whose name is taken gets `node_<rank>/` in front, and all names get
@@ -98,30 +99,33 @@ class OutputFiles:
         self._left_out: Dict[str, List[str]] = {}  # by kind: entries that the last scan found and that cannot be stored
         self._kept: List[str] = []  # those of them that are among the refusals
         self._rest_until = 0.0  # a folder that takes long to scan is scanned less often
+        self._lock = threading.Lock()
         self._load()
 
     def step(self) -> None:
         """Upload files that are new and settled. Files in `logs` go at once. Raises outages."""
-        began = time.monotonic()
-        if began < self._rest_until:
-            return
-        self._left_out.clear()
-        changed = [found for found in self._iter_changed() if self._is_due(found)]
-        self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
-        self._store(changed)
+        with self._lock:
+            began = time.monotonic()
+            if began < self._rest_until:
+                return
+            self._left_out.clear()
+            changed = [found for found in self._iter_changed() if self._is_due(found)]
+            self._rest_until = time.monotonic() + REST * (time.monotonic() - began)
+            self._store(changed)
 
     def finish(self) -> None:
         """Upload all files that are left after the program's end, and warn about those that cannot be stored.
 
         An outage is raised: call it again.
         """
-        self._left_out.clear()
-        for _ in range(PASSES):
-            self._forget_left_out()
-            changed = list(self._iter_changed())
-            if not self._store(changed):
-                break
-        self._warn_of_left_out()
+        with self._lock:
+            self._left_out.clear()
+            for _ in range(PASSES):
+                self._forget_left_out()
+                changed = list(self._iter_changed())
+                if not self._store(changed):
+                    break
+            self._warn_of_left_out()
 
     def try_refused_again(self) -> None:
         """Let the next `finish` upload refused files once more."""
