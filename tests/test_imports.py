@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.interpreters import pythons
+
 SOURCE = str(Path(__file__).parent.parent / "src")
 
 PROBE = """
@@ -29,7 +31,7 @@ print(json.dumps([lines, sorted({{m.split(".")[0] for m in loaded}})]))
 BUDGETS = {
     "azureml.core": 473,
     "runyard.sdk.runs.context": 6206,
-    "runyard.sdk.submit.submission": 12404,
+    "runyard.sdk.submit.submission": 13647,
     "runyard.sdk.workspaces.workspace": 1498,
     "runyard.sdk.environments.environment": 2034,
     "runyard.runtime.writer": 2193,
@@ -134,6 +136,51 @@ def test_the_command_line_loads_no_web_framework_for_its_help() -> None:
     )
 
     assert result.stdout.splitlines()[-1] == "[]", result.stderr
+
+
+COMMAND_LINES = """
+import contextlib, importlib, io, os, pathlib, sys
+from runyard.cli import main
+
+folder = pathlib.Path(sys.argv[1], "runyard", "cli")
+modules = [path.relative_to(sys.argv[1]).with_suffix("").parts for path in sorted(folder.rglob("*.py"))]
+for parts in modules:
+    if parts[-1] != "__main__":
+        importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+foreign = {name.split(".")[0] for name in sys.modules} & {"click", "yaml", "numpy", "sqlalchemy", "fastapi", "pydantic"}
+assert len(modules) > 25 and not foreign, (modules, foreign)
+pathlib.Path("train.py").write_text("pass")
+lines = "--help; runs list --help; submit --dry-run -t a=b train.py -- --alpha 1; completion zsh; server status"
+for line in lines.split("; "):
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stdout(said):
+            main(line.split())
+    except SystemExit as left:
+        print([line, left.code, said.getvalue()[:14].split()[:1]])
+assert not os.path.exists(os.path.join(os.environ["RUNYARD_HOME"], "server"))
+"""
+
+
+@pytest.mark.parametrize("version", pythons())
+def test_the_command_line_works_in_old_and_new_pythons_without_any_package(version: str, tmp_path: Path) -> None:
+    result = subprocess.run(
+        [pythons()[version], "-S", "-W", "error", "-c", COMMAND_LINES, SOURCE],
+        cwd=tmp_path,
+        env={"PYTHONPATH": SOURCE, "RUNYARD_HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert result.stdout.splitlines() == [
+        "['--help', 0, ['Usage:']]",
+        "['runs list --help', 0, ['Usage:']]",
+        "['submit --dry-run -t a=b train.py -- --alpha 1', 0, ['experiment']]",
+        "['completion zsh', 0, ['#compdef']]",
+        "['server status', 3, ['status']]",
+    ], result.stderr
 
 
 @pytest.mark.long

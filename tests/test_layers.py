@@ -30,7 +30,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": {"core", "engine", "store", "artifacts", "studio"},
     "client": {"core"},
     "sdk": {"core", "client", "runtime", "snapshots", "data"},
-    "cli": {"core", "sdk", "server"},
+    "cli": {"core", "sdk"},
     "testing": {"core"} | SEAMS,
     "azureml": {"sdk", "runtime", "core"},
 }
@@ -55,6 +55,7 @@ ALSO = {
 # These run inside the user's environment: Python 3.8, and nothing installed but the standard library.
 INJECTED = {
     "core", "runtime", "client", "snapshots", "data", "environments", "launchers", "supervisor", "sdk", "azureml",
+    "cli",
 }  # fmt: skip
 MOST_MODULES = 16  # of one room
 # Where keys are known there is a dataclass, or a TypedDict where the value is a dict on a wire or in a file
@@ -420,6 +421,31 @@ def test_injected_code_is_python_3_8() -> None:
                 broken.append(f"{path.relative_to(SOURCE)}:{error.lineno} {error.msg}")
 
     assert not broken, "\n".join(broken)
+
+
+NEWER_KEYWORDS = {("zip", "strict"), ("dataclass", "slots"), ("dataclass", "kw_only")}
+
+
+def newer_than_3_8(text: str) -> list[int]:
+    """Return the lines that call what the standard library got after 3.8 and that is easily typed."""
+    return [
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+        and (
+            getattr(node.func, "attr", "") in ("removeprefix", "removesuffix", "is_relative_to", "cache")
+            or {(getattr(node.func, "id", ""), word.arg) for word in node.keywords} & NEWER_KEYWORDS
+        )
+    ]
+
+
+def test_injected_code_calls_nothing_newer_than_python_3_8() -> None:
+    injected = [path for path in FILES if layer_of(path) in INJECTED]
+    broken = [f"{path.relative_to(SOURCE)}:{line}" for path in injected for line in newer_than_3_8(path.read_text())]
+
+    assert not broken, "\n".join(broken)
+    assert newer_than_3_8("zip(a, b, strict=True)") and newer_than_3_8("name.removeprefix('a')")
+    assert not newer_than_3_8("zip(a, b)\njson.loads(a, strict=False)")
 
 
 def test_injected_code_imports_the_standard_library_alone() -> None:

@@ -12,11 +12,11 @@ import pytest
 
 from runyard.cli.app import run
 from runyard.client import private_server
+from runyard.core.config.database_change import refuse_database_change
 from runyard.core.config.logins import find_login
 from runyard.core.config.server_settings import ServerSettings, read_server_settings
 from runyard.core.errors import Conflict
 from runyard.server.net.certificates import fingerprint_of, load_context, make_certificate
-from runyard.server.storage.collecting import refuse_database_change
 from tests.client.standin import TOKEN, Peer, Standin, standin
 from tests.server.private import settings_of
 from tests.server.team import HOST, free_port

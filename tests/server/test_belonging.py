@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from runyard.core.config.database_change import allow_new_database
 from runyard.core.errors import NotFound, StoreUnavailable
 from runyard.core.formats.chunks import chunk_id
 from runyard.core.records import RunFile
 from runyard.core.statuses import RunStatus
-from runyard.server.storage.belonging import allow_new_database
 from runyard.store import open_store
 from tests.server.conftest import Served, serve
 

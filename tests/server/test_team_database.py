@@ -10,9 +10,9 @@ import pytest
 
 from azureml.core import Experiment, Run, ScriptRunConfig, Workspace
 from runyard.client import private_server
+from runyard.core.config.database_change import count_runs
 from runyard.core.config.logins import Login, store_login
 from runyard.core.errors import StoreUnavailable
-from runyard.server.storage.collecting import count_runs
 from tests.cli.command_line import runyard
 from tests.server import private
 from tests.server.team import start_team, team_address

@@ -33,7 +33,7 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> None
     cells = [list(titles), *([plain(cell) for cell in row] for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(titles))]
     for line in cells:
-        cli.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+        cli.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
 
 
 def print_fields(fields: Sequence[tuple[str, object]]) -> None:

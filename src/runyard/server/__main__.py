@@ -1,7 +1,7 @@
 """`python -m runyard.server --home FOLDER`: the private server's process.
 
 The SDK starts it with `--ready-fd`: the process then goes into the background and reports over that pipe that it is
-ready, or why it cannot start.
+ready, or why it cannot start. With `--repair` the home is repaired instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ def main(arguments: list[str]) -> int:
     # Read by glibc at the start of this process; the runs that we start should choose for themselves.
     os.environ.pop("MALLOC_ARENA_MAX", None)
     use_one_thread_for_algebra()
-    home, ready_fd = _parse(arguments)
+    home, ready_fd, repairs = _parse(arguments)
+    if repairs:
+        return _repair(home)
     if ready_fd is not None:
         _detach()
     word = _Word(ready_fd)
@@ -85,16 +87,32 @@ def _serve(home: Path | None, word: _Word, *, in_background: bool) -> int:
     return serve(settings, on_ready=lambda: word.say({"ok": True}))
 
 
-def _parse(arguments: list[str]) -> tuple[Path | None, int | None]:
+def _repair(home: Path | None) -> int:
+    """Repair the home and print what was found, or why it could not be, as JSON."""
+    from runyard.core.config.settings import read_settings
+    from runyard.core.errors import RunyardError
+    from runyard.server.storage.repair import plain_report, repair_home
+
+    try:
+        answer = {"report": plain_report(repair_home(home or read_settings().home))}
+    except RunyardError as error:
+        print(json.dumps({"error": error.to_plain()}))
+        return 1
+    print(json.dumps(answer))
+    return 0
+
+
+def _parse(arguments: list[str]) -> tuple[Path | None, int | None, bool]:
     # Only for this, before the fork; argparse's own import is quick.
     import argparse
 
     parser = argparse.ArgumentParser(prog="python -m runyard.server", description="Runyard's private server.")
     parser.add_argument("--home", help="the folder of its database, artifacts and runs (default: RUNYARD_HOME)")
     parser.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--repair", action="store_true", help="repair the home, print a report as JSON and leave")
     found = parser.parse_args(arguments)
     home = Path(os.path.abspath(os.path.expanduser(found.home))) if found.home else None
-    return home, found.ready_fd
+    return home, found.ready_fd, found.repair
 
 
 def _detach() -> None:

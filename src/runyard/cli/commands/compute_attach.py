@@ -7,9 +7,8 @@ target and prints a table of the nodes, with faults and their remedies.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Callable, Mapping, TypeVar
 
 import runyard
 from runyard import cli

@@ -125,7 +125,7 @@ def _print_points(metric: MetricInfo, columns: dict[str, list[Any]], as_json: bo
     if as_json:
         print_json({"name": metric.name, "kind": metric.kind, "columns": columns})
         return
-    rows = zip(*columns.values(), strict=True)
+    rows = zip(*columns.values())
     print_table([plain(title).upper() for title in columns], [[_cell(value) for value in row] for row in rows])
 
 

@@ -51,7 +51,7 @@ def _evidence(found: Any) -> list[str]:
     places = [f"{one.get('file')}:{one['line']}" if one.get("line") else str(one.get("file")) for one in shown]
     width = max(len(place) for place in places)
     texts = [plain(str(one.get("text", "")).strip())[:WIDTH] for one in shown]
-    return ["", "evidence", *(f"  {place.ljust(width)}  {text}" for place, text in zip(places, texts, strict=True))]
+    return ["", "evidence", *(f"  {place.ljust(width)}  {text}" for place, text in zip(places, texts))]
 
 
 def _cut(lines: list[str], most: int) -> list[str]:

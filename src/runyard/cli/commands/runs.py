@@ -193,16 +193,13 @@ def list_runs(
     cells = read_cells(workspace._client, found, columns)
     titles = [column.title for column in columns]
     if as_json:
-        print_json([_with_columns(run, titles, row) for run, row in zip(found, cells, strict=True)])
+        print_json([_with_columns(run, titles, row) for run, row in zip(found, cells)])
     elif found:
         by = ["BY"] if len({run.submitted_by for run in found}) > 1 else []  # one person's list needs no names
         facts = [(run.id, run.experiment, run.status, moment(run.created_at), duration(run)) for run in found]
         names = [[run.submitted_by] if by else [] for run in found]
         until = [[moment(run.undo_until)] if view == "deleted" else [] for run in found]
-        rows = [
-            (*fact, *who, *due, *map(shown, row))
-            for fact, who, due, row in zip(facts, names, until, cells, strict=True)
-        ]
+        rows = [(*fact, *who, *due, *map(shown, row)) for fact, who, due, row in zip(facts, names, until, cells)]
         restorable = ["RESTORABLE UNTIL"] if view == "deleted" else []
         print_table(("RUN", "EXPERIMENT", "STATUS", "CREATED", "DURATION", *by, *restorable, *titles), rows)
     else:
@@ -271,7 +268,7 @@ def cancel(run_id: str, wait_for_it: bool) -> None:
 def _with_columns(run: Run, titles: list[str], cells: list[object]) -> dict[str, object]:
     """Return the record, with the columns that were asked for beside its fields."""
     plain_run: dict[str, object] = to_plain(run)
-    return {**plain_run, "columns": dict(zip(titles, cells, strict=True))} if titles else plain_run
+    return {**plain_run, "columns": dict(zip(titles, cells))} if titles else plain_run
 
 
 def _flag(value: bool) -> str:

@@ -17,6 +17,7 @@ from runyard import cli
 from runyard.cli.exit_codes import NOT_RUNNING
 from runyard.cli.output import print_fields, print_json, seconds, size
 from runyard.cli.text import plain
+from runyard.core.config.database_change import allow_new_database, forbid_new_database, refuse_database_change
 from runyard.core.config.logins import hide_database_password
 from runyard.core.config.paths import server_folder
 from runyard.core.config.server_settings import (
@@ -31,12 +32,11 @@ from runyard.core.config.server_settings import (
 )
 from runyard.core.config.settings import read_settings
 from runyard.core.errors import RunyardError, SystemFailure, UserError
+from runyard.core.formats.documents import RepairAnswer
 from runyard.core.formats.plain import to_plain
 from runyard.sdk.runs.details import page_url
+from runyard.sdk.workspaces.repair import repair_own
 from runyard.sdk.workspaces.server import Client, ServerInfo, become_server, choice, connect, find, find_own
-from runyard.server.storage.belonging import allow_new_database, forbid_new_database
-from runyard.server.storage.collecting import refuse_database_change
-from runyard.server.storage.repair import RepairReport, repair_home
 
 STOP_PATIENCE_S = 20.0
 
@@ -216,56 +216,41 @@ def repair(as_json: bool) -> None:
     Every row that can be read goes into a new file; the damaged one is kept beside it. What is lost is named.
     """
     refuse_a_teams_server("repair")
-    report = repair_home(read_settings().home)
+    report = repair_own()
     if as_json:
-        print_json(_plain(report))
+        print_json(report)
         return
     _tell_database(report)
     _tell_content(report)
 
 
-def _tell_database(report: RepairReport) -> None:
-    found = report.database.salvage
-    if report.database.damaged_file is None:
+def _tell_database(report: RepairAnswer) -> None:
+    if report["sound"]:
         cli.echo("The database is sound.")
         return
-    cli.echo(f"The database was damaged ({plain(found.problems[0]) if found.problems else 'rows cannot be read'}).")
-    for table in found.tables:
-        if table.lost != 0:
-            lost = "some rows" if table.lost is None else f"{table.lost} row(s)"
-            cli.echo(f"  {table.name}: {lost} lost, {table.saved} saved")
-    if all(table.lost == 0 for table in found.tables):
+    problem = plain(report["problems"][0]) if report["problems"] else "rows cannot be read"
+    cli.echo(f"The database was damaged ({problem}).")
+    for table in report["tables"]:
+        if table["lost"] != 0:
+            lost = "some rows" if table["lost"] is None else f"{table['lost']} row(s)"
+            cli.echo(f"  {table['name']}: {lost} lost, {table['saved']} saved")
+    if all(table["lost"] == 0 for table in report["tables"]):
         cli.echo("No row is lost: its indexes were made anew.")
-    cli.echo(f"The damaged file is kept: {plain(str(report.database.damaged_file))}", err=True)
+    cli.echo(f"The damaged file is kept: {plain(report['damaged_file'])}", err=True)
 
 
-def _tell_content(report: RepairReport) -> None:
-    if not report.runs and not report.damaged_chunks:
+def _tell_content(report: RepairAnswer) -> None:
+    if not report["runs"] and not report["damaged_chunks"]:
         cli.echo("All stored files are whole.")
         return
-    cli.echo(
-        f"{report.damaged_chunks} piece(s) of stored content are damaged; {report.missing_packs} pack(s) are gone."
-    )
-    for run in report.runs:
-        for name in run.files:
-            cli.echo(f"  {plain(run.run_id)}: {plain(name)}")
-        for path in run.snapshot:
-            cli.echo(f"  {plain(run.run_id)}: its code, {plain(path)}")
+    damaged, missing = report["damaged_chunks"], report["missing_packs"]
+    cli.echo(f"{damaged} piece(s) of stored content are damaged; {missing} pack(s) are gone.")
+    for run in report["runs"]:
+        for name in run["files"]:
+            cli.echo(f"  {plain(run['run_id'])}: {plain(name)}")
+        for path in run["snapshot"]:
+            cli.echo(f"  {plain(run['run_id'])}: its code, {plain(path)}")
     cli.echo("Bring `artifacts/packs` back from a backup: files that are whole there are used again.", err=True)
-
-
-def _plain(report: RepairReport) -> dict[str, object]:
-    found = report.database.salvage
-    kept = report.database.damaged_file
-    return {
-        "sound": kept is None,
-        "damaged_file": None if kept is None else str(kept),
-        "problems": found.problems,
-        "tables": [{"name": table.name, "saved": table.saved, "lost": table.lost} for table in found.tables],
-        "missing_packs": report.missing_packs,
-        "damaged_chunks": report.damaged_chunks,
-        "runs": [to_plain(run) for run in report.runs],
-    }
 
 
 @server.command("settings", short_help="Show the settings of this home's server.")

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from runyard import cli
 from runyard.cli.lookup import RUN, get_run, newest
@@ -23,6 +23,9 @@ from runyard.core.specs import SWEEP_TYPE
 from runyard.core.statuses import RunStatus
 from runyard.sdk.sweeps.run import best_first
 from runyard.sdk.workspaces.workspace import Workspace
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 WIDTH, HEIGHT, MARGIN = 900, 320, 60
 STYLE = """
@@ -91,13 +94,11 @@ def parallel_coordinates(sweep: SweepReport) -> str:
     best = sweep["best"]["run_id"] if sweep["best"] else None
     lines = []
     for place, child in enumerate(children):
-        points = " ".join(
-            f"{axis.x:.1f},{axis.y(column[place]):.1f}" for axis, column in zip(axes, columns, strict=True)
-        )
+        points = " ".join(f"{axis.x:.1f},{axis.y(column[place]):.1f}" for axis, column in zip(axes, columns))
         kind = "best" if child["run_id"] == best else "stopped" if child["stopped"] else ""
         title = f"{child['run_id']}: {json.dumps(child['parameters'])} → {child['best']:.6g}"
         lines.append(f'<polyline class="line {kind}" points="{points}"><title>{_e(title)}</title></polyline>')
-    drawn = [axis.draw(title) for axis, title in zip(axes, titles, strict=True)]
+    drawn = [axis.draw(title) for axis, title in zip(axes, titles)]
     return _svg([*sorted(lines, key=lambda line: "line best" in line), *drawn])
 
 

@@ -203,6 +203,22 @@ if TYPE_CHECKING:
         snapshot: Dict[str, Any]  # snapshots.take.Survey
         tags: Dict[str, Optional[str]]
 
+    class RepairedTable(TypedDict):
+        name: str
+        saved: int
+        lost: Optional[int]  # None: some
+
+    class RepairAnswer(TypedDict):
+        """What `runyard server repair` found: a `server.storage.repair.RepairReport` as plain data."""
+
+        sound: bool
+        damaged_file: Optional[str]  # where the damaged database is now
+        problems: List[str]
+        tables: List[RepairedTable]
+        missing_packs: int
+        damaged_chunks: int
+        runs: List[Dict[str, Any]]  # server.storage.repair.DamagedRun
+
     class RunHost(TypedDict):
         """A machine of a run's attempt."""
 
@@ -215,3 +231,4 @@ else:
     EvidenceLine = UncaughtException = RankFacts = ErrorDetails = RunError = RunWarning = dict
     EnvironmentFacts = ReadyNode = FailedNode = NodeEnd = NodeFacts = NodeNews = RunHost = dict
     SweepTrial = SweepStop = SweepChild = SweepReport = CachedEnvironment = ErrorAnswer = SubmitPlan = dict
+    RepairedTable = RepairAnswer = dict

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from runyard.artifacts.packs import PREFIX
+from runyard.core.config.database_change import forbid_new_database, is_new_database_allowed
 from runyard.core.config.logins import hide_database_password
-from runyard.core.config.paths import artifact_folder, server_folder
+from runyard.core.config.paths import artifact_folder
 from runyard.core.errors import StoreUnavailable
 from runyard.core.machine.files import replace_private
 from runyard.core.names import make_uuid
@@ -30,20 +31,8 @@ logger = logging.getLogger(__name__)
 DATABASE_ID = "server_id"  # the database's value
 OWNER_FILE = "database.json"
 OTHERS = "databases"
-_CONSENT = "new-database-allowed"
 _STREAMS = "streams/"
 _COMPANIONS = ("-wal", "-shm")
-
-
-def allow_new_database(home: Path) -> None:
-    """Let the next start take a database that does not belong to the content of this home."""
-    server_folder(home).mkdir(mode=0o700, parents=True, exist_ok=True)
-    replace_private(server_folder(home) / _CONSENT, b"")
-
-
-def forbid_new_database(home: Path) -> None:
-    """Take that back; twice is fine."""
-    (server_folder(home) / _CONSENT).unlink(missing_ok=True)
 
 
 def check_database(home: Path, place: str | Path) -> None:
@@ -57,7 +46,7 @@ def check_database(home: Path, place: str | Path) -> None:
     folder = artifact_folder(home)
     if not (has_journal or _has_content(folder)) or not is_new_database(place):
         return
-    if not _is_allowed(home):
+    if not is_new_database_allowed(home):
         raise _refused(place, folder, _why_new(place, has_journal), home)
     if isinstance(place, Path):
         _keep_leftovers(place)
@@ -79,7 +68,7 @@ def find_content_folder(home: Path, store: RunStore, place: str | Path) -> Path:
     owner = _read_owner(main)
     folder = main
     if _has_content(main) and not (owner is None and _knows(store, main)):
-        if not _is_allowed(home):
+        if not is_new_database_allowed(home):
             raise _refused(place, main, _why_other(owner, found), home)
         if not _knows(store, main):
             folder = main / OTHERS / database_id(store)
@@ -100,10 +89,6 @@ def database_id(store: RunStore) -> str:
 def find_owner(home: Path) -> str | None:
     """Return the id of the database that the content in `artifacts/` belongs to."""
     return _read_owner(artifact_folder(home))
-
-
-def _is_allowed(home: Path) -> bool:
-    return (server_folder(home) / _CONSENT).exists()
 
 
 def _knows(store: RunStore, folder: Path) -> bool:

@@ -1,7 +1,6 @@
 """The thread that frees the content of deleted runs, once no upload can refer to it any more.
 
-The thread sets content aside and frees it days later; `collect_now` frees it at once. `refuse_database_change` and
-`count_runs` at the end find the runs that a change of the database would leave behind.
+The thread sets content aside and frees it days later; `collect_now` frees it at once.
 """
 
 from __future__ import annotations
@@ -9,18 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from pathlib import Path
 
 from runyard.artifacts.aside import Aside
 from runyard.artifacts.collect import Collected, Collector
 from runyard.artifacts.content import ContentStore
-from runyard.core.config.logins import hide_database_password
-from runyard.core.config.paths import database_file
-from runyard.core.config.server_settings import ServerSettings
-from runyard.core.errors import Conflict, RunyardError
+from runyard.core.errors import RunyardError
 from runyard.store.base import RunStore
 
 logger = logging.getLogger(__name__)
@@ -147,36 +141,3 @@ class Collecting:
         except RunyardError:
             # The edge of a thread, as above.
             logger.exception("what lies aside could not be freed")
-
-
-def refuse_database_change(home: Path, old: ServerSettings, new: ServerSettings) -> None:
-    """Raise Conflict when the change would leave a history with runs behind: nothing is copied."""
-    if old.database == new.database:
-        return
-    if old.database:
-        raise Conflict(
-            f"The runs of this home are in {hide_database_password(old.database)}.",
-            why="With another database they would be out of sight; nothing is copied.",
-            hint="`--force` does it all the same. Naming the same database again brings them back.",
-        )
-    count = count_runs(database_file(home))
-    if count:
-        raise Conflict(
-            f"This home has {count} run(s) in its SQLite database.",
-            why="With another database they would be out of sight; nothing is copied.",
-            hint="Give the team server a home of its own (`export RUNYARD_HOME=/srv/runyard`), or say `--force`: the "
-            "file stays, and `runyard server set server.database '' --force` brings them back.",
-        )
-
-
-def count_runs(path: Path) -> int:
-    """Return how many runs a SQLite file holds; 0 when there is none."""
-    if not path.exists():
-        return 0
-    import sqlite3  # only when a server changes its database
-
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=10)) as connection:
-        try:
-            return int(connection.execute("SELECT count(*) FROM runs").fetchone()[0])
-        except sqlite3.OperationalError:
-            return 0  # cut off before its tables were made

@@ -12,6 +12,8 @@ from runyard.artifacts.verify import Verified
 from runyard.core.config.paths import artifact_folder, database_file
 from runyard.core.config.server_settings import read_server_settings
 from runyard.core.errors import Conflict, UserError
+from runyard.core.formats.documents import RepairAnswer
+from runyard.core.formats.plain import to_plain
 from runyard.core.records import Run
 from runyard.server.net.home_lock import take_lock
 from runyard.server.storage.belonging import DATABASE_ID, find_content_folder, find_owner
@@ -67,6 +69,20 @@ def repair_home(home: Path) -> RepairReport:
             store.close()
     finally:
         lock.release()
+
+
+def plain_report(report: RepairReport) -> RepairAnswer:
+    found = report.database.salvage
+    kept = report.database.damaged_file
+    return {
+        "sound": kept is None,
+        "damaged_file": None if kept is None else str(kept),
+        "problems": list(found.problems),
+        "tables": [{"name": table.name, "saved": table.saved, "lost": table.lost} for table in found.tables],
+        "missing_packs": report.missing_packs,
+        "damaged_chunks": report.damaged_chunks,
+        "runs": [to_plain(run) for run in report.runs],
+    }
 
 
 def _refuse_what_is_not_ours(home: Path) -> None:
