@@ -116,7 +116,7 @@ def test_where_that_is_forbidden_the_answer_names_those_that_are_there(
     assert "3.8 or newer" in caught.value.why
 
 
-@pytest.mark.parametrize("wanted", ["three", "3", ">=3.8", "3.8.1.2", ""])
+@pytest.mark.parametrize("wanted", ["three", "3", "3.8.1.2", ""])
 def test_what_is_no_version_is_told_so(variables: dict[str, str], wanted: str) -> None:
     if not wanted:
         assert find_python(wanted, None, variables=variables, cache=None).version == OWN

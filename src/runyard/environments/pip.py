@@ -50,6 +50,7 @@ _WITH_VALUE = {
     "--extra-index-url": "extra_index_urls", "-f": "find_links", "--find-links": "find_links",
     "--trusted-host": "trusted_hosts", "--no-binary": "no_binary", "--only-binary": "only_binary",
 }  # fmt: skip
+_HASH, _GIT = " --hash=", " @ git+"
 _PROJECT = ("pyproject.toml", "setup.py", "setup.cfg")
 _EDITABLE = ("-e ", "--editable ", "--editable=")
 # What setuptools dropped, as a build's error names it, and the last versions that had it.
@@ -310,6 +311,11 @@ class PipInstall:
             *([] if not self.brought else [["brought", *self.brought]]),
         ]
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether hashes say which files are meant, as those of a lock file do."""
+        return self.settings.require_hashes or any(_HASH in line for line in self.requirements)
+
     def environ(self) -> Dict[str, str]:
         return uv_variables(self.variables, self.settings.as_variables(), allows_downloads=self.allows_downloads)
 
@@ -340,12 +346,15 @@ def plan_pip(
         horovod = plan_horovod(variables, wheels=horovod_wheels, asked=asked) if asked else None
     editable = [line for line in spec.pip_options if line.startswith(_EDITABLE)]
     options = [line for line in spec.pip_options if line not in editable]
+    settings = read_pip_settings(variables, interpreter=spec.interpreter, options=options)
+    if wanted and all(_HASH in line or _GIT in line for line in wanted):  # no index can put in another file
+        settings = replace(settings, index_strategy=settings.index_strategy or _BEST)
     return PipInstall(
         name=spec.name,
         requirements=sorted({*wanted, *editable}),
         left_out=left_out,
         constraints=sorted(set(spec.pip_constraints)),
-        settings=read_pip_settings(variables, interpreter=spec.interpreter, options=options),
+        settings=settings,
         variables=dict(variables),
         allows_downloads=allows_downloads,
         horovod=horovod,

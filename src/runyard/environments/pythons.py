@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from runyard.core.errors import SubmitRejected
+from runyard.core.formats.python_range import fits, is_range, lowest
 from runyard.environments.system import NotPython, find_facts
 
 OLDEST = (3, 8)
@@ -42,6 +43,8 @@ def find_python(
     own = (_look_at(given, variables, cache) if given else None) or mine
     if not wanted:
         return own
+    if is_range(wanted):
+        return _in_range(wanted, [own, mine], variables, cache)
     number = _parsed(wanted)
     if number < OLDEST:
         if not is_fallback_allowed:
@@ -61,8 +64,30 @@ def find_python(
 
 
 def is_too_old(version: str) -> bool:
-    """Whether no run can use that version of Python."""
-    return _numbers(version)[:2] < OLDEST
+    """Whether no run can use that version of Python; a range is judged when a Python is looked for."""
+    return not is_range(version) and _numbers(version)[:2] < OLDEST
+
+
+def _in_range(wanted: str, known: List[Python], variables: Mapping[str, str], cache: Optional[Path]) -> Python:
+    """Return the submitting Python when its version fits, else this process's, else the newest that does.
+
+    Raises:
+        SubmitRejected: there is none. What a lock file or a script's header asks for is not bent.
+    """
+    usable = [one for one in known if not is_too_old(one.version)]
+    for found in usable:
+        if fits(found.version, wanted):
+            return found
+    for found in list_pythons(variables, cache):
+        if fits(found.version, wanted):
+            return found
+    there, _ = _there(variables, cache)
+    raise SubmitRejected(
+        f"No Python of this machine is {wanted}.",
+        why=f"There are: {there}.",
+        hint=f"Install one: `uv python install {lowest(wanted) or wanted}`. With RUNYARD_PYTHON_DOWNLOADS=1 a build "
+        "may fetch it by itself.",
+    )
 
 
 def _nearest(wanted: str, known: List[Python], variables: Mapping[str, str], cache: Optional[Path]) -> Python:

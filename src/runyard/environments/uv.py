@@ -19,6 +19,7 @@ from runyard.core.config.logins import hide_passwords
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected, UserError, error_from_plain
+from runyard.core.formats.python_range import fits, is_range, lowest
 from runyard.core.provided_packages import LeftOut, package_name, tell_absent, tell_left_out
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
@@ -199,9 +200,10 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
                 is_fallback_allowed=self._allows_fallback and not (fetches and wanted and not is_too_old(wanted)),
             )
         except SubmitRejected:
-            if not fetches or wanted is None or is_too_old(wanted):
+            to_fetch = lowest(wanted) if wanted is not None and is_range(wanted) else wanted
+            if not fetches or not to_fetch or is_too_old(to_fetch):
                 raise
-            return Python(wanted, wanted)
+            return Python(to_fetch, to_fetch)
 
     @property
     def _allows_fallback(self) -> bool:
@@ -216,6 +218,8 @@ class UvBuilder(EnvironmentBuilder, SupportsLock):
         if not is_too_old(wanted) and _minor(wanted) == _minor(python.version) != _minor(given.version):
             return []
         here = [one for one in list_pythons(variables, self._cache) if one.version != python.version]
+        if is_range(wanted):
+            return [one for one in here if fits(one.version, wanted)]
         if not self._settings.python_downloads:
             return here
         have = {_minor(one.version) for one in [python, *here]}

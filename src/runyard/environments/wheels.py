@@ -41,7 +41,7 @@ class WheelChoice(NamedTuple):
 
 def exact_pins(pip: PipInstall) -> Dict[str, str]:
     """Return {package: version} of the requirements that name one version, and may come as wheels."""
-    if pip.settings.require_hashes:  # then only the very files that were named will do
+    if pip.is_locked:  # then only the very files that were named will do
         return {}
     found = [match for match in map(_PIN.fullmatch, pip.requirements) if match is not None]
     sources = {package_name(name) for name in pip.settings.no_binary}

@@ -6,7 +6,6 @@ those on the server's machine.
 
 from __future__ import annotations
 
-import os
 import sys
 from datetime import datetime, timezone
 from typing import Any, TypedDict
@@ -17,14 +16,13 @@ from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
 from runyard.cli.output import Bytes, Seconds, moment, print_fields, print_json, print_table, size
 from runyard.cli.text import plain
 from runyard.core.config.logins import hide_passwords
-from runyard.core.errors import InvalidArgument, NotFound
+from runyard.core.errors import NotFound
 from runyard.core.formats.documents import CachedEnvironment
 from runyard.core.statuses import RunStatus
 from runyard.sdk.environments.conda_dependencies import CondaDependencies
 from runyard.sdk.environments.environment import Environment
-from runyard.sdk.environments.files import DEFINITION
+from runyard.sdk.environments.projects import environment_of_file
 from runyard.sdk.environments.registry import labels_of, list_versions, registered
-from runyard.sdk.environments.sources import from_conda, from_dockerfile, from_pip
 from runyard.sdk.submit.environment_build import start_build
 from runyard.sdk.workspaces.workspace import Workspace
 
@@ -153,37 +151,6 @@ def _version_text(one: _Version) -> str:
     return f"{one['version']}{labels}"
 
 
-def find_environment(name: str) -> Environment | None:
-    """Return the environment that a file or folder describes; None: it is the name of one.
-
-    Raises:
-        InvalidArgument: it is another file.
-        NotFound: it is written like a file that is not there.
-    """
-    base = os.path.basename(name.rstrip("/"))
-    stem = os.path.splitext(base)[0]
-    if os.path.isdir(name) and ("/" in name or os.path.isfile(os.path.join(name, DEFINITION))):
-        return Environment.load_from_directory(name)
-    if name.endswith((".yml", ".yaml")):
-        return from_conda(stem, _existing(name))
-    if name.endswith(".txt"):
-        return from_pip(stem, _existing(name))
-    if base == "Dockerfile" or name.endswith(".Dockerfile"):
-        return from_dockerfile(stem, _existing(name))
-    if os.path.isfile(name):
-        raise InvalidArgument(
-            f"`{name}` is no file that an environment can be made from.",
-            hint="It may be a requirements.txt, a conda file (.yml), a Dockerfile, or a folder of save_to_directory.",
-        )
-    return None
-
-
-def _existing(path: str) -> str:
-    if os.path.isfile(path):
-        return path
-    raise NotFound(f"There is no file `{path}`.", why=f"Looked in {os.getcwd()}.", hint="Give its path, or a name.")
-
-
 @environments.command(short_help="Build an environment now, so that no run waits for it.")
 @cli.argument("name", metavar="NAME_OR_FILE")
 @cli.option("--version", metavar="N", help="The version. [default: the latest]")
@@ -192,14 +159,15 @@ def _existing(path: str) -> str:
 def build(ctx: cli.Context, name: str, version: str | None, target: str | None) -> None:
     """Build an environment and show the log. Ctrl-C ends the watching, not the build.
 
-    A file may be a requirements.txt, a conda file (.yml), a Dockerfile, or a folder that save_to_directory wrote.
+    A file may be a requirements.txt, a conda file (.yml), pyproject.toml, uv.lock, poetry.lock, pixi.toml, pixi.lock, a
+    Dockerfile, or a folder that save_to_directory wrote.
 
     \b
       runyard environments build AzureML-Minimal
       runyard environments build requirements.txt
     """
     workspace = Workspace.from_config()
-    found = find_environment(name) or Environment.get(workspace, name, version=version)
+    found = environment_of_file(name) or Environment.get(workspace, name, version=version)
     started = start_build(found, workspace, target=target)
     cli.echo(f"Run {plain(started.run.id)}\n", err=True)
     try:

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from runyard import cli
-from runyard.cli.commands.environments import find_environment
 from runyard.cli.commands.run_report import follow, print_end
 from runyard.cli.exit_codes import INTERRUPTED, exit_code_of
 from runyard.cli.lookup import compute_names, experiment_names
@@ -18,6 +17,7 @@ from runyard.cli.text import plain
 from runyard.core.errors import InvalidArgument, SubmitRejected
 from runyard.core.specs import DEFAULT_TIME_LIMIT_S
 from runyard.sdk.environments.environment import Environment
+from runyard.sdk.environments.projects import environment_of_file
 from runyard.sdk.run_config.resources import read_resources
 from runyard.sdk.run_config.run_configuration import PyTorchConfiguration
 from runyard.sdk.run_config.script_run_config import ScriptRunConfig
@@ -202,7 +202,7 @@ def _environment(python: str | None, named: str | None) -> Environment | None:
     if python is not None and named is not None:
         raise cli.UsageError("--python and --environment exclude each other.")
     if named is not None:
-        return find_environment(named) or Environment.get(Workspace.from_config(), named)
+        return environment_of_file(named) or Environment.get(Workspace.from_config(), named)
     active = os.environ.get("VIRTUAL_ENV")
     if python is None and active and os.path.realpath(active) != os.path.realpath(sys.prefix):
         candidate = os.path.join(active, "bin", "python")

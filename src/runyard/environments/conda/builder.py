@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.formats.python_range import is_range
 from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import EnvironmentSpec
 from runyard.environments.base import BuiltEnvironment, Check, EnvironmentBuilder, Say, SupportsLock, never
@@ -174,7 +175,8 @@ def plan_specs(spec: EnvironmentSpec) -> List[str]:
     version = spec.python_version
     if version and is_too_old(version):
         version = ".".join(map(str, OLDEST))
-    python = f"python={version}" if version else "python"
+    equals = "" if version and is_range(version) else "="
+    python = f"python{equals}{version}" if version else "python"
     return [python, *sorted(set(spec.conda_packages))]
 
 

@@ -15,6 +15,7 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Tup
 from runyard.core.config.paths import cache_folder, environments_folder
 from runyard.core.config.settings import Settings, read_settings
 from runyard.core.errors import SubmitRejected
+from runyard.core.formats.python_range import fits, is_range
 from runyard.core.provided_packages import tell_absent
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.environments.base import (
@@ -300,6 +301,8 @@ def _checked(spec: EnvironmentSpec) -> ContainerSpec:
 def _has_other_python(spec: EnvironmentSpec, found: ImagePython) -> bool:
     """Whether the image's Python is not the one that was asked for; with an interpreter it is the user's own."""
     wanted = spec.python_version if spec.interpreter is None else None
+    if wanted and is_range(wanted):
+        return not fits(found.version, wanted)
     return bool(wanted) and not (found.version + ".").startswith(f"{wanted}.")
 
 

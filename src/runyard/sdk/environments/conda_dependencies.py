@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 from runyard.core.provided_packages import package_name
@@ -73,7 +74,7 @@ class CondaDependencies(AzureClass):
 
     @property
     def conda_packages(self) -> List[str]:
-        return [f"python={self._python}", *self._conda]
+        return [self._python_line, *self._conda]
 
     @property
     def pip_packages(self) -> List[str]:
@@ -173,7 +174,7 @@ class CondaDependencies(AzureClass):
         return [names[key] + key[1] + ",".join(found) + key[2] for key, found in limits.items()]
 
     def as_dict(self) -> Dict[str, Any]:
-        dependencies: List[Any] = [f"python={self._python}"]
+        dependencies: List[Any] = [self._python_line]
         if self._pip:
             dependencies.append({"pip": list(self._pip)})
         return {
@@ -223,10 +224,19 @@ class CondaDependencies(AzureClass):
                 )
 
     def _want_python(self, limit: str) -> None:
-        """Take `=3.10` as the version. A range (`>=3.8`) names none: the submitting Python's is kept."""
+        """Take `=3.10` as the version. Of a range (`>=3.8,<3.11`) the submitting Python is taken where it fits."""
         exact = _EXACT.fullmatch(limit)
         if exact:
             self.set_python_version(exact.group(1))
+        elif limit.strip() not in ("", "*", "=*"):
+            from runyard.core.formats.python_range import plain_range  # few files have a range
+
+            with suppress(ValueError):  # an unknown form names no version
+                self.set_python_version(plain_range(limit))
+
+    @property
+    def _python_line(self) -> str:
+        return f"python{self._python}" if self._python[0] in "<>=!~" else f"python={self._python}"
 
     @property
     def _wanted_python(self) -> Optional[str]:

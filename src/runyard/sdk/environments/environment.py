@@ -228,6 +228,20 @@ class Environment(SealedConfig):
         return from_conda(name, file_path)
 
     @staticmethod
+    def from_project(name: str, file_path: str) -> Environment:
+        """Return the environment of a project's own file: pyproject.toml, uv.lock, poetry.lock, pixi.toml or pixi.lock.
+
+        Locked versions are taken with their hashes; the project's own code comes from the source directory. A script
+        with a `# /// script` header is such a file too.
+
+        Raises:
+            UserErrorException: the file is missing, or no environment can be made from it.
+        """
+        from runyard.sdk.environments.projects import project_environment
+
+        return project_environment(name, file_path)
+
+    @staticmethod
     def from_existing_conda_environment(name: str, conda_environment_name: str) -> Optional[Environment]:
         """Return an environment with the packages of a conda environment of this machine; None where conda is absent.
 

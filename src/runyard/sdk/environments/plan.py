@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _VERSION = re.compile(r"[0-9]+\.[0-9]+(?:\.[0-9]+)?")
+_RANGE = re.compile(r"(?:(?:[<>=!~]=?=?)\s*[0-9]+(?:\.[0-9]+)*(?:\.\*)?,?)+")
 _DEFAULT_PIP = ["azureml-defaults"]
 _MANAGED_BY = ("pip", "python")  # what a conda list names beside packages
 
@@ -191,6 +192,8 @@ def _definition(environment: Environment) -> Dict[str, Any]:
 def _checked_python(name: str, version: Optional[str]) -> Optional[str]:
     if version is None:
         return None
+    if _RANGE.fullmatch(version):
+        return version
     if not _VERSION.fullmatch(version):
         raise SubmitRejected(
             f"Environment `{name}` asks for Python {version!r}.",
@@ -212,6 +215,10 @@ def own_python() -> str:
 
 def _is_own_python(version: Optional[str]) -> bool:
     own = "{}.{}.{}".format(*sys.version_info[:3])
+    if version is not None and _RANGE.fullmatch(version):
+        from runyard.core.formats.python_range import fits  # few environments have a range
+
+        return fits(own, version)
     return version is None or own == version or own.startswith(version + ".")
 
 
