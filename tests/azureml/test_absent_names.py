@@ -33,7 +33,7 @@ TABLE = json.loads(Path(absent.__file__).with_name("absent.json").read_text(enco
         ("azureml.dataprep", "is not part of Runyard", "pyarrow"),
         ("azureml.contrib.services.aml_request", "is not there yet", "model.download"),
         ("azureml._restclient.run_client", "is not part of Runyard", "public classes"),
-        ("azureml._run_impl.run_watcher", "is not part of Runyard", "public classes"),
+        ("azureml._run_impl.core", "is not part of Runyard", "public classes"),
     ],
 )
 def test_a_package_that_is_not_here_is_an_import_error_that_says_what_to_use(

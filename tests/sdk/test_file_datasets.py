@@ -107,7 +107,7 @@ def test_a_name_has_versions_and_the_same_data_is_the_same_version(
     assert first.add_tags({"x": "y"}).remove_tags(["k"]).tags == {"x": "y"}
     assert workspace.datasets[name].version == 2
     first.unregister_all_versions()
-    with pytest.raises(UserErrorException, match="There is no dataset"):
+    with pytest.raises(UserErrorException, match="Cannot find dataset registered with name"):
         Dataset.get_by_name(workspace, name)
 
 

@@ -35,6 +35,8 @@ ALWAYS = {
     "is_file": "it is found by looking",
     "pin_sdk_version": "Runyard is the SDK",
     "path_on_compute": "a table has no path",
+    "executor": "a follower needs one thread",
+    "session": "the run has its own connection",
 }
 REFUSALS = {"unsupported", "_refuse", "_refuse_sql"}
 # Calls that answer the same for all workspaces and places, or refuse whatever they are given.

@@ -100,6 +100,6 @@ def test_an_explicit_path_without_a_file_is_an_error(
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises(UserErrorException, match="was not found") as caught:
+    with pytest.raises(UserErrorException, match="could not be found") as caught:
         Workspace.from_config(path)
     assert "without a path to use the default workspace" in caught.value.message

@@ -110,11 +110,16 @@ def _number(value: Any) -> Optional[float]:
 
 
 class RunLogs:
-    """`copy` gets what changed since; a server that does not answer now is asked again with the next."""
+    """`copy` gets what changed since; a server that does not answer now is asked again with the next.
 
-    def __init__(self, run: Any, folder: str) -> None:
+    Args:
+        below: only files below this folder of the run; by default `logs/`, and event files wherever they are.
+    """
+
+    def __init__(self, run: Any, folder: str, below: Optional[str] = None) -> None:
         self._run = run
         self._folder = folder
+        self._below = None if below is None else below.strip("/") + "/"
         self._copied: Dict[str, Tuple[int, Any]] = {}
         self.is_over = False
 
@@ -134,11 +139,49 @@ class RunLogs:
     def _changed(self) -> Iterator[Tuple[RunFile, str]]:
         for file in self._run._client.runs.files(self._run.id):
             name = true_file_name(file.name)
-            if file.kind != "blob" or not (name.startswith(LIVE) or MARK in os.path.basename(name)):
+            folder = LIVE if self._below is None else self._below
+            is_event_file = self._below is None and MARK in os.path.basename(name)
+            if file.kind != "blob" or not (name.startswith(folder) or is_event_file):
                 continue
             if self._copied.get(file.name) != (file.size, file.sha256):
-                below = name[len(LIVE) :] if name.startswith(LIVE) else name
+                below = name[len(folder) :] if name.startswith(folder) else name
                 yield file, os.path.join(self._folder, below)
+
+
+class RunWatcher:
+    """Azure's private follower of a run's files, which libraries use beside a TensorBoard of their own.
+
+    Args:
+        remote_root: the run's folder to copy from.
+        event: set to stop.
+        executor, session: Azure's own; one thread and the run's connection are enough here.
+    """
+
+    def __init__(
+        self,
+        run: Any,
+        local_root: str,
+        remote_root: str,
+        executor: Any = None,
+        event: Optional[threading.Event] = None,
+        session: Any = None,
+    ) -> None:
+        self._logs = RunLogs(run, local_root, below=remote_root)
+        self._event = event or threading.Event()
+
+    def refresh_requeue(self) -> None:
+        """Copy what grows until the run has ended or `event` is set."""
+        follow([self._logs], self._event)
+
+
+def follow(logs: Sequence[RunLogs], stopping: threading.Event) -> None:
+    """Copy what grows, less and less often while nothing does, until all runs have ended."""
+    pause_s = 0.0
+    while not stopping.wait(pause_s):
+        has_news = sum(each.copy() for each in logs)
+        pause_s = FIRST_PAUSE_S if has_news or not pause_s else min(pause_s * 1.5, LONGEST_PAUSE_S)
+        if all(each.is_over for each in logs):
+            return
 
 
 @raises_azure_errors
@@ -158,12 +201,14 @@ class Tensorboard(AzureClass):
         use_display_name: bool = False,
     ) -> None:
         chosen: List[Any] = list(runs) if isinstance(runs, (list, tuple)) else [runs]
-        self._root = os.path.abspath(local_root or tempfile.mkdtemp(prefix="runyard-tensorboard-"))
+        # The private names are Azure's: libraries subclass this class and start TensorBoard in their own way.
+        self._runs = chosen
+        self._local_root = local_root or tempfile.mkdtemp(prefix="runyard-tensorboard-")
         self._port = int(port)
         self._logs = [RunLogs(run, self._folder(run, use_display_name)) for run in chosen]
-        self._process: Optional[subprocess.Popen[str]] = None
+        self._tb_proc: Optional[subprocess.Popen[str]] = None
         self._follower: Optional[threading.Thread] = None
-        self._stopping = threading.Event()
+        self._event = threading.Event()
         self._said: List[str] = []
 
     def start(self, start_browser: bool = False) -> Optional[str]:
@@ -172,15 +217,16 @@ class Tensorboard(AzureClass):
         Raises:
             UserErrorException: TensorBoard is not installed, or did not come up.
         """
-        if self._process is not None:
+        if self._tb_proc is not None:
             return None
         _require_tensorboard()
-        os.makedirs(self._root, exist_ok=True)
-        self._copy_all()
-        command = [sys.executable, "-m", "tensorboard.main", "--logdir", self._root, "--port", str(self._port)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        os.makedirs(self._local_root, exist_ok=True)
+        for logs in self._logs:
+            logs.copy()
+        command = [sys.executable, "-m", "tensorboard.main", "--logdir", self._local_root, "--port", str(self._port)]
+        self._tb_proc = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         url = self._wait_for_url()
-        self._stopping.clear()
+        self._event.clear()
         self._follower = threading.Thread(target=self._follow, name="runyard-tensorboard", daemon=True)
         self._follower.start()
         print(url)
@@ -192,8 +238,8 @@ class Tensorboard(AzureClass):
 
     def stop(self) -> None:
         """End TensorBoard; harmless when it was not started."""
-        self._stopping.set()
-        process, self._process = self._process, None
+        self._event.set()
+        process, self._tb_proc = self._tb_proc, None
         if process is not None:
             process.terminate()
             try:
@@ -207,14 +253,15 @@ class Tensorboard(AzureClass):
 
     def _folder(self, run: Any, use_display_name: bool) -> str:
         name = str(getattr(run, "display_name", "") or run.id) if use_display_name else str(run.id)
-        return os.path.join(self._root, re.sub(r"[^\w.-]+", "_", name).lstrip(".") or str(run.id))
+        return os.path.join(self._local_root, re.sub(r"[^\w.-]+", "_", name).lstrip(".") or str(run.id))
 
     def _wait_for_url(self) -> str:
         """Read what TensorBoard says until it names its address; a thread goes on reading, so that it never blocks."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._tb_proc is not None
         found: List[str] = []
         ready = threading.Event()
-        threading.Thread(target=self._listen, args=(self._process.stdout, found, ready), daemon=True).start()
+        for stream in filter(None, (self._tb_proc.stdout, self._tb_proc.stderr)):
+            threading.Thread(target=self._listen, args=(stream, found, ready), daemon=True).start()
         ready.wait(START_S)
         if found:
             return found[0]
@@ -232,20 +279,11 @@ class Tensorboard(AzureClass):
             if address is not None:
                 found.append(address.group(0))
                 ready.set()
-        ready.set()
+        if self._tb_proc is None or self._tb_proc.poll() is not None:
+            ready.set()
 
     def _follow(self) -> None:
-        """Copy what grows, less and less often while nothing does, until all runs have ended."""
-        pause_s = FIRST_PAUSE_S
-        while not self._stopping.wait(pause_s):
-            has_news = self._copy_all()
-            pause_s = FIRST_PAUSE_S if has_news else min(pause_s * 1.5, LONGEST_PAUSE_S)
-            if all(logs.is_over for logs in self._logs):
-                return
-
-    def _copy_all(self) -> bool:
-        news = [logs.copy() for logs in self._logs]
-        return any(news)
+        follow(self._logs, self._event)
 
 
 def _require_tensorboard() -> None:
@@ -258,7 +296,7 @@ def _require_tensorboard() -> None:
 def follow_forever(board: Tensorboard) -> None:
     """Wait until the user has seen enough (Ctrl-C), then stop it."""
     try:
-        while board._process is not None and board._process.poll() is None:
+        while board._tb_proc is not None and board._tb_proc.poll() is None:
             time.sleep(0.5)
     except KeyboardInterrupt:
         pass

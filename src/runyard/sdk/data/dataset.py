@@ -318,7 +318,9 @@ class Dataset(AzureClass):
         except NotFound as error:
             known = [one.name for one in workspace._client.assets.list(workspace.name, KIND)]
             raise NotFound(
-                f"There is no dataset `{name if wanted is None else f'{name}:{wanted}'}` in `{workspace.name}`.",
+                f'Cannot find dataset registered with name "{name}"'
+                + (f" and version {wanted}" if wanted is not None else "")
+                + f" in workspace `{workspace.name}`.",
                 why=f"Known here: {', '.join(known) or 'none yet'}.",
                 hint="dataset.register(workspace, name) keeps one.",
             ) from error

@@ -236,7 +236,7 @@ class OutputFileDatasetConfig(AzureClass):
         datastore, path = self.destination or (None, PLACE)
         return DatasetOutputSpec(
             datastore=datastore.name if datastore is not None else DEFAULT,
-            path=path.replace("{output-name}", self.name),
+            path=clean_data_path(path.replace("{output-name}", self.name)),
             mode=self.mode,
             overwrite=self._overwrite,
             source=self.source,
@@ -263,7 +263,8 @@ def _checked(destination: Any) -> Optional[Tuple[Any, str]]:
         return None
     if not isinstance(destination, tuple) or len(destination) != 2 or not hasattr(destination[0], "datastore_type"):
         raise UserErrorException(f"destination is written as (datastore, 'path'), found {destination!r:.100}.")
-    return destination[0], clean_data_path(destination[1])
+    clean_data_path(destination[1])  # a path that leaves the datastore is refused here; others read back as given
+    return destination[0], os.fspath(destination[1] or "")
 
 
 OutputDatasetConfig = OutputFileDatasetConfig  # Azure's base of it

@@ -5,6 +5,7 @@ Its sections come first: `python`, `docker`, and those that only Azure's service
 
 from __future__ import annotations
 
+import re
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Dict, Iterable, List, Optional, Union
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from runyard.sdk.workspaces.workspace import Workspace
 
 
+# Azure's base images hold Ubuntu, MPI, conda and perhaps CUDA: nothing that an environment needs on a machine here.
+AZURE_BASE_IMAGE = re.compile(
+    r"(mcr\.microsoft\.com/)?azureml/(base|base-gpu|base-lite|(openmpi|intelmpi)[^/:]*)(:[\w.-]+)?"
+)
 DEFAULT_CPU_IMAGE = "azureml/openmpi4.1.0-ubuntu22.04"
 DEFAULT_GPU_IMAGE = "azureml/openmpi4.1.0-cuda11.8-cudnn8-ubuntu22.04"
 MPI_CPU_IMAGE = DEFAULT_CPU_IMAGE

@@ -18,7 +18,7 @@ from runyard.core.provided_packages import brought_by, split_provided
 from runyard.core.specs import ContainerSpec, EnvironmentSpec
 from runyard.sdk.config.texts import warn_once
 from runyard.sdk.environments.conda_dependencies import CondaDependencies, conda_name, requirement_name
-from runyard.sdk.environments.environment import DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE, Environment
+from runyard.sdk.environments.environment import AZURE_BASE_IMAGE, Environment
 from runyard.sdk.environments.requirements_file import expand_lines
 from runyard.sdk.environments.sources import context_dockerfile, dockerfile_text
 from runyard.sdk.exceptions import UserErrorException
@@ -118,9 +118,9 @@ def dependencies_of(environment: Environment) -> Optional[CondaDependencies]:
 
 
 def names_image(environment: Environment) -> bool:
-    """Whether it says in which image a container would run; Azure's default images say nothing."""
+    """Whether it says in which image a container would run; Azure's base images say nothing."""
     docker = environment.docker
-    named = docker.base_image not in (None, "", DEFAULT_CPU_IMAGE, DEFAULT_GPU_IMAGE)
+    named = bool(docker.base_image) and AZURE_BASE_IMAGE.fullmatch(str(docker.base_image)) is None
     return named or bool(docker.base_dockerfile) or docker.build_context is not None
 
 

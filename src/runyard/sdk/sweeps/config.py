@@ -107,6 +107,11 @@ class HyperDriveConfig(AzureClass):
         """What each child runs: the estimator or the ScriptRunConfig."""
         return self.run_config if self.estimator is None else self.estimator
 
+    @property
+    def _primary_metric_config(self) -> Dict[str, str]:
+        """Azure's private form of the metric and its goal, which libraries around the SDK read."""
+        return {"name": self.primary_metric_name, "goal": self.primary_metric_goal.value.lower()}
+
 
 @raises_azure_errors
 class HyperDriveRunConfig(HyperDriveConfig):

@@ -104,8 +104,8 @@ class Workspace(AzureClass):
         if path is None and _file_name is None:
             return Workspace(auth=auth)
         raise UserErrorException(
-            f"The workspace configuration {(_file_name or 'config.json')!r} was not found at {path or os.getcwd()!r} "
-            "or in a folder above it.\n"
+            f"The workspace configuration file {_file_name or 'config.json'}, could not be found at "
+            f"{path or os.getcwd()!r} or in a folder above it.\n"
             "Give the path of an existing file, write one with ws.write_config(), or call Workspace.from_config() "
             "without a path to use the default workspace."
         )
